@@ -31,7 +31,9 @@ cdef struct RealJob:
     # elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    const float *scale
+    const float *scale                      # for the sums; or NULL with scales of blocks of k, which are in rows of
+    const float *block_scales               # whole panels, `scales_row` apart
+    int64_t block, scales_row
     const char *b
     ptrdiff_t b_row, b_column
     float b_factor

@@ -5,6 +5,8 @@ RealProduct multiplies by weights stored as int8, real_matmul multiplies two arr
     sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
     y[i, j] = sum * scale[j]                only with int8 weights, which are converted to float32 unscaled
 
+Weights with a scale for each block of k and each column are scaled when they are converted, so sums have no scale.
+
 A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
 reads a quarter of the memory of float32 weights. It copies float32 panels to the buffer too, or reads them in place if
 a has few rows.
@@ -36,10 +38,16 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
     """Store `depth` rows of some panels in the buffer, side by side, with zeros behind the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
     cdef const float *b
+    cdef const float *scales
     if j.weights is not NULL:
         for i in range(area.panels):
             j.kernels.stage.real_panel(buffer + i * I8_PANEL, width, j.weights + (area.panel + i) * j.panel_size
                                        + k * I8_PANEL, ceil_div(depth, I8_GROUP))
+        if j.block_scales is not NULL:
+            for i in range(depth):
+                scales = j.block_scales + (k + i) // j.block * j.scales_row + first
+                for c in range(width):
+                    buffer[i * width + c] *= scales[c]
         return
     columns = min(width, j.columns - first)
     b = area.b + k * j.b_row + first * j.b_column
@@ -158,24 +166,30 @@ cdef class RealProduct:
     weights : array_like of int8, or PackedB
         (k, oc), with at least one k.
     scale : array_like of float
-        One scale, or one for each column.
+        One scale, or one for each column, or a matrix of one for each block of k and each column.
     """
 
     cdef PackedB _packed
-    cdef cnp.ndarray _scale
+    cdef cnp.ndarray _scale         # a row for the sums, or a row for each block
+    cdef int64_t _block             # the k of a block; 0 without blocks
 
     def __init__(self, weights, scale):
         self._packed = weights if isinstance(weights, PackedB) else pack(np.asarray(weights, np.int8), False)
         k, columns = self._packed.shape
-        values = scale_values(scale, "scale").reshape(-1)
-        if values.size not in (1, columns) or k == 0 or self._packed.dtype != np.int8:
-            raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, got "
-                             f"{self._packed} and {values.size} values")
-        self._scale = np.ones(round_up(columns, I8_PANEL), np.float32)
-        self._scale[:columns] = values
+        values = scale_values(scale, "scale")
+        by_block = values.ndim == 2 and len(values) > 1 and k % len(values) == 0 and values.shape[1] == columns
+        if not by_block:
+            values = values.reshape(1, -1)
+        if values.shape[1] not in (1, columns) or k == 0 or self._packed.dtype != np.int8:
+            raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, or {columns} "
+                             f"for each block of k, got {self._packed} and shape {np.shape(scale)}")
+        self._block = k // len(values) if by_block else 0
+        self._scale = np.ones((len(values), round_up(columns, I8_PANEL)), np.float32)
+        self._scale[:, :columns] = values
 
     def __reduce__(self):
-        return RealProduct, (self._packed, np.asarray(self._scale[:self._packed._n]))
+        scale = np.ascontiguousarray(self._scale[:, :self._packed._n])
+        return RealProduct, (self._packed, scale if self._block else scale[0])
 
     def __call__(self, x):
         """Return ``x @ (weights * scale)`` for float32 x (..., k); float16 and bfloat16 are converted."""
@@ -192,7 +206,12 @@ cdef class RealProduct:
         job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
         job.weights = <const int8_t *>cnp.PyArray_DATA(self._packed._data)
         job.panel_size = cnp.PyArray_STRIDES(self._packed._data)[0]
-        job.scale = <const float *>cnp.PyArray_DATA(self._scale)
+        job.block, job.scales_row = self._block, cnp.PyArray_DIM(self._scale, 1)
+        job.scale = job.block_scales = <const float *>cnp.PyArray_DATA(self._scale)
+        if self._block:
+            job.scale = NULL
+        else:
+            job.block_scales = NULL
         multiply(&job)
         return y
 
@@ -238,7 +257,7 @@ cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
     job.columns, job.room, job.b_column = b.shape[b.ndim - 1], b.shape[b.ndim - 1], b.strides[b.ndim - 1] // 4
-    job.weights, job.scale, job.b_factor = NULL, NULL, 1
+    job.weights, job.scale, job.block_scales, job.b_factor = NULL, NULL, NULL, 1
     return b
 
 

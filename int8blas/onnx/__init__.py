@@ -5,6 +5,7 @@ The package turns a file into a network, the network into a plan, and runs the p
     reader          protobufs to a Network: arrays, names, attributes; external data
       -> graph        the Network as plain data, and its nodes in order
         -> fusion       patterns of nodes to one quantized operator
+          -> constants    nodes of constants             products   products, with what follows them
           -> patterns     producers and consumers of tensors    chains     element-wise operators in one pass
             -> operands     scales and biases that layers take
         -> plan         folded constants, bound functions, a flat list of calls, slots for tensors

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,18 @@ from int8blas.onnx.types import FLOAT32
 from int8blas.stage.attributes import Binary
 
 SYMMETRIC = {"add", "mul", "max", "min"}
+
+
+class Columns(NamedTuple):
+    """The channels of a product's result: how many, the dimensions that the result has, or has at least, and their
+    axis. The default is one number for all elements."""
+
+    size: int = 1
+    ndim: int = 1
+    axis: int = 0
+
+
+ONE = Columns()
 
 
 @dataclass
@@ -47,16 +59,16 @@ class Chain:
         return True
 
 
-def chain_behind(pattern: Pattern, node: Node, channels: int = 0, ndim: int = 0) -> Chain:
-    """Return the chain behind a node's one float32 result. A convolution passes its channels and dimensions, so that
-    operands with one number for each channel join the chain."""
+def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
+    """Return the chain behind a node's one float32 result. A product passes its columns, so that operands with one
+    number for each column join the chain."""
     chain = Chain(node)
-    while step(pattern, chain, channels, ndim):
+    while step(pattern, chain, columns):
         pass
     return chain
 
 
-def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
+def step(pattern: Pattern, chain: Chain, columns: Columns) -> bool:
     """Add the next node to a chain, if it can join."""
     name = chain.last.outputs[0]
     consumers = pattern.consumers.get(name, [])
@@ -70,7 +82,7 @@ def step(pattern: Pattern, chain: Chain, channels: int, ndim: int) -> bool:
     ops = function_of(pattern, consumer) if consumer.inputs[0] == name else None
     if ops is not None:
         return chain.add(ops, consumer)
-    operand = constant_operand(pattern, consumer, name, channels, ndim)
+    operand = constant_operand(pattern, consumer, name, columns)
     return operand is not None and chain.add([binary_op(consumer, operand)], consumer)
 
 
@@ -98,7 +110,7 @@ def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
     return (low, high) if usable else None  # type: ignore[return-value]
 
 
-def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndim: int) -> Array | None:
+def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns = ONE) -> Array | None:
     """Return the constant operand of a binary node as a post-op takes it, or None."""
     algorithm = TABLE.traits_of(node).algorithm
     if not algorithm or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
@@ -106,9 +118,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, channels: int, ndi
     if node.inputs[0] != name and algorithm not in SYMMETRIC:
         return None
     value = pattern.floats(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
-    if value is None:
-        return None
-    return as_operand(value, ndim, 1, channels) if channels else as_operand(value, 1, 0, 1)
+    return None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
 
 
 def gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
@@ -121,7 +131,7 @@ def gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> b
     gate, factor = first, 1.0
     alpha, beta = 1 / 6, 0.5
     if first.kind == "Add" and len(first.inputs) == 2:
-        operand = constant_operand(pattern, first, name, 0, 1)
+        operand = constant_operand(pattern, first, name)
         following = pattern.only_consumer(first, {"Clip"})
         if operand is None or operand.item() != 3 or following is None or limits_of(pattern, following) != (0, 6):
             return False
@@ -138,7 +148,7 @@ def gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> b
         op = elementwise.post_op("swish", 1.0) if swish else elementwise.post_op("hardswish", alpha, beta)
         return chain.add([op], first, product)
     divided = pattern.only_consumer(product, {"Div", "Mul"})
-    divisor = None if divided is None else constant_operand(pattern, divided, product.outputs[0], 0, 1)
+    divisor = None if divided is None else constant_operand(pattern, divided, product.outputs[0])
     if divided is None or divisor is None:
         return False
     if not math.isclose(divisor.item(), factor if divided.kind == "Div" else 1 / factor, rel_tol=1e-6):
@@ -230,7 +240,7 @@ def beginning(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[
             continue
         ops = function_of(pattern, node) if node.inputs[0] == name else None
         if ops is None:
-            operand = constant_operand(pattern, node, name, 0, 1)
+            operand = constant_operand(pattern, node, name)
             ops = None if operand is None else [binary_op(node, operand)]
         return name, ops
     return "", None

@@ -1,9 +1,11 @@
-"""Compute the products of dynamic quantization in layers. A layer quantizes a float32 source by its range, as
-DynamicQuantizeLinear does, and multiplies it. The layer's epilogue computes::
+"""Products in layers whose epilogue computes in float32::
 
-    f32(sums) * (x_scale * scale) + bias, and post-ops
+    y = f32(sum) * (x_scale * scale) + bias, post-ops
 
-The inputs are the source, the weights, their scale and zero point, and a bias. Only the source is variable.
+Only the source is variable. The layers of dynamic quantization quantize it by its range, as DynamicQuantizeLinear does;
+their inputs are the source, the weights, their scale and zero point, and a bias. The layers of static quantization take
+bytes, and have the inputs of QLinearConv with a real bias. If the scale of the result is absent, the result is y, else
+``sat(rne(y * (1 / y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
-from int8blas.onnx.integer import ConvolutionSums, Sizes, source_given
+from int8blas.onnx.integer import ConvolutionSums, Sizes, channels_last, source_given
 from int8blas.onnx.operands import as_operand
-from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Factors, Operator, Site
-from int8blas.onnx.windows import TURNS
+from int8blas.onnx.table import DOMAIN, SAME_TYPE, SHAPED, Call, Factors, Operator, Site
+from int8blas.onnx.windows import CHANNELS_LAST, TURNS, padding_of
+from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 UINT8 = np.dtype(np.uint8)
@@ -64,7 +68,71 @@ def dynamic_product(site: Site, *, ops: Any = ()) -> Call:
     return lambda a, *_: of_range(layer, a)
 
 
+def epilogue(site: Site, ops: Any) -> dict[str, Any]:
+    """Return the arguments of a layer that its epilogue needs."""
+    x_scale, x_zero, w_scale = (site.constants[i] for i in (1, 2, 4))
+    y_scale, y_zero = site.constants.get(6), site.constants.get(7)
+    scales: dict[str, Any] = {"src": x_scale.item(), "weights": w_scale if w_scale.size > 1 else w_scale.item()}
+    zeros: dict[str, Any] = {"src": x_zero.item()}
+    dtype = np.dtype(np.float32)
+    if y_scale is not None and y_zero is not None:
+        scales["dst"], zeros["dst"], dtype = y_scale.item(), y_zero.item(), y_zero.dtype
+    attributes = Attributes(post_ops=[*ops], requantization="onnx")
+    return {"dst_dtype": dtype, "scales": scales, "zero_points": zeros, "attributes": attributes}
+
+
+def quantized_product(site: Site, *, ops: Any = ()) -> Call:
+    given, weights, zero = epilogue(site, ops), site.constants[3], site.constants[5]
+    if zero.any():
+        given["zero_points"]["weights"] = as_operand(zero, 2, 1, weights.shape[1])
+    layer = InnerProduct(
+        site.packed.matrix(weights), site.constants.get(8), src_dtype=site.constants[2].dtype, **given
+    )  # fmt: skip
+    return lambda a, *_: layer(a)
+
+
+def quantized_conv(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
+    weights = site.constants[3]
+    layer = sums.layer(
+        weights, site.constants[5], site.constants.get(8), site.constants[2].dtype, **epilogue(site, ops)
+    )  # fmt: skip
+
+    def call(x: Array, *_: Array) -> Array:
+        sums.check(x, weights)
+        return channels_last(layer, x)
+
+    return call
+
+
+def quantized_deconvolution(
+    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    kernel_shape: Sizes | None = None, ops: Any = (), output_padding: Sizes | None = None, pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Call:  # fmt: skip
+    """Multiply the weights (ic, oc / groups, ...) of a ConvTranspose."""
+    weights, zero, given = site.constants[3], site.constants[5], epilogue(site, ops)
+    n = weights.ndim - 2
+    filters = weights.reshape(group, weights.shape[0] // group, *weights.shape[1:]).swapaxes(1, 2)
+    if zero.any():
+        given["zero_points"]["weights"] = zero.reshape(-1) if zero.size > 1 else zero.item()
+    layer = Deconvolution(
+        filters if group > 1 else filters[0], site.constants.get(8), strides=strides or 1,
+        padding=padding_of((0,) * n, (1,) * n, (1,) * n, pads, auto_pad), output_padding=output_padding or 0,
+        dilation=dilations or 1, groups=group, layout=CHANNELS_LAST[n - 1], src_dtype=site.constants[2].dtype, **given,
+    )  # fmt: skip
+    return lambda x, *_: channels_last(layer, x)
+
+
+OF_BYTES = Factors(0, 3, "windows", 2)
 OPERATORS = [
+    Operator("QuantizedMatMul", quantized_product, domain=DOMAIN, prepared=True,
+             traits=replace(SHAPED, factors=Factors(0, 3))),
+    Operator("QuantizedConv", quantized_conv, domain=DOMAIN, prepared=True, traits=replace(SHAPED, factors=OF_BYTES)),
+    Operator("QuantizedConvTranspose", quantized_deconvolution, domain=DOMAIN, prepared=True, traits=SHAPED),
     Operator("DynamicConv", dynamic_conv, domain=DOMAIN, prepared=True,
              traits=replace(SAME_TYPE, factors=Factors(0, 1, "windows", dynamic=True))),
     Operator("DynamicMatMul", dynamic_product, domain=DOMAIN, prepared=True,

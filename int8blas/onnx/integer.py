@@ -421,7 +421,7 @@ def conv_to_float(
     return call
 
 
-def channels_last(layer: Convolution, x: Array, **values: Any) -> Array:
+def channels_last(layer: Call, x: Array, **values: Any) -> Array:
     """Apply a channels-last layer, the fast layout, and return a view with channels second.
 
     Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout. So

@@ -42,15 +42,18 @@ def einsum(*arrays: Array, equation: str) -> Array:
     return np.asarray(np.einsum(equation, *arrays, optimize=len(arrays) > 1), arrays[0].dtype)
 
 
-def stored_matmul(site: Site, *, dynamic: int = 0, ops: Any = ()) -> Call:
-    """Multiply by an int8 matrix with scales for its columns, in float32, or in int8 if `dynamic`, with a scale for
-    each row of the other operand. Then add the bias, if given, and apply post-ops.
+def stored_matmul(site: Site, *, block: int = 0, dynamic: int = 0, ops: Any = ()) -> Call:
+    """Multiply by an int8 matrix with scales for its columns, or for each `block` of k and each column, in float32, or
+    in int8 if `dynamic`, with a scale for each row of the other operand. Then add the bias, if given, and apply
+    post-ops.
     """
     packed = site.packed.matrix(site.constants[1])
-    scale, bias = site.constants[2].reshape(-1), site.constants.get(3)
+    scale, bias = site.constants[2], site.constants.get(3)
     if dynamic:
-        scales = {"weights": scale if scale.size > 1 else scale[0]}
-        layer: Call = InnerProduct.dynamic(packed, bias, scales=scales, attributes=Attributes(post_ops=[*ops]))
+        scales = {"weights": scale if scale.size > 1 else scale.item()}
+        layer: Call = InnerProduct.dynamic(
+            packed, bias, scales=scales, attributes=Attributes(post_ops=[*ops]), group=block or None
+        )  # fmt: skip
         return lambda a, *_: layer(a)
     layer = RealProduct(packed, scale)
     behind = [*([] if bias is None else [Binary(operand=bias, algorithm="add")]), *ops]

@@ -291,9 +291,9 @@ def load(source: Any, *, dynamic: bool = False) -> Model:
     source : path-like, bytes or onnx.ModelProto
         The file, its bytes or its protobuf. External tensors need a path, and lie in its folder or below.
     dynamic : bool, optional
-        Compute products of float32 with stored int8 weights (Cast, Mul, MatMul) in int8: quantize the other factor with
-        a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does. Results change. By default such products
-        use float32, as the file says.
+        Compute products of float32 with stored 8-bit weights (DequantizeLinear, or Cast and Mul; MatMul or Gemm) in
+        int8: quantize the other factor with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does.
+        Results change. By default such products use float32, as the file says.
 
     Returns
     -------

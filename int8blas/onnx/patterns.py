@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
-from int8blas.onnx.integer import dynamic_quantize_linear, quantize_linear, regular
-from int8blas.onnx.shape import reshape
+from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular
 from int8blas.onnx.types import BYTES, FLOAT32
 
 MICROSOFT = "com.microsoft"
@@ -110,27 +109,6 @@ class Pattern:
         scalar = producer is not None and producer.kind == "DynamicQuantizeLinear" and producer.outputs[1:2] == (name,)
         return 0 if scalar else math.inf
 
-    def quantize_constant(self, node: Node) -> None:
-        """Fold a QuantizeLinear or DynamicQuantizeLinear of constant weights."""
-        if node.kind == "DynamicQuantizeLinear":
-            value = self.constant(node.inputs[0])
-            if value is not None and value.dtype == np.float32:
-                self.graph.constants.update(zip(node.outputs, dynamic_quantize_linear(value), strict=False))
-            return
-        if node.kind != "QuantizeLinear" or node.outputs[0] in self.graph.constants:
-            return
-        values = [self.constant(name) for name in node.inputs if name]
-        given = [value for value in values if value is not None]
-        if len(given) == len(values):
-            self.graph.constants[node.outputs[0]] = quantize_linear(*given, **node.attributes)
-
-    def reshape_constant(self, node: Node) -> None:
-        """Fold a Reshape of a constant. Quantizers write biases this way."""
-        if node.kind == "Reshape" and len(node.inputs) == 2 and node.outputs[0] not in self.graph.constants:
-            value, shape = (self.constant(name) for name in node.inputs)
-            if value is not None and shape is not None:
-                self.graph.constants[node.outputs[0]] = reshape(value, shape, **node.attributes)
-
     def only_consumer(self, node: Node, kinds: set[str]) -> Node | None:
         """Return the only consumer of a node's only output, if its kind is in `kinds` and it takes the output as first
         input."""
@@ -158,30 +136,50 @@ class Pattern:
         if unknown."""
         if node.input(2):
             return self.constant(node.input(2))
-        value = self.constant(node.inputs[0]) if node.operator == "DequantizeLinear" else np.zeros((), np.uint8)
-        return None if value is None or node.attributes.get("output_dtype") else np.zeros((), value.dtype)
+        dtype = self.type_of(node.inputs[0]) if node.operator == "DequantizeLinear" else np.dtype(np.uint8)
+        return None if dtype is None or node.attributes.get("output_dtype") else np.zeros((), dtype)
 
-    def end(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear behind a node with one constant scale and zero point, or None. A Relu may lie
-        between them."""
-        relu = self.only_consumer(node, {"Relu"})
-        last = self.only_consumer(relu or node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
+    def type_of(self, name: str) -> np.dtype[Any] | None:
+        """Return the type of a constant, of an input, or of a result of QuantizeLinear, or None."""
+        value, node = self.constant(name), self.producers.get(name)
+        if value is not None:
+            return value.dtype
+        if node is None:
+            return next((port.dtype for port in self.graph.inputs if port.name == name), None)
+        zero = self.zero_of(node) if node.operator == "QuantizeLinear" else None
+        return None if zero is None else zero.dtype
+
+    def quantizer(self, node: Node) -> Node | None:
+        """Return the QuantizeLinear behind a node with one constant scale and zero point, or None."""
+        last = self.only_consumer(node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
         if last is None or last.attributes.get("precision", FLOAT32) not in (0, FLOAT32):
             return None
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
             return None
-        if scale.size != 1 or zero.size != 1:
-            return None
-        saturates = regular(scale) and zero.item() == np.iinfo(zero.dtype).min
-        return last if relu is None or saturates else None
+        return last if scale.size == zero.size == 1 else None
+
+    def end(self, node: Node) -> Node | None:
+        """Return the QuantizeLinear behind a node, or None. A Relu may lie between them, if saturation has its
+        effect."""
+        relu = self.only_consumer(node, {"Relu"})
+        last = self.quantizer(relu or node)
+        return None if last is None or (relu is not None and not self.saturates(last, 0, math.inf)) else last
+
+    def saturates(self, last: Node, low: float, high: float) -> bool:
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest for `high`, so that limits
+        before it change nothing."""
+        scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
+        if scale is None or zero is None or not regular(scale):
+            return False
+        reached = quantize_linear(np.array([low, high], np.float32), scale, zero).tolist()
+        return reached == [np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max]
 
     def zero_name(self, quantized: Quantized) -> str:
         """Return the name of a zero point. Add a constant 0 to the graph if there is none."""
         if quantized.zero_point:
             return quantized.zero_point
-        value = self.constant(quantized.name)
-        zero = np.zeros((), np.uint8 if value is None else value.dtype)
+        zero = np.zeros((), self.type_of(quantized.name) or np.uint8)
         name = f"zero point {zero.dtype.name} of int8blas"
         self.graph.constants.setdefault(name, zero)
         return name
@@ -194,7 +192,7 @@ class Pattern:
         """Return the names of a QuantizeLinear's scale and zero point."""
         return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], last.input(2)))
 
-    def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float) -> str | None:
+    def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float = 1) -> str | None:
         """Return the name of the int32 bias that is dequantized, if its scale equals the scale of the sums, or None.
         Without a bias, return ""."""
         if not name:
@@ -208,6 +206,27 @@ class Pattern:
         wanted = np.float64(alpha) * np.asarray(scales[1], np.float64) * np.asarray(scales[2], np.float64)
         fits = np.allclose(np.asarray(scales[0], np.float64), wanted.reshape(-1), 1e-6, 0)
         return bias.name if fits and (zero is None or not zero.any()) else None
+
+    def real_constant(self, name: str) -> Array | None:
+        """Return a constant of finite float32 numbers, which may be dequantized, or None."""
+        node = self.producers.get(name)
+        if node is None or node.operator != "DequantizeLinear":
+            return self.floats(name)
+        values = [self.constant(each) for each in node.inputs if each]
+        given = [value for value in values if value is not None]
+        if len(given) < len(values) or given[1].dtype != np.float32:
+            return None
+        result = dequantize_linear(*given, **node.attributes)
+        return result if result.dtype == np.float32 and np.isfinite(result).all() else None
+
+
+def constant_named(pattern: Pattern, node: Node, what: str, value: Array | None) -> str:
+    """Add a constant to the graph and return its name, or "" for None."""
+    if value is None:
+        return ""
+    name = f"{what} of {node.outputs[0]} of int8blas"
+    pattern.graph.constants[name] = value
+    return name
 
 
 def other(node: Node, name: str) -> str | None:

@@ -77,6 +77,18 @@ def test_copies_and_files(tmp_path, rng):
         assert_same_bits(other(x), layer(x))
 
 
+@pytest.mark.parametrize("shape", [(1, 24, 5), (7, 24, 40), (40, 2048, 70)])
+def test_scales_of_blocks(shape, isa, rng):
+    """Powers of two as scales, so that no product and no sum is rounded."""
+    rows, k, columns = shape
+    x, weights = rng.integers(-8, 9, (rows, k)).astype(np.float32), rng.integers(-128, 128, (k, columns)).astype(np.int8)
+    scale = 2.0 ** rng.integers(-2, 3, (k // 8, columns))
+    layer = RealProduct(weights, scale)
+    wanted = x @ (weights * np.repeat(scale, 8, 0))
+    for each in (layer, pickle.loads(pickle.dumps(layer))):
+        np.testing.assert_array_equal(each(x), wanted)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="scale one value or 3"):
         RealProduct(np.ones((2, 3), np.int8), [1, 2])

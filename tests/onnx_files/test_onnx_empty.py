@@ -270,6 +270,13 @@ PATTERNS = {
     "com.microsoft.QGemm": "uint8[n,K] x => uint8[n,M] y <int8[K,M] v = {$ints}, float s = {0.5}, uint8 q = {3}, "
                            "int8 r = {0}> { e = DequantizeLinear(x, s, q) w = DequantizeLinear(v, s, r) c = Gemm(e, w) "
                            "y = QuantizeLinear(c, s, q) }",
+    "int8blas.QuantizedMatMul": "uint8[b,n,K] x => float[b,n,M] y <int8[K,M] v = {$ints}, float s = {0.5}, "
+                                "uint8 q = {3}, int8 r = {0}> { e = DequantizeLinear(x, s, q) "
+                                "w = DequantizeLinear(v, s, r) c = MatMul(e, w) y = Tanh(c) }",
+    **{f"int8blas.Quantized{name}": f"uint8[n,C,H,W] x => float[n,2,{size}] y <int8[{shape},2,3] v = {{$ints}}, "
+                                    "float s = {0.5}, uint8 q = {3}, int8 r = {0}> { e = DequantizeLinear(x, s, q) "
+                                    f"w = DequantizeLinear(v, s, r) c = {name}(e, w) y = Tanh(c) }}"
+       for name, shape, size in (("Conv", "2,6", "4,5"), ("ConvTranspose", "6,2", "6,9"))},
     "com.microsoft.QLinearGlobalAveragePool": f"uint8[n,c,H,W] x => uint8[n,c,1,1] y {DEQUANTIZED} "
                                               "p = GlobalAveragePool(e) y = QuantizeLinear(p, s, q) }",
     **{f"com.microsoft.QLinear{name}": f"uint8[n,1,m] x, uint8[k,m] z => uint8[n,k,m] y {DEQUANTIZED} "

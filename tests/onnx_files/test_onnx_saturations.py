@@ -71,6 +71,7 @@ PRODUCTS = {
                              "QLinearMatMul"),
     "Gemm": ("xf = DequantizeLinear(x, s, zu) wf = DequantizeLinear(wt, s, z8) i = Gemm<transB = 1>(xf, wf) "
              "y = QuantizeLinear(i, s, zu)", "uint8", "i", "com.microsoft.QGemm"),
+    "real": (f"{QUANTIZED} i = MatMul(xf, wf) y = Add(i, c)", "uint8", "i", "int8blas.QuantizedMatMul"),
     "of Microsoft": ("i = com.microsoft.DynamicQuantizeMatMul(x, w, s) y = Identity(i)", "float", "i",
                      "com.microsoft.DynamicQuantizeMatMul"),
 }  # fmt: skip
@@ -112,6 +113,8 @@ CONVOLUTIONS = {
                  "int8blas.ConvIntegerToFloat"),
     "quantized": (f"xf = DequantizeLinear(x, s, p7) wf = DequantizeLinear(w, s, z8) i = Conv{LAYOUT}(xf, wf) "
                   "y = QuantizeLinear(i, s, zu)", "uint8", 7, "QLinearConv"),
+    "real": (f"xf = DequantizeLinear(x, s, p7) wf = DequantizeLinear(w, s, z8) i = Conv{LAYOUT}(xf, wf) y = Tanh(i)",
+             "uint8", 7, "int8blas.QuantizedConv"),
 }  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def test_explain_tells_each_call_and_its_time():
 
 @pytest.mark.parametrize(("body", "reason"), [
     ("y = MatMul(x, w)", "none of its inputs is dequantized"),
-    ("q = QuantizeLinear(x, s) d = DequantizeLinear(q, s) y = MatMul(d, w)", "its result, for it alone, is not"),
+    ("q = QuantizeLinear(x, s) d = DequantizeLinear(q, s) y = MatMul(d, w)", "not all of its inputs are dequantized"),
     ("q = QuantizeLinear(x, s) d = DequantizeLinear(q, s) m = MatMul(d, w) r = QuantizeLinear(m, s) "
      "y = DequantizeLinear(r, s)", "not all of its inputs are dequantized"),
     ("q = Cast<to = 2>(x) u = Cast<to = 2>(w) m = MatMulInteger(q, u) y = Cast<to = 1>(m)", "its sums are not made"),

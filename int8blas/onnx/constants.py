@@ -1,0 +1,113 @@
+"""Compute nodes of constants before patterns are looked for, but leave int8 weights in int8.
+
+A DequantizeLinear of constant bytes stays, and so does a Cast of them: products take the bytes. Operators that move
+the elements of dequantized weights move their bytes, and the axis of their scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from int8blas.onnx.graph import Array, Graph, Node, needed, ordered
+from int8blas.onnx.operators import TABLE
+from int8blas.onnx.patterns import Pattern, constant_named
+from int8blas.onnx.plan import fold
+from int8blas.onnx.table import Call, Site, bind
+from int8blas.onnx.types import BYTES
+
+
+def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
+    """Return a graph in order, whose nodes of constants are constants, as far as they do not widen bytes."""
+    graph = replace(graph, constants=dict(graph.constants))
+    pattern = Pattern.of(graph)
+    nodes = []
+    for node in needed(ordered(graph, frozenset(graph.captured())), graph.outputs):
+        if node.kind == "Constant" and isinstance(node.attributes.get("value"), np.ndarray):
+            nodes.append(node)
+            continue
+        new = moved_weights(pattern, node, opsets)
+        if new is not None:
+            pattern.producers[new.outputs[0]] = new
+            nodes.append(new)
+        elif not is_computed(pattern, node, opsets):
+            nodes.append(node)
+    return replace(graph, nodes=nodes)
+
+
+def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
+    """Compute a node whose inputs are constant, and return whether its results now are constants."""
+    values = {name: value for name in node.inputs if name and (value := pattern.constant(name)) is not None}
+    operator = TABLE.find(node, opsets)
+    if len(values) < len({*node.inputs} - {""}) or operator is None or operator.control:
+        return False
+    if node.inputs and widens(node, values.get(node.inputs[0])):
+        return False
+    results = fold(operator, call_of(node, values, opsets), node, node.inputs, values)
+    if results is None or not all(isinstance(result, np.ndarray) for result in results):
+        return False
+    pattern.graph.constants.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
+    return True
+
+
+def widens(node: Node, source: Array | None) -> bool:
+    """Return whether a node makes floats of constant integers that a product takes: of int8 weights or a bias."""
+    cast = node.kind == "Cast" and source is not None and source.dtype in BYTES
+    return cast or node.operator == "DequantizeLinear"
+
+
+def call_of(node: Node, values: Mapping[str, Array], opsets: Mapping[str, int]) -> Call:
+    """Return the function of a node with constant inputs."""
+    operator = TABLE.find(node, opsets)
+    assert operator is not None
+    known = {i: values[name] for i, name in enumerate(node.inputs) if name in values}
+    try:
+        return bind(operator, Site(node, known, opsets.get("", 1)))
+    except Exception as error:
+        error.add_note(f"in {node}")
+        raise
+
+
+def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> Node | None:
+    """Return a DequantizeLinear of moved bytes, in place of an operator that moves dequantized bytes; None if the node
+    is none, or moves the scales to several axes."""
+    producer = pattern.producers.get(node.inputs[0]) if TABLE.traits_of(node).moves else None
+    if producer is None or producer.operator != "DequantizeLinear":
+        return None
+    parameters = [pattern.constant(name) for name in producer.inputs if name]
+    values = {name: value for name in node.inputs[1:] if name and (value := pattern.constant(name)) is not None}
+    given = [value for value in parameters if value is not None]
+    if len(given) < len(parameters) or given[0].dtype not in BYTES or len(values) < len({*node.inputs[1:]} - {""}):
+        return None
+    weights, scale, *_ = given
+    call, others = call_of(node, values, opsets), [values.get(name) for name in node.inputs[1:]]
+    moved = call(weights, *others)
+    axis: int | None = 0
+    names = [*producer.inputs]
+    if scale.size > 1:
+        along = producer.attributes.get("axis", 1) % weights.ndim
+        index = np.arange(weights.shape[along]).reshape([-1 if i == along else 1 for i in range(weights.ndim)])
+        axis = axis_of(call(np.array(np.broadcast_to(index, weights.shape)), *others), weights.shape[along])
+        if producer.attributes.get("block_size") and node.kind == "Transpose":
+            names[1:] = [
+                constant_named(pattern, node, what, np.ascontiguousarray(call(value)))
+                for what, value in zip(("scales", "zero points"), given[1:], strict=False)
+            ]
+        elif producer.attributes.get("block_size") and node.kind != "Identity":
+            return None
+    if axis is None or moved.size > weights.size:
+        return None
+    attributes = {**producer.attributes, "axis": axis}
+    names[0] = constant_named(pattern, node, "bytes", np.ascontiguousarray(moved))
+    return replace(producer, inputs=tuple(names), outputs=node.outputs, attributes=attributes)
+
+
+def axis_of(places: Array, count: int) -> int | None:
+    """Return the axis along which numbers count from 0 to `count`, and along no other, or None."""
+    for axis, size in enumerate(places.shape):
+        index = np.arange(count).reshape([-1 if i == axis else 1 for i in range(places.ndim)])
+        if size == count and (places == index).all():
+            return axis
+    return None

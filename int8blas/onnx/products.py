@@ -1,0 +1,429 @@
+"""Rewrite products of int8 tensors, with the operators behind them, to one node.
+
+Static quantization writes a product of dequantized factors. Its result may be quantized at once, or later, or not::
+
+    DequantizeLinear, Conv, ConvTranspose, MatMul or Gemm, bias, BatchNormalization, element-wise operators,
+    QuantizeLinear
+
+Sums are exact. If nothing but a bias in units of the sums lies between the product and QuantizeLinear, the node is
+ONNX's QLinearConv or QLinearMatMul, or QGemm. Otherwise it is a QuantizedConv, QuantizedConvTranspose or
+QuantizedMatMul of int8blas::
+
+    y = f32(sum) * (a_scale * b_scale) + bias, post-ops
+    y = sat(rne(y * (1 / y_scale)) + y_zero)                       if it is quantized
+
+in float32. Dynamic quantization and stored weights::
+
+    MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
+    ConvInteger, Cast, Mul, ...             ConvIntegerToFloat, DynamicConv
+    MatMul or Gemm(a, int8 * scale)         StoredMatMul, in float32, or in int8 for dynamic=True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from int8blas.onnx.chains import ONE, Columns, chain_behind
+from int8blas.onnx.graph import Array, Node
+from int8blas.onnx.integer import regular, spread
+from int8blas.onnx.normalization import affine
+from int8blas.onnx.operands import as_operand, vector
+from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, constant_named, other, sole_producer
+from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.types import BYTES, FLOAT32
+from int8blas.onnx.windows import SAME
+from int8blas.stage.attributes import Binary, Eltwise
+
+# Reasons why a product cannot be of int8.
+REAL = "none of its inputs is dequantized"
+BIAS = "its bias is not constant"
+FACTORS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
+SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
+GEOMETRY = "its padding is not the same for every shape"
+
+
+# ------------------------------------------------------------------------------------- what follows a product ------
+
+
+@dataclass
+class Tail:
+    """The operators behind a product, up to the node `last`: a factor and a summand for each column, and post-ops."""
+
+    last: Node
+    factor: Array | None = None
+    bias: Array | None = None
+    ops: list[Any] = field(default_factory=list)
+
+    def quantizer(self, pattern: Pattern) -> Node | None:
+        """Return the QuantizeLinear behind the tail, or None. Drop the limits before it that saturation replaces."""
+        end = pattern.quantizer(self.last)
+        scale = None if end is None else pattern.constant(end.inputs[1])
+        if end is None or scale is None or not regular(scale):
+            return None
+        while self.ops and (limits := limits_of(self.ops[-1])) is not None and pattern.saturates(end, *limits):
+            self.ops.pop()
+        return end
+
+
+def limits_of(op: Any) -> tuple[float, float] | None:
+    """Return the limits that a post-op sets, if it does nothing else."""
+    if not isinstance(op, Eltwise) or op.scale != 1 or op.alpha is None or op.beta is None:
+        return None
+    if op.algorithm == "relu" and op.alpha == 0:
+        return 0.0, math.inf
+    return (op.alpha, op.beta) if op.algorithm == "clip" else None
+
+
+def tail_behind(
+    pattern: Pattern, node: Node, columns: Columns, bias: Array | None = None, normalized: bool = True
+) -> Tail:
+    """Return the tail behind a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
+    false), which changes factor and bias, and a chain of post-ops."""
+    last, factor = node, None
+    plus = chained(pattern, last, "Add")
+    value = None if plus is None else vector(pattern.real_constant(plus[1]), columns.ndim, columns.axis, columns.size)
+    if plus is not None and value is not None:
+        last, bias = plus[0], value if bias is None else bias + value
+    normalization = pattern.only_consumer(last, {"BatchNormalization"}) if normalized else None
+    line = None if normalization is None else affine_of(pattern, normalization, columns.size)
+    if normalization is not None and line is not None:
+        last, (factor, shift) = normalization, line
+        bias = shift if bias is None else bias * factor + shift
+    chain = chain_behind(pattern, last, columns)
+    if factor is not None and bias is not None and not (factor > 0).all():
+        # The layer takes positive scales only: apply these factors as post-ops.
+        chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
+        factor = bias = None
+    return Tail(chain.last, factor, bias, chain.ops)
+
+
+# ------------------------------------------------------------------------------------------- static quantization ------
+
+
+def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
+    """Return both factors of a product, the constant value of the second, and the columns of the result. The first has
+    one scale, the second has one or one for each column."""
+    a, b = (pattern.dequantized(name) for name in node.inputs[:2])
+    weights = None if b is None else pattern.constant(b.name)
+    if a is None or b is None or weights is None or a.axis is not None or not weights.size:
+        return None
+    n, groups = weights.ndim, node.attributes.get("group", 1)
+    if node.kind in ("MatMul", "Gemm"):
+        axis = 0 if node.attributes.get("transB") else 1
+        fits, columns = n == 2, Columns(weights.shape[-1 if axis else 0], 2 if node.kind == "Gemm" else 1,
+                                        1 if node.kind == "Gemm" else 0)  # fmt: skip
+    else:
+        axis = 1 if node.kind == "ConvTranspose" else 0
+        fits = 3 <= n <= 5 and (axis == 0 or groups == 1 or b.axis is None)
+        columns = Columns(weights.shape[axis] * (groups if axis else 1), n, 1) if fits else ONE
+    return (a, b, weights, columns) if fits and b.along(axis, n) else None
+
+
+def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
+    """Rewrite a product of dequantized factors, and what follows it."""
+    if node.kind == "MatMul" and (both := rewritten_pair(pattern, node)) is not None:
+        return both
+    found = operands(pattern, node)
+    if found is None:
+        given = [pattern.dequantized(name) for name in node.inputs[:2]]
+        return pattern.refuse(node, FACTORS if any(given) else REAL)
+    last = pattern.end(node)
+    exact = None if last is None else rewritten_exactly(pattern, node, found, last)
+    return exact or rewritten_with_tail(pattern, node, found)
+
+
+def rewritten_exactly(
+    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
+) -> Node | None:
+    """Return ONNX's operator for a product that is quantized at once, and whose bias has the scale of its sums."""
+    a, b = found[:2]
+    attributes = dict(node.attributes)
+    alpha, beta = attributes.get("alpha", 1.0), attributes.pop("beta", 1.0)
+    bias = pattern.int32_bias(node.input(2), a, b, alpha)
+    if bias is None or (bias and beta != 1) or alpha <= 0 or node.kind == "ConvTranspose":
+        return None
+    factors, ending = pattern.triples((a, b)), pattern.ending(last)
+    if node.kind == "Gemm":
+        return Node("QGemm", MICROSOFT, (*factors, bias, *ending), last.outputs, attributes, node.name)
+    inputs = (*factors, *ending, *([bias] if bias else []))
+    return Node(f"QLinear{node.kind}", "", inputs, last.outputs, attributes, node.name)
+
+
+def rewritten_with_tail(
+    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns]
+) -> Node | list[Node] | None:
+    """Return int8blas's operator for a product with a real bias and post-ops, whose result is quantized or not."""
+    a, b, weights, columns = found
+    attributes = dict(node.attributes)
+    alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
+    scales = [scale for each in (a, b) if (scale := pattern.constant(each.scale)) is not None and regular(scale)]
+    if alpha <= 0 or len(scales) < 2:
+        return pattern.refuse(node, FACTORS)
+    if node.kind == "ConvTranspose" and (attributes.get("output_shape") or attributes.get("auto_pad") in SAME):
+        return pattern.refuse(node, GEOMETRY)
+    bias = None
+    if node.input(2):
+        value = pattern.real_constant(node.input(2))
+        at = columns if node.kind == "Gemm" else Columns(columns.size)  # the bias of a convolution is a vector
+        value = None if value is None else as_operand(value, at.ndim, at.axis, at.size)
+        if value is None:
+            return pattern.refuse(node, BIAS)
+        bias = np.broadcast_to(value * np.float32(beta), columns.size).astype(np.float32)
+    tail = tail_behind(pattern, node, columns, bias, node.kind != "MatMul")
+    end = tail.quantizer(pattern)
+    factor = np.asarray(scales[1] if alpha == 1 else scales[1] * np.float32(alpha), np.float32).reshape(-1)
+    factor = factor if tail.factor is None else factor * tail.factor
+    with np.errstate(over="ignore"):
+        if not regular(factor) or not np.isfinite(factor * scales[0]).all():
+            return pattern.refuse(node, FACTORS)
+    source, before = pattern.triples([a]), []
+    if attributes.pop("transA", 0):
+        name = f"{a.name} transposed for {node.outputs[0]} of int8blas"
+        before = [Node("Transpose", "", (a.name,), (name,), {"perm": (1, 0)}, node.name)]
+        source[0] = name
+    matrix = constant_named(pattern, node, "weights", weights.T) if turned else b.name
+    factors = *source, matrix, constant_named(pattern, node, "scale", factor), pattern.zero_name(b)
+    ending = ("", "") if end is None else pattern.ending(end)
+    inputs = (*factors, *ending, constant_named(pattern, node, "bias", tail.bias))
+    operator = f"Quantized{node.kind.replace('Gemm', 'MatMul')}"
+    outputs = (end or tail.last).outputs
+    return [*before, Node(operator, DOMAIN, inputs, outputs, {**attributes, "ops": tail.ops}, node.name)]
+
+
+def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a MatMul of two variable tensors, or of a constant that is no matrix, with one scale each."""
+    a, b = (pattern.dequantized(name) for name in node.inputs[:2])
+    if a is None or b is None or a.axis is not None or b.axis is not None:
+        return None
+    weights = pattern.constant(b.name)
+    if weights is not None and weights.ndim == 2:
+        return None
+    last, triples = pattern.end(node), pattern.triples((a, b))
+    if last is not None:
+        return Node("QLinearMatMul", "", (*triples, *pattern.ending(last)), last.outputs, {}, node.name)
+    names = [triples[i] for i in (0, 3, 1, 4, 2, 5)]
+    return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), node.outputs, {}, node.name)
+
+
+# ------------------------------------------------------------------------------------------ dynamic quantization ------
+
+
+def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
+    """Return the Mul that scales a node's sums as float32, and the name of the scale."""
+    cast = pattern.only_consumer(node, {"Cast"})
+    return None if cast is None or cast.attributes.get("to") != FLOAT32 else chained(pattern, cast, "Mul")
+
+
+def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
+    """Return the Add of a constant vector behind a node, and the vector's name; the node itself and "" without one."""
+    plus = chained(pattern, node, "Add")
+    value = None if plus is None else pattern.floats(plus[1])
+    return (node, "") if plus is None or value is None or value.ndim != 1 else plus
+
+
+def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
+    """Return the float tensor that is quantized for a node alone, and the name and value of the weights' constant
+    scale. `scale` names the product of both scales."""
+    producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
+    product = pattern.producers.get(scale)
+    if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:
+        return None
+    weights_scale = other(product, producer.outputs[1])
+    value = None if weights_scale is None else pattern.floats(weights_scale)
+    if weights_scale is None or value is None or not regular(value):
+        return None
+    return producer.inputs[0], weights_scale, value
+
+
+def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
+    """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point are
+    one number or one for each column; the bias has one for each column. The result may be a vector, which a scale or
+    bias of more dimensions would enlarge."""
+    weights = pattern.constant(matrix)
+    if weights is None or weights.ndim != 2 or not weights.size:
+        return False
+    columns = weights.shape[1]
+    factor, shift = pattern.constant(scale), pattern.constant(zero)
+    scales_fit = factor is not None and as_operand(factor, 1, 0, columns) is not None
+    zeros_fit = not zero or (shift is not None and as_operand(shift, 2, 1, columns) is not None)
+    return scales_fit and zeros_fit and (not bias or vector(pattern.constant(bias), 1, 0, columns) is not None)
+
+
+def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and the source is
+    quantized for them alone, the element-wise operators behind become post-ops."""
+    found = scaled(pattern, node)
+    if found is None:
+        return pattern.refuse(node, SUMS)
+    last, scale = found
+    zeros = node.input(2), node.input(3)
+    last, bias = bias_behind(pattern, last)
+    source = source_of(pattern, node, scale)
+    if source is not None and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
+        chain = chain_behind(pattern, last)
+        inputs = (source[0], node.inputs[1], source[1], zeros[1], bias)
+        return Node("DynamicMatMul", DOMAIN, inputs, chain.last.outputs, {"ops": chain.ops}, node.name)
+    pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
+    names = [*node.inputs[:2], scale, "one of int8blas", *zeros, *([bias] if bias else [])]
+    return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), last.outputs, {}, node.name)
+
+
+def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite f32(sums) * scale + bias of a convolution, and its tail."""
+    found = scaled(pattern, node)
+    weights = pattern.constant(node.inputs[1])
+    if found is None or weights is None or weights.ndim < 3:
+        return pattern.refuse(node, SUMS)
+    last, scale = found
+    zeros = node.input(2), node.input(3)
+    # A scale with more dimensions than the sums would move the axis of the channels.
+    same_axis = pattern.most_dimensions(scale) <= weights.ndim
+    tail = tail_behind(pattern, last, Columns(len(weights), weights.ndim, 1), None, same_axis)
+    name = constant_named(pattern, node, "bias", tail.bias)
+    attributes = {**node.attributes, "ops": tail.ops}
+    known = not zeros[1] or pattern.constant(zeros[1]) is not None
+    source = source_of(pattern, node, scale) if known else None
+    own = None if source is None else as_operand(source[2], weights.ndim, 1, len(weights))
+    if source is not None and own is not None:
+        weights_scale = constant_named(pattern, node, "scale", own if tail.factor is None else own * tail.factor)
+        return Node("DynamicConv", DOMAIN, (source[0], node.inputs[1], weights_scale, zeros[1], name),
+                    tail.last.outputs, attributes, node.name)  # fmt: skip
+    names = (*node.inputs[:2], scale, *zeros, name, constant_named(pattern, node, "factor", tail.factor))
+    return Node("ConvIntegerToFloat", DOMAIN, names, tail.last.outputs, attributes, node.name)
+
+
+def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array] | None:
+    """Return the factor and summand for each channel of a BatchNormalization with constant numbers, or None."""
+    numbers = [pattern.constant(name) for name in node.inputs[1:5]]
+    known = [value for value in numbers if value is not None and value.shape == (channels,)]
+    trains = node.attributes.get("training_mode") or any(node.outputs[1:])
+    if len(known) < 4 or trains or any(value.dtype != np.float32 for value in known):
+        return None
+    scale, bias, mean, variance = known
+    factor, shift = affine(scale, bias, mean, variance, node.attributes.get("epsilon", 1e-5))
+    return (factor, shift) if (np.isfinite(factor) & np.isfinite(shift)).all() else None
+
+
+def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
+    """Fold the BatchNormalization behind a Conv into its weights and its bias."""
+    normalization = pattern.only_consumer(node, {"BatchNormalization"})
+    given = [pattern.constant(name) for name in node.inputs[1:] if name]
+    weights = given[0] if given else None
+    if normalization is None or weights is None or any(each is None or each.dtype != np.float32 for each in given):
+        return None
+    found = affine_of(pattern, normalization, len(weights))
+    if found is None:
+        return None
+    factor, shift = found
+    bias = given[1] if len(given) > 1 else None
+    names = [
+        constant_named(pattern, node, "weights", weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))),
+        constant_named(pattern, node, "bias", shift if bias is None else bias * factor + shift),
+    ]
+    return replace(node, inputs=(node.inputs[0], *names), outputs=normalization.outputs)
+
+
+# ---------------------------------------------------------------------------------------------- stored weights ------
+
+
+class Stored(NamedTuple):
+    """Constant int8 weights (K, N), and their positive scales: one, one for each column, or a matrix of one for each
+    `block` of K and each column."""
+
+    weights: Array
+    scale: Array
+    block: int = 0
+
+    def transposed(self) -> Stored | None:
+        """Return the transposed matrix, if its only scale has no axis."""
+        return Stored(np.ascontiguousarray(self.weights.T), self.scale) if self.scale.size == 1 else None
+
+
+def multiplied(pattern: Pattern, node: Node) -> Stored | None:
+    """Return the weights of Mul(Cast(weights), scale), or None."""
+    for name in node.inputs:
+        cast, scale_name = pattern.producers.get(name), other(node, name)
+        if cast is None or cast.kind != "Cast" or cast.attributes.get("to") != FLOAT32 or scale_name is None:
+            continue
+        weights, scale = pattern.constant(cast.inputs[0]), pattern.floats(scale_name)
+        if weights is None or scale is None or weights.ndim != 2 or weights.dtype != np.int8:
+            continue
+        columns = as_operand(scale, 2, 1, weights.shape[1])
+        return None if columns is None else Stored(weights, columns)
+    return None
+
+
+def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
+    """Return the weights of a DequantizeLinear, less their zero points, or None if they do not fit int8. `turned` says
+    that the product transposes them."""
+    given = [pattern.constant(name) for name in node.inputs if name]
+    values = [value for value in given if value is not None]
+    if len(values) < len(given) or values[0].dtype not in BYTES or values[0].ndim != 2:
+        return None
+    weights, scale, axis = values[0], values[1], node.attributes.get("axis", 1) % 2
+    block, inner = node.attributes.get("block_size", 0), 1 if turned else 0
+    if scale.dtype != np.float32 or node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
+        return None
+    if len(values) > 2 and values[2].any():
+        centered = weights.astype(np.int16) - spread(values[2].astype(np.int16), weights, axis, block)
+        weights = centered.astype(np.int8)
+        if (weights != centered).any():
+            return None
+    if weights.dtype != np.int8 and weights.size and weights.max() > np.iinfo(np.int8).max:
+        return None
+    weights = weights.astype(np.int8, copy=False)
+    if scale.size == 1:
+        scale, block = scale.reshape(()), 0
+    elif block:
+        # A layer with dynamic quantization takes blocks of whole groups of 4 k.
+        if axis != inner or block % 4 or weights.shape[axis] != block * scale.shape[axis]:
+            return None
+        scale = scale.T if turned else scale
+    elif scale.ndim != 1 or axis == inner:
+        return None
+    return Stored(np.ascontiguousarray(weights.T) if turned else weights, scale, block)
+
+
+def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a product of floats with weights that the file stores in 8 bits, and its tail."""
+    producer, turned = pattern.producers.get(node.inputs[1]), bool(node.attributes.get("transB"))
+    factors = (node.attributes.get("alpha", 1), node.attributes.get("beta", 1), node.attributes.get("transA", 0))
+    if producer is None or factors != (1, 1, 0) or producer.operator not in ("Mul", "DequantizeLinear"):
+        return None
+    if producer.operator == "Mul":
+        found = multiplied(pattern, producer)
+        found = found.transposed() if found is not None and turned else found
+    else:
+        found = dequantized_weights(pattern, producer, turned)
+    if found is None or not found.weights.size or not regular(found.scale):
+        return None
+    count, bias = found.weights.shape[1], None
+    columns = Columns(count, 2, 1) if node.kind == "Gemm" else Columns(count, 1, 0)
+    if node.input(2):
+        value = pattern.real_constant(node.input(2))
+        value = None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
+        if value is None:
+            return None
+        bias = np.broadcast_to(value, count)
+    tail = tail_behind(pattern, node, columns, bias, False)
+    stored = constant_named(pattern, node, "weights", found.weights)
+    scale = constant_named(pattern, node, "scale", found.scale)
+    inputs = (node.inputs[0], stored, scale, constant_named(pattern, node, "bias", tail.bias))
+    attributes = {"dynamic": int(pattern.dynamic), "block": found.block, "ops": tail.ops}
+    return Node("StoredMatMul", DOMAIN, inputs, tail.last.outputs, attributes, node.name)
+
+
+Rewrite = Callable[[Pattern, Node], Node | list[Node] | None]
+PRODUCTS: dict[str, Sequence[Rewrite]] = {
+    "Conv": (rewritten_product, rewritten_float_conv),
+    "ConvTranspose": (rewritten_product,),
+    "MatMul": (rewritten_product, rewritten_stored),
+    "Gemm": (rewritten_product, rewritten_stored),
+    "MatMulInteger": (rewritten_dynamic,),
+    "ConvInteger": (rewritten_convolution,),
+}
