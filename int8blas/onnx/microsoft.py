@@ -27,6 +27,7 @@ from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
+from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx import elementwise, exact, linear, normalization, recurrent
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
@@ -43,10 +44,12 @@ from int8blas.onnx.integer import (
     requantized,
     rounding_product,
     same_quantization,
+    source_given,
     zero_of,
 )
 from int8blas.onnx.integer import dequantize_linear as real
-from int8blas.onnx.operands import combined, of_columns
+from int8blas.onnx.operands import as_operand, combined, of_columns, vector
+from int8blas.onnx.shape import joined
 from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
 from int8blas.onnx.types import BYTES, wide
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
@@ -169,21 +172,37 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
     return call_constant
 
 
-def concat(scale: Array, zero: Array | None, *triples: Array, axis: int, float_steps: int = 0) -> Array:
-    """Concatenate. Copy a part unchanged if its quantization equals the result's."""
-    end = zero_of(zero, np.uint8)
-    parts = []
-    for i in range(0, len(triples), 3):
-        x, x_scale, x_zero = triples[i : i + 3]
-        same = same_quantization(x_scale, zero_of(x_zero, x.dtype), scale, end)
-        if same:
-            parts.append(x)
-        elif float_steps or x.dtype not in BYTES or not exact.takes(x_scale, x_zero, scale, end):
-            parts.append(quantize_linear(real(x, x_scale, x_zero), scale, end))
-        else:
-            numbers = map(exact.number, (x_scale, x_zero, scale, end))
-            parts.append(look_up(x, exact.scaled_table(x.dtype, *numbers, end.dtype)))
-    return np.concatenate(parts, axis)
+def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
+    """Concatenate. Tables convert the parts, once for constant scales and zero points. A part whose quantization equals
+    the result's is copied."""
+
+    def converted(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Array | None:
+        """Return the results for all bytes, None for a copy."""
+        if same_quantization(scale, zero_of(zero, x.dtype), y_scale, end):
+            return None
+        if float_steps or not exact.takes(scale, zero, y_scale, end):
+            return quantize_linear(real(exact.bytes_of(x.dtype), scale, zero), y_scale, end)
+        return exact.scaled_table(x.dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
+
+    fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i < 2 or i % 3 != 2)
+    known: dict[tuple[np.dtype[Any], ...], list[Array | None]] = {}
+
+    def call(y_scale: Array, y_zero: Array | None, *triples: Array) -> Array:
+        parts = triples[::3]
+        types = tuple([x.dtype for x in parts])
+        tables = known.get(types)
+        if tables is None:
+            end = zero_of(y_zero, np.uint8)
+            given = [triples[i + 1 : i + 3] for i in range(0, len(triples), 3)]
+            if not all(kind in BYTES for kind in types):
+                reals = [real(x, *numbers) for x, numbers in zip(parts, given, strict=True)]
+                return joined([quantize_linear(x, y_scale, end) for x in reals], axis)
+            tables = [converted(x, *numbers, y_scale, end) for x, numbers in zip(parts, given, strict=True)]
+            if fixed:
+                known[types] = tables
+        return joined(parts, axis, tables)
+
+    return call
 
 
 def average(
@@ -319,13 +338,41 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
     return call
 
 
+def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None:
+    """Return a function that returns the layer of a product with constant weights for a type of the source, which
+    comes with a scale; None without such a layer."""
+    b, scale, zero, bias = (site.constants.get(i) for i in (1, 3, 5, 6))
+    given = {i for i, name in enumerate(site.node.inputs) if name and i != 4}
+    if b is None or b.ndim != 2 or not b.size or scale is None or not given - {0, 2} <= site.constants.keys():
+        return None
+    columns = b.shape[1]
+    values = as_operand(scale, 1, 0, columns), as_operand(zero_of(zero, b.dtype), 1, 0, columns)
+    added = None if bias is None else vector(bias, 1, 0, columns)
+    if values[0] is None or values[1] is None or not regular(scale) or (bias is not None and added is None):
+        return None
+    zeros = {"weights": values[1]} if values[1].any() else {}
+
+    @functools.cache
+    def layer(dtype: np.dtype[Any]) -> InnerProduct:
+        return InnerProduct(
+            site.packed.matrix(b), added, src_dtype=dtype, dst_dtype=np.float32, attributes=source_given(()),
+            scales={"weights": values[0]}, zero_points=zeros,
+        )  # fmt: skip
+
+    return layer
+
+
 def matmul_to_float(site: Site) -> Call:
-    multiply = multiplication(site, site.constants.get(1))
+    layer, multiply = layer_to_float(site), multiplication(site, site.constants.get(1))
 
     def call(
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
+        if layer is not None and a_scale.ndim == 0 and 0 < a_scale < np.inf and a.ndim > 1:
+            zeros = {"src": 0 if a_zero is None else a_zero}
+            if np.ndim(zeros["src"]) == 0:
+                return layer(a.dtype)(a, scales={"src": a_scale}, zero_points=zeros)
         return scaled(multiply(a, b, a_zero, b_zero), a_scale * of_columns(b_scale, a), bias)
 
     return call
@@ -525,6 +572,7 @@ OPERATORS = [
             ("QLinearLeakyRelu", leaky_relu_table, BY_TABLE),
             ("QLinearAdd", functools.partial(binary, "add", np.add), OF_TWO),
             ("QLinearMul", functools.partial(binary, "mul", np.multiply), OF_TWO),
+            ("QLinearConcat", concat, SHAPED),
             ("QLinearAveragePool", average, SHAPED),
             ("QLinearGlobalAveragePool", global_average, SHAPED),
             ("QLinearSoftmax", softmax, SHAPED),
@@ -538,7 +586,6 @@ OPERATORS = [
     *(
         Operator(name, function, domain=DOMAIN, traits=traits)
         for name, function, traits in (
-            ("QLinearConcat", concat, SHAPED),
             ("QLinearReduceMean", reduce_mean, SHAPED),
             ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),
         )

@@ -269,7 +269,12 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
         inputs = (source[0], node.inputs[1], source[1], zeros[1], bias)
         return Node("DynamicMatMul", DOMAIN, inputs, chain.last.outputs, {"ops": chain.ops}, node.name)
     pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
-    names = [*node.inputs[:2], scale, "one of int8blas", *zeros, *([bias] if bias else [])]
+    product = pattern.producers.get(scale)
+    factors = () if product is None or product.kind != "Mul" else product.inputs
+    constant = next((name for name in factors if (value := pattern.floats(name)) is not None and value.ndim < 2), "")
+    variable = other(product, constant) if product is not None and constant else None
+    scales = (variable, constant) if variable else (scale, "one of int8blas")
+    names = [*node.inputs[:2], *scales, *zeros, *([bias] if bias else [])]
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), last.outputs, {}, node.name)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.core.results import KnownView
+from int8blas.elementwise.functions import look_up
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits
@@ -67,7 +68,33 @@ def unsqueeze(x: Array, axes: Ints) -> Array:
 
 
 def concat(*arrays: Array, axis: int) -> Array:
-    return np.concatenate(arrays, axis)
+    return joined(arrays, axis)
+
+
+def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
+    """Concatenate, in the order of memory of the first part. Bytes of a part that has a table are looked up."""
+    first = parts[0]
+    if not any(table is not None for table in tables):
+        if first.flags.c_contiguous:
+            return np.concatenate(parts, axis)
+        tables = [None] * len(parts)
+    along = axis + first.ndim if axis < 0 else axis
+    sizes = [part.shape[along] for part in parts]
+    others = [part.shape[:along] + part.shape[along + 1 :] for part in parts]
+    if others != others[:1] * len(parts):
+        raise ValueError(f"inputs must have equal shapes except in dimension {axis}, got {[x.shape for x in parts]}")
+    shape = (*first.shape[:along], sum(sizes), *first.shape[along + 1 :])
+    kind = next((table.dtype for table in tables if table is not None), np.result_type(*parts))
+    y = np.empty_like(first, kind, shape=shape)
+    begin, lead = 0, (slice(None),) * along
+    for part, size, table in zip(parts, sizes, tables, strict=True):
+        target = y[(*lead, slice(begin, begin + size))]
+        begin += size
+        if table is None:
+            target[...] = part
+        else:
+            look_up(part, table, out=target)
+    return y
 
 
 def split(
@@ -130,8 +157,12 @@ def pad(
         )
         x, every = x[cut], np.maximum(every, 0)
     allowed((size + before + after for size, (before, after) in zip(x.shape, every.tolist(), strict=True)), x.dtype)
-    if mode == "constant":
-        return np.pad(x, every, constant_values=x.dtype.type(0) if value is None else np.asarray(value).item())
+    if mode == "constant":  # in x's order of memory
+        before = every[:, 0].tolist()
+        y = np.empty_like(x, shape=tuple(size + int(both) for size, both in zip(x.shape, every.sum(1), strict=True)))
+        y.fill(x.dtype.type(0) if value is None else np.asarray(value).item())
+        y[tuple(slice(start, start + size) for start, size in zip(before, x.shape, strict=True))] = x
+        return y
     return np.pad(x, every, mode={"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])  # type: ignore[call-overload]
 
 

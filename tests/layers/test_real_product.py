@@ -81,7 +81,8 @@ def test_copies_and_files(tmp_path, rng):
 def test_scales_of_blocks(shape, isa, rng):
     """Powers of two as scales, so that no product and no sum is rounded."""
     rows, k, columns = shape
-    x, weights = rng.integers(-8, 9, (rows, k)).astype(np.float32), rng.integers(-128, 128, (k, columns)).astype(np.int8)
+    x = rng.integers(-8, 9, (rows, k)).astype(np.float32)
+    weights = rng.integers(-128, 128, (k, columns)).astype(np.int8)
     scale = 2.0 ** rng.integers(-2, 3, (k // 8, columns))
     layer = RealProduct(weights, scale)
     wanted = x @ (weights * np.repeat(scale, 8, 0))
