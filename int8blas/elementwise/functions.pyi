@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Mapping
-from typing import Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -87,3 +87,17 @@ def concat(
 def look_up(
     src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *, out: npt.NDArray[_T] | None = None
 ) -> npt.NDArray[_T]: ...
+
+class PreparedBinary:
+    def __init__(
+        self,
+        op: _Operation,
+        src_dtypes: tuple[np.dtype[Any], np.dtype[Any]],
+        *,
+        scales: _Scales = None,
+        zero_points: _ZeroPoints = None,
+        post_ops: _PostOps = (),
+        dst_dtype: npt.DTypeLike | None = None,
+        scheme: _Rounding = "float",
+    ) -> None: ...
+    def __call__(self, src0: npt.NDArray[Any], src1: npt.NDArray[Any]) -> npt.NDArray[Any]: ...

@@ -24,6 +24,8 @@ cnp.import_array()
 cdef int LARGEST_ELEMENT = 4
 
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
+# The tensors of `binary`.
+cdef tuple PAIR = ("src0", "src1", "dst")
 # How integers are stored.
 cdef tuple SCHEMES = ("float", "onnx")
 
@@ -140,19 +142,26 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
 
 cdef tuple broadcast_shape(tuple first, tuple second):
     """Return the common shape of the sources of `binary`."""
-    cdef int ndim = max(len(first), len(second))
-    sizes = [(1,) * (ndim - len(shape)) + shape for shape in (first, second)]
-    if not all([1 in pair or pair[0] == pair[1] for pair in zip(*sizes)]):
-        raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {first}, got {second}")
-    shape = tuple([pair[1] if pair[0] == 1 else pair[0] for pair in zip(*sizes)])
+    cdef Py_ssize_t ndim = max(len(first), len(second)), d, lead, left, right
+    cdef list shape = [0] * ndim
+    for d in range(ndim):
+        lead = d - ndim
+        left = first[lead] if -lead <= len(first) else 1
+        right = second[lead] if -lead <= len(second) else 1
+        if left != right and left != 1 and right != 1:
+            raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {first}, got {second}")
+        shape[d] = right if left == 1 else left
     check_size(shape, "src0 and src1")
-    return shape
+    return tuple(shape)
 
 
 cdef int check_size(shape, str name) except -1:
     """Check that the result has fewer bytes than can be addressed."""
-    sizes = [size for size in shape if size]
-    if prod(sizes) * LARGEST_ELEMENT > maxsize:
+    cdef double size = LARGEST_ELEMENT
+    for count in shape:
+        size *= max(<double>count, 1)
+    # The product of Python's integers is exact, but as slow as all other work for a small result.
+    if size > 1e15 and prod([count for count in shape if count]) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
     return 0
 
@@ -338,31 +347,63 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     array([[ 20, 100],
            [180,  25]], dtype=uint8)
     """
-    cdef int kind = binary_kind(BINARY[choice(op, "op", BINARY)]), typenum
-    cdef cnp.ndarray first = elements(src0, "src0", TYPES), second = elements(src1, "src1", TYPES), target
-    cdef tuple shape = (<object>first).shape, names = ("src0", "src1", "dst")
-    cdef dict scale = by_tensor(scales, "scales", names), zero = by_tensor(zero_points, "zero_points", names)
-    cdef float dst_scale, dst_zero
+    cdef cnp.ndarray first = elements(src0, "src0", TYPES), second = elements(src1, "src1", TYPES)
+    cdef PreparedBinary prepared = PreparedBinary.__new__(PreparedBinary)
+    prepared.prepare(op, cnp.PyArray_TYPE(first), cnp.PyArray_TYPE(second), scales, zero_points, post_ops, dst_dtype,
+                     scheme)
+    return prepared.apply(first, second, out)
+
+
+cdef class PreparedBinary:
+    """:func:`binary` for sources of two types, `src_dtypes`, with its other arguments, which are checked once."""
+
+    cdef int kind, typenum
+    cdef float scales[3]            # of both sources and of the destination
+    cdef float zeros[3]
+    cdef int types[2]
     cdef bint onnx
-    cdef list steps
-    cdef Step step
-    if (<object>second).shape != shape:
-        shape = broadcast_shape(shape, (<object>second).shape)
-    typenum = type_of(dst_dtype, first)
-    dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
-    dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
-    onnx = is_onnx(scheme, typenum)
-    steps = []
-    step = reading(broadcast(first, shape, "src0"), scale_from(scale.get("src0", 1), "scales['src0']"),
-                   zero_point_from(zero.get("src0", 0), "zero_points['src0']", cnp.PyArray_TYPE(first)))
-    steps.append(step)
-    step = reading(broadcast(second, shape, "src1"), scale_from(scale.get("src1", 1), "scales['src1']"),
-                   zero_point_from(zero.get("src1", 0), "zero_points['src1']", cnp.PyArray_TYPE(second)))
-    step.op.kind = kind
-    steps.append(step)
-    target = destination(out, typenum, shape, first if (<object>first).shape == shape else second)
-    steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
-    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
+    cdef object post_ops
+
+    def __init__(self, op, src_dtypes, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float"):
+        self.prepare(op, src_dtypes[0].num, src_dtypes[1].num, scales, zero_points, post_ops, dst_dtype, scheme)
+
+    cdef int prepare(self, object op, int first, int second, object scales, object zero_points, object post_ops,
+                     object dst_dtype, object scheme) except -1:
+        cdef dict scale = by_tensor(scales, "scales", PAIR), zero = by_tensor(zero_points, "zero_points", PAIR)
+        self.kind = binary_kind(BINARY[choice(op, "op", BINARY)])
+        self.types[0], self.types[1] = first, second
+        self.typenum = self.types[0] if dst_dtype is None else check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
+        self.scales[2] = divisor(scale.get("dst", 1), "scales['dst']")
+        self.zeros[2] = zero_point_from(zero.get("dst", 0), "zero_points['dst']", self.typenum)
+        self.onnx = is_onnx(scheme, self.typenum)
+        self.scales[0] = scale_from(scale.get("src0", 1), "scales['src0']")
+        self.scales[1] = scale_from(scale.get("src1", 1), "scales['src1']")
+        self.zeros[0] = zero_point_from(zero.get("src0", 0), "zero_points['src0']", self.types[0])
+        self.zeros[1] = zero_point_from(zero.get("src1", 0), "zero_points['src1']", self.types[1])
+        self.post_ops = post_ops
+        return 0
+
+    def __call__(self, cnp.ndarray src0 not None, cnp.ndarray src1 not None):
+        """Return the result for two arrays of these types."""
+        src0, src1 = elements(src0, "src0", TYPES), elements(src1, "src1", TYPES)
+        if cnp.PyArray_TYPE(src0) != self.types[0] or cnp.PyArray_TYPE(src1) != self.types[1]:
+            wanted = [cnp.PyArray_DescrFromType(number).name for number in self.types]
+            raise TypeError(f"src0 and src1 must be {wanted[0]} and {wanted[1]}, got {src0.dtype} and {src1.dtype}")
+        return self.apply(src0, src1, None)
+
+    cdef object apply(self, cnp.ndarray first, cnp.ndarray second, object out):
+        cdef tuple shape = (<object>first).shape
+        cdef cnp.ndarray target
+        cdef Step step
+        if (<object>second).shape != shape:
+            shape = broadcast_shape(shape, (<object>second).shape)
+        cdef list steps = [reading(broadcast(first, shape, "src0"), self.scales[0], self.zeros[0])]
+        step = reading(broadcast(second, shape, "src1"), self.scales[1], self.zeros[1])
+        step.op.kind = self.kind
+        steps.append(step)
+        target = destination(out, self.typenum, shape, first if (<object>first).shape == shape else second)
+        steps += post_ops_of(self.post_ops, "post_ops", None if out is None else target, shape, self.typenum)
+        return compute(steps, target, out is not None, out, self.typenum, self.scales[2], self.zeros[2], self.onnx)
 
 
 @spoken("srcs")

@@ -181,8 +181,8 @@ cdef class RealProduct:
         if not by_block:
             values = values.reshape(1, -1)
         if values.shape[1] not in (1, columns) or k == 0 or self._packed.dtype != np.int8:
-            raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, or {columns} "
-                             f"for each block of k, got {self._packed} and shape {np.shape(scale)}")
+            raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, or "
+                             f"{columns} for each block of k, got {self._packed} and shape {np.shape(scale)}")
         self._block = k // len(values) if by_block else 0
         self._scale = np.ones((len(values), round_up(columns, I8_PANEL)), np.float32)
         self._scale[:, :columns] = values

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from int8blas.elementwise.functions import binary
+from int8blas.elementwise.functions import PreparedBinary
 from int8blas.elementwise.quantization import requantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.types import BYTES
@@ -179,8 +179,8 @@ def make_pair_function(
     zeros = {"src0": a_zero, "src1": b_zero, "dst": y_zero}
     for scales in scales_of_pairs(name, a_scale, b_scale, y_scale):
         given = dict(zip(("src0", "src1", "dst"), scales, strict=True))
-        kernel: Pair = functools.partial(
-            binary, name, scales=given, zero_points=zeros, dst_dtype=y_dtype, scheme="onnx"
+        kernel: Pair = PreparedBinary(
+            name, (a_dtype, b_dtype), scales=given, zero_points=zeros, dst_dtype=y_dtype, scheme="onnx"
         )  # fmt: skip
         if np.array_equal(kernel(a, b), table):
             return kernel

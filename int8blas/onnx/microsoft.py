@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.functions import binary as int8blas_binary
-from int8blas.elementwise.functions import look_up
+from int8blas.elementwise.functions import PreparedBinary, look_up
 from int8blas.elementwise.normalization import layer_norm
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
@@ -104,15 +103,12 @@ def of_pair(name: str, a: np.dtype[Any], b: np.dtype[Any], numbers: Sequence[Arr
 
 def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
     a_scale, a_zero, b_scale, b_zero, scale, zero = (value.reshape(-1)[0] for value in numbers)
-    scales = {"src0": a_scale, "src1": b_scale, "dst": scale}
-    zeros = {"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}
-    dtype = numbers[5].dtype
-
-    def call(a: Array, _a: Array, _a_zero: Array, b: Array, *_: Array) -> Array:
-        y: Array = int8blas_binary(name, a, b, scales=scales, zero_points=zeros, dst_dtype=dtype, scheme="onnx")
-        return y
-
-    return call
+    kernel = PreparedBinary(
+        name, (numbers[1].dtype, numbers[3].dtype), scales={"src0": a_scale, "src1": b_scale, "dst": scale},
+        zero_points={"src0": int(a_zero), "src1": int(b_zero), "dst": int(zero)}, dst_dtype=numbers[5].dtype,
+        scheme="onnx",
+    )  # fmt: skip
+    return lambda a, _a, _a_zero, b, *_: kernel(a, b)
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
@@ -193,7 +189,7 @@ def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
         tables = known.get(types)
         if tables is None:
             end = zero_of(y_zero, np.uint8)
-            given = [triples[i + 1 : i + 3] for i in range(0, len(triples), 3)]
+            given = list(zip(triples[1::3], triples[2::3], strict=True))
             if not all(kind in BYTES for kind in types):
                 reals = [real(x, *numbers) for x, numbers in zip(parts, given, strict=True)]
                 return joined([quantize_linear(x, y_scale, end) for x in reals], axis)
