@@ -179,18 +179,21 @@ def rewritten_graph(
     """Replace nodes of a graph. Return a graph in order, without the nodes that nobody needs any more."""
     pattern = Pattern.of(graph, dynamic)
     replaced: dict[str, list[Node]] = {}
+    taken: set[int] = set()
     for node in graph.nodes:
-        new = rewrite(pattern, node)
+        new = None if id(node) in taken else rewrite(pattern, node)
         if new is not None:
-            made = [new] if isinstance(new, Node) else new
-            replaced[made[-1].outputs[0]] = [
-                replace(each, parts=pattern.parts_of(each), origin=node.label) for each in made
-            ]
+            replaced[(new if isinstance(new, Node) else new[-1]).outputs[0]] = made = []
+            for each in [new] if isinstance(new, Node) else new:
+                inside = pattern.inside(each)
+                taken.update(map(id, inside))
+                parts = tuple(part for old in inside for part in old.parts or (old.label,))
+                made.append(replace(each, parts=parts, origin=node.label))
     nodes: list[Node] = []
     for node in graph.nodes:
-        taken = [name for name in node.outputs if name in replaced]
-        if taken:  # here all inputs of the new nodes exist
-            nodes += replaced[taken[0]]
+        ends = [name for name in node.outputs if name in replaced]
+        if ends:  # here all inputs of the new nodes exist
+            nodes += replaced[ends[0]]
         elif graph.constants.keys().isdisjoint(node.outputs):
             reason = pattern.reasons.get(node.outputs[0], "") if node.outputs else ""
             nodes.append(replace(node, reason=reason) if reason else node)

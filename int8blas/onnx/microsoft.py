@@ -62,6 +62,10 @@ LAYER_DIRECTIONS: dict[str, Any] = {
 }
 # The sum of this many bytes, less a zero point, fits int32.
 LARGEST_COUNT = 1 << 22
+# The axes of pixels, by an image's dimensions.
+AXES = [tuple(range(2, ndim)) for ndim in range(65)]
+# Ones for sums over pixels: most images that are averaged have at most this many.
+ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 
 
@@ -237,14 +241,22 @@ def average(
     return call_constant
 
 
-def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, dtype: Any = np.int64) -> Array:
-    """Sum bytes. If channels are last in memory, the sums over pixels are a product with ones."""
-    if x.ndim in TURNS and axes == tuple(range(2, x.ndim)) and x.strides[1] == 1 and len(x) == 1 and x.size:
-        pixels = x.transpose(TURNS[x.ndim][0]).reshape(-1, x.shape[1])
-        sums = np.empty((1, x.shape[1]), dtype)
-        matmul(np.ones((1, len(pixels)), np.uint8), pixels, out=sums)
-        return sums.reshape(1, -1, *(1,) * (x.ndim - 2)) if keep else sums
-    return np.asarray(np.sum(x, axes, dtype, keepdims=keep))
+def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
+    """Sum bytes, less a zero point. If channels are last in memory, the sums over pixels are a product with ones."""
+    if x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1 and x.size:
+        n, channels, *spatial = x.shape
+        count = math.prod(spatial)
+        ones = ONES[:, :count] if count <= ONES.shape[1] else np.ones((1, count), np.uint8)
+        images = x.transpose(TURNS[x.ndim][0])
+        if n == 1:
+            pixels = images.reshape(count, channels)
+            sums = matmul(ones, pixels, bo=zero) if dtype is np.int32 else matmul(ones, pixels, bo=zero, dtype=dtype)
+        else:
+            sums = matmul(ones, images.reshape(n, count, channels), bo=zero, dtype=dtype)
+        return np.asarray(sums.reshape((n, channels, *[1] * len(spatial)) if keep else (n, channels)))
+    sums = np.asarray(np.sum(x, axes, dtype, keepdims=keep))
+    sums -= sums.dtype.type(zero * math.prod([x.shape[axis] for axis in axes]))
+    return sums
 
 
 def mean_of_bytes(
@@ -254,7 +266,7 @@ def mean_of_bytes(
     """Return the mean of bytes from their exact integer sum. With `float_steps`, round f32(sum) * (scale / (count *
     y_scale))."""
     count = math.prod(x.shape[axis] for axis in axes)
-    sums = sum_of_bytes(x, axes, keep) - count * (0 if zero is None else int(zero.item()))
+    sums = sum_of_bytes(x, axes, keep, 0 if zero is None else int(zero.item()))
     end = zero_of(y_zero, x.dtype)
     if count < LARGEST_COUNT:
         sums = sums.astype(np.int32)
@@ -277,17 +289,19 @@ def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) 
     if numbers is None:
         return call
     scale, zero, y_scale, y_zero = numbers
+    shift, end, last = int(zero), int(y_zero), y_zero.dtype
+    factors: dict[int, np.float32] = {}
 
     def call_constant(x: Array, *constants: Array) -> Array:
         count = math.prod(x.shape[2:])
         if not 0 < count < LARGEST_COUNT:
             return call(x, *constants)
-        sums = sum_of_bytes(x, tuple(range(2, x.ndim)), True, np.int32)
-        sums -= np.int32(count * int(zero))
+        sums = sum_of_bytes(x, AXES[x.ndim], True, shift, np.int32)
         if not float_steps:
-            return exact.means(sums, float(scale), count, float(y_scale), int(y_zero), y_zero.dtype)
-        factor = scale / (np.float32(count) * y_scale)
-        return np.asarray(requantize(sums, factor, int(y_zero), y_zero.dtype, scheme="onnx"))
+            return exact.means(sums, float(scale), count, float(y_scale), end, last)
+        if count not in factors:
+            factors[count] = scale / (np.float32(count) * y_scale)
+        return np.asarray(requantize(sums, factors[count], end, last, scheme="onnx"))
 
     return call_constant
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
-from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular
+from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular, same_quantization
 from int8blas.onnx.types import BYTES, FLOAT32
 
 MICROSOFT = "com.microsoft"
@@ -61,7 +61,7 @@ class Pattern:
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
-    def parts_of(self, new: Node) -> tuple[str, ...]:
+    def inside(self, new: Node) -> list[Node]:
         """Return the nodes that a new one replaces: all nodes between its inputs and its outputs."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
@@ -73,8 +73,7 @@ class Pattern:
             if id(node) not in found:
                 found[id(node)] = node
                 waiting.extend(node.inputs)
-        inside = sorted(found.values(), key=lambda node: self.places[id(node)])
-        return tuple(part for node in inside for part in node.parts or (node.label,))
+        return sorted(found.values(), key=lambda node: self.places[id(node)])
 
     def constant(self, name: str) -> Array | None:
         """Return the value of a constant tensor, from the graph's constants or a Constant node, or None."""
@@ -158,6 +157,14 @@ class Pattern:
         if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
             return None
         return last if scale.size == zero.size == 1 else None
+
+    def same_parameters(self, last: Node, first: Node) -> bool:
+        """Return whether a DequantizeLinear has the one scale and zero point of a QuantizeLinear."""
+        scales = self.constant(last.inputs[1]), self.constant(first.inputs[1])
+        zeros = self.zero_of(last), self.zero_of(first)
+        if scales[0] is None or scales[1] is None or zeros[0] is None or zeros[1] is None:
+            return False
+        return same_quantization(scales[0], zeros[0], scales[1], zeros[1])
 
     def end(self, node: Node) -> Node | None:
         """Return the QuantizeLinear behind a node, or None. A Relu may lie between them, if saturation has its

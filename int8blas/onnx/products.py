@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.onnx.chains import ONE, Columns, chain_behind
+from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import regular, spread
 from int8blas.onnx.normalization import affine
@@ -133,8 +134,41 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
         given = [pattern.dequantized(name) for name in node.inputs[:2]]
         return pattern.refuse(node, FACTORS if any(given) else REAL)
     last = pattern.end(node)
-    exact = None if last is None else rewritten_exactly(pattern, node, found, last)
+    exact = None
+    if last is not None:
+        exact = rewritten_in_steps(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
     return exact or rewritten_with_tail(pattern, node, found)
+
+
+def rewritten_in_steps(
+    pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
+) -> Node | None:
+    """Rewrite a MatMul that is quantized, dequantized, added to a constant vector, and quantized again, with the bits
+    of QLinearMatMul and of these nodes. Quantizers write biases this way."""
+    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
+    y = None if middle is None else pattern.dequantized(middle.outputs[0])
+    if middle is None or y is None or not pattern.same_parameters(last, middle):
+        return None
+    a, b, _, columns = found
+    tail = tail_behind(pattern, middle, columns, None, False)
+    end, zero = pattern.quantizer(tail.last), pattern.zero_of(last)
+    scales = [value for each in (a, b, y) if (value := pattern.constant(each.scale)) is not None and regular(value)]
+    if tail.bias is None or end is None or zero is None or len(scales) < 3:
+        return None
+    limits, shift = np.iinfo(zero.dtype), int(zero.item())
+    ops = [
+        post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
+        post_op("linear", float(scales[2].item())), Binary(operand=tail.bias, algorithm="add"), *tail.ops,
+        Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
+    ]  # fmt: skip
+    factor = np.asarray(scales[0].reshape(()) * scales[1] / scales[2].reshape(()), np.float32)
+    if not regular(factor):
+        return None
+    one = constant_named(pattern, node, "one", np.ones((), np.float32))
+    source, (_, end_zero) = pattern.triples([a]), pattern.ending(end)
+    scale = constant_named(pattern, node, "scale", factor.reshape(-1))
+    inputs = (source[0], one, source[2], b.name, scale, pattern.zero_name(b), one, end_zero)
+    return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
 
 
 def rewritten_exactly(

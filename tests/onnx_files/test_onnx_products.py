@@ -263,6 +263,29 @@ def test_a_product_of_bytes_is_one_node_of_int8(seed):
         np.testing.assert_array_equal(y[~ties], wanted[~ties])
 
 
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(5, 12), (2, 3, 12), (12,)])
+def test_a_bias_behind_a_quantized_product_keeps_the_bits_of_all_steps(shape, relu, isa):
+    rng = np.random.default_rng(8)
+    x, w = rng.integers(0, 256, shape).astype(np.uint8), rng.integers(-127, 128, (12, 40)).astype(np.int8)
+    constants = {
+        "xs": F(0.02), "xz": np.uint8(120), "w": w, "ws": rng.uniform(0.003, 0.01, 40).astype(F),
+        "wz": np.zeros(40, np.int8), "b": rng.integers(-128, 128, 40).astype(np.int8), "bs": F(0.02), "bz": np.int8(3),
+        "ms": F(0.031), "mz": np.uint8(117), "ys": F(0.027), "yz": np.uint8(90),
+    }  # fmt: skip
+    model = loaded(f"""g (uint8{[*shape]} x) => (uint8 y) {{ xf = DequantizeLinear(x, xs, xz)
+        wf = DequantizeLinear<axis = 1>(w, ws, wz) p = MatMul(xf, wf) m = QuantizeLinear(p, ms, mz)
+        mf = DequantizeLinear(m, ms, mz) bf = DequantizeLinear(b, bs, bz) s = Add(bf, mf)
+        {"r = Relu(s)" if relu else ""} y = QuantizeLinear({"r" if relu else "s"}, ys, yz) }}""", constants={k: np.asarray(v) for k, v in constants.items()})  # fmt: skip
+    assert [call.operator for call in model.explain()] == ["int8blas.QuantizedMatMul"]
+    c = constants
+    sums = (x.astype(int) - 120) @ w.astype(int)
+    m = np.clip(np.rint(sums.astype(F) * (c["xs"] * c["ws"] / c["ms"])) + 117, 0, 255).astype(np.uint8)
+    s = dequantized(m, c["ms"], c["mz"]) + dequantized(c["b"], c["bs"], c["bz"])
+    wanted = quantized(np.maximum(s, 0) if relu else s, c["ys"], c["yz"])
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], wanted)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
 @pytest.mark.parametrize("form", ["one scale", "columns", "blocks", "zero points", "uint8", "transposed"])
