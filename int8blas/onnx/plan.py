@@ -8,6 +8,7 @@ import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,8 +32,8 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
 class Step(NamedTuple):
-    """A call: a function, the slots of its arguments and its results, the slots that are free afterwards, and the
-    node.
+    """A call: a function, the slots of its arguments and its results, the slots that are free afterwards, the node,
+    and a function that returns the arguments.
     """
 
     call: Call
@@ -40,6 +41,7 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     freed: tuple[int, ...]
     node: Node
+    gather: Callable[[list[Any]], Sequence[Any]]
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -96,15 +98,17 @@ class Plan:
 
     def execute(self, steps: Iterable[Step], slots: list[Any]) -> None:
         """Call some steps in their order."""
-        for call, inputs, outputs, freed, node in steps:
+        for call, _, outputs, freed, node, gather in steps:
             try:
-                results = call(*[slots[slot] for slot in inputs])
+                results = call(*gather(slots))
             except WRONG as error:
                 raise wrong(error, f"in {node}") from error
             except Exception as error:
                 error.add_note(f"in {node}")
                 raise
-            if type(results) is not tuple:
+            if type(results) is np.ndarray:
+                slots[outputs[0]] = results
+            elif type(results) is not tuple:
                 slots[outputs[0]] = np.asarray(results) if isinstance(results, np.generic) else results
             else:
                 for slot, result in zip(outputs, results, strict=False):
@@ -251,6 +255,12 @@ def fold(
     return tuple(np.asarray(result) if isinstance(result, np.generic) else result for result in results)
 
 
+def gatherer(places: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return a function that returns the elements at some places; of NumPy's and Python's ways this is the fastest."""
+    first = places[0] if places else 0
+    return itemgetter(*places) if len(places) > 1 else itemgetter(slice(first, first + len(places)))
+
+
 def assembled(
     calls: Sequence[Bound],
     constants: Mapping[str, Any],
@@ -285,7 +295,7 @@ def assembled(
         ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
         freed = tuple(slots[name] for name in sorted(ended - kept))
         made = tuple(slots[name] for name in node.outputs)
-        steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node))
+        steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node, gatherer(given)))
         free.extend(freed)
     remembered = frozenset(i for i, step in enumerate(steps) if {*step.node.outputs} - {""} <= {*from_shapes})
     return Plan(

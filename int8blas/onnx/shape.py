@@ -307,27 +307,39 @@ class View:
     ----------
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that it takes behind the array.
+    reshapes : bool
+        Whether the last function only changes the shape. If it must copy, the view before it is known.
     """
 
-    def __init__(self, moves: Sequence[tuple[Call, int]]) -> None:
-        self.moves = moves
-        self.known: KnownView | None = None
+    def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:
+        self.moves, self.reshapes = moves, reshapes
+        self.known: tuple[KnownView, tuple[int, ...]] | None = None
 
     def __call__(self, x: Array, *values: Any) -> Array:
-        known = None if self.known is None else self.known(x, values)
-        if known is not None:
-            return known
-        y, at = x, 0
+        remembered = self.known
+        if remembered is not None:
+            found, shape = remembered
+            known = found(x, values)
+            if known is not None:
+                return known if known.shape == shape else known.reshape(shape)
+        y, before, at = x, x, 0
         for function, count in self.moves:
-            y = function(y, *values[at : at + count])
+            y, before = function(y, *values[at : at + count]), y
             at += count
-        self.known = KnownView(x, y, values) if isinstance(y, np.ndarray) else None
+        if not isinstance(y, np.ndarray):
+            self.known = None
+            return y
+        found = KnownView(x, y, values)
+        if self.reshapes and found(x, values) is None:
+            found = KnownView(x, before, values)
+        self.known = found, y.shape
         return y
 
 
 def view(site: Site, *, moves: Any) -> Call:
     bound = [(one_index if move.kind == "Gather" else VIEWS[move.kind], move) for move in moves]
-    return View([(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound])
+    functions = [(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound]
+    return View(functions, moves[-1].kind in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
 
 
 def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:

@@ -273,10 +273,11 @@ def test_a_bias_behind_a_quantized_product_keeps_the_bits_of_all_steps(shape, re
         "wz": np.zeros(40, np.int8), "b": rng.integers(-128, 128, 40).astype(np.int8), "bs": F(0.02), "bz": np.int8(3),
         "ms": F(0.031), "mz": np.uint8(117), "ys": F(0.027), "yz": np.uint8(90),
     }  # fmt: skip
-    model = loaded(f"""g (uint8{[*shape]} x) => (uint8 y) {{ xf = DequantizeLinear(x, xs, xz)
+    text = f"""g (uint8{[*shape]} x) => (uint8 y) {{ xf = DequantizeLinear(x, xs, xz)
         wf = DequantizeLinear<axis = 1>(w, ws, wz) p = MatMul(xf, wf) m = QuantizeLinear(p, ms, mz)
         mf = DequantizeLinear(m, ms, mz) bf = DequantizeLinear(b, bs, bz) s = Add(bf, mf)
-        {"r = Relu(s)" if relu else ""} y = QuantizeLinear({"r" if relu else "s"}, ys, yz) }}""", constants={k: np.asarray(v) for k, v in constants.items()})  # fmt: skip
+        {"r = Relu(s)" if relu else ""} y = QuantizeLinear({"r" if relu else "s"}, ys, yz) }}"""
+    model = loaded(text, constants={name: np.asarray(value) for name, value in constants.items()})
     assert [call.operator for call in model.explain()] == ["int8blas.QuantizedMatMul"]
     c = constants
     sums = (x.astype(int) - 120) @ w.astype(int)
