@@ -38,12 +38,21 @@ EXACT = {
     "sqrt": lambda x, alpha, beta: mpmath.sqrt(x),
     "linear": lambda x, alpha, beta: alpha * x + beta,
     "round": lambda x, alpha, beta: mpmath.nint(x),
+    "exp": lambda x, alpha, beta: mpmath.exp(x),
+    "log": lambda x, alpha, beta: mpmath.log(x) if x > 0 else mpmath.inf,
+    "pow": lambda x, alpha, beta: alpha * x**beta if x > 0 or beta == mpmath.nint(beta) else mpmath.inf,
+    "mish": lambda x, alpha, beta: x * mpmath.tanh(mpmath.log1p(mpmath.exp(x))),
+    "soft_relu": lambda x, alpha, beta: mpmath.log1p(mpmath.exp(alpha * x)) / alpha,
+    "hardsigmoid": lambda x, alpha, beta: min(max(alpha * x + beta, 0), 1),
+    "clip_v2": lambda x, alpha, beta: min(max(x, alpha), beta),
 }
 OPS = (
     Eltwise("relu", 0.1), Eltwise("tanh"), Eltwise("logistic"), Eltwise("elu"), Eltwise("elu", 0.3),
     Eltwise("gelu_erf"), Eltwise("gelu_tanh"), Eltwise("swish"), Eltwise("swish", 1.702), Eltwise("swish", 1e-30),
     Eltwise("hardswish"), Eltwise("clip", -1, 6), Eltwise("abs"), Eltwise("square"), Eltwise("sqrt"),
-    Eltwise("linear", 1.5, 0.25), Eltwise("round"),
+    Eltwise("linear", 1.5, 0.25), Eltwise("round"), Eltwise("exp"), Eltwise("log"), Eltwise("pow", 1, 1 / 3),
+    Eltwise("pow", 1, -3), Eltwise("mish"), Eltwise("soft_relu"), Eltwise("soft_relu", 0.3), Eltwise("hardsigmoid"),
+    Eltwise("clip_v2", -1, 6),
 )  # fmt: skip
 # Stretches of arguments that are shown apart.
 STRETCHES = ((-np.inf, -87), (-87, -5), (-5, -0.1), (-0.1, 0.1), (0.1, 5), (5, np.inf))

@@ -17,5 +17,6 @@ ELTWISES = [
     Eltwise("hardswish", -0.2, 1.25, 2), Eltwise("clip", 0, 6), Eltwise("clip", -2, -2), Eltwise("clip", -3, 1, 0.1),
     Eltwise("abs"), Eltwise("abs", scale=-1), Eltwise("square"), Eltwise("square", scale=0.01), Eltwise("sqrt"),
     Eltwise("sqrt", scale=7), Eltwise("linear", 2, -3), Eltwise("linear"), Eltwise("linear", 0.1, 0.1, 0.1),
-    Eltwise("round"), Eltwise("round", scale=0.3),
+    Eltwise("round"), Eltwise("round", scale=0.3), Eltwise("hardsigmoid"), Eltwise("hardsigmoid", -0.2, 1.25, 2),
+    Eltwise("clip_v2", 0, 6), Eltwise("clip_v2", -3, -0.0, 0.1),
 ]  # fmt: skip

@@ -49,6 +49,8 @@ ELTWISE = {
     "sqrt": lambda x, alpha, beta: np.sqrt(x),
     "linear": lambda x, alpha, beta: alpha * x + beta,
     "round": lambda x, alpha, beta: np.rint(x),
+    "hardsigmoid": lambda x, alpha, beta: clip(alpha * x + beta, np.float32(0), ONE),
+    "clip_v2": lambda x, alpha, beta: np.where(x <= alpha, alpha, np.where(x >= beta, beta, x)),
 }
 
 # NaN, of y or of the operand, is not less and not greater than anything

@@ -42,9 +42,26 @@ ELTWISE = {
     "sqrt": "sqrt(x)",
     "linear": "alpha * x + beta",
     "round": "x rounded half to even",
+    "exp": "exp(x)",
+    "log": "log(x)",
+    "pow": "alpha * x**beta",
+    "mish": "x * tanh(log(1 + exp(x)))",
+    "soft_relu": "log(1 + exp(alpha * x)) / alpha",
+    "hardsigmoid": "min(max(alpha * x + beta, 0), 1)",
+    "clip_v2": "alpha if x <= alpha else beta if x >= beta else x",
 }
-# Default alpha and beta of the functions that have them; clip has no default limits.
-ELTWISE_DEFAULTS = {"elu": (1.0, 0.0), "swish": (1.0, 0.0), "hardswish": (1 / 6, 0.5), "linear": (1.0, 0.0)}
+# Default alpha and beta of the functions that have them.
+ELTWISE_DEFAULTS = {
+    "elu": (1.0, 0.0),
+    "swish": (1.0, 0.0),
+    "hardswish": (1 / 6, 0.5),
+    "linear": (1.0, 0.0),
+    "pow": (1.0, 0.0),
+    "soft_relu": (1.0, 0.0),
+    "hardsigmoid": (1 / 6, 0.5),
+}
+# Functions that limit their argument, whose limits alpha and beta have no defaults.
+CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
 INTEGER_SCHEMES = ("doubling", "single")
@@ -112,10 +129,12 @@ class Eltwise(_PostOp):
     Parameters
     ----------
     algorithm : str
-        relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear or round.
+        relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear, round, exp,
+        log, pow, mish, soft_relu, hardsigmoid or clip_v2.
     alpha, beta : float, optional
-        Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu and swish (1), the limits of
-        clip, which must be given, alpha * x + beta of linear (1 and 0) and hardswish (1 / 6 and 1 / 2).
+        Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu, swish and soft_relu (1; of
+        soft_relu not 0), the limits of clip and clip_v2 and the exponent beta of pow, which must be given, alpha of pow
+        (1), alpha * x + beta of linear (1 and 0), hardswish and hardsigmoid (1 / 6 and 1 / 2).
     scale : float, optional
         Factor of the result.
 
@@ -125,8 +144,15 @@ class Eltwise(_PostOp):
     value, that is 2**-149 for subnormal numbers, for a `scale` of 1:
 
     ==================================  ===============================================================================
-    relu, clip, abs, sqrt, square,      every operation of the formula is rounded once: 0.5 for each; with two of them,
-    round, linear, hardswish            as in alpha * x + beta, an error may be large beside a sum near 0
+    relu, clip, clip_v2, abs, sqrt,     every operation of the formula is rounded once: 0.5 for each; with two of them,
+    square, round, linear, hardswish,   as in alpha * x + beta, an error may be large beside a sum near 0
+    hardsigmoid
+    exp                                 1, and 2**-149
+    log                                 1
+    pow                                 0.51 for an alpha of 1, and 1 more for others
+    mish                                4, and 2**-142
+    soft_relu                           4, and ``|alpha * x|`` times 1.1 unless alpha is 1; 2**-148 divided by
+                                        ``|alpha|``
     tanh, logistic                      3
     elu                                 3, near 0 too
     gelu_erf                            9, and 2**-140
@@ -136,7 +162,9 @@ class Eltwise(_PostOp):
     ==================================  ===============================================================================
 
     An infinity gives the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf. NaN stays
-    NaN, and linear and hardswish with alpha 0 make it of an infinity.
+    NaN, and linear, hardswish and hardsigmoid with alpha 0 make it of an infinity; so do log and, with an exponent that
+    is no integer, pow of negative numbers. Anything to the power 0 is 1. clip_v2 gives alpha for a zero of either sign
+    if alpha is 0; all else as clip.
 
     Examples
     --------
@@ -153,13 +181,17 @@ class Eltwise(_PostOp):
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, str) or self.algorithm not in ELTWISE:
             raise ValueError(f"algorithm of Eltwise must be one of {', '.join(ELTWISE)}, got {shown(self.algorithm)}")
-        if self.algorithm == "clip" and (self.alpha is None or self.beta is None):
-            raise ValueError("alpha and beta of Eltwise('clip'), the limits, must be given")
+        if self.algorithm in CLIPS and (self.alpha is None or self.beta is None):
+            raise ValueError(f"alpha and beta of Eltwise({self.algorithm!r}), the limits, must be given")
+        if self.algorithm == "pow" and self.beta is None:
+            raise ValueError("beta of Eltwise('pow'), the exponent, must be given")
         alpha, beta = ELTWISE_DEFAULTS.get(self.algorithm, (0.0, 0.0))
         alpha = _real(alpha if self.alpha is None else self.alpha, "alpha of Eltwise")
         beta = _real(beta if self.beta is None else self.beta, "beta of Eltwise")
-        if self.algorithm == "clip" and alpha > beta:
-            raise ValueError(f"alpha of Eltwise('clip') must not be above beta, got {alpha} and {beta}")
+        if self.algorithm in CLIPS and alpha > beta:
+            raise ValueError(f"alpha of Eltwise({self.algorithm!r}) must not be above beta, got {alpha} and {beta}")
+        if self.algorithm == "soft_relu" and alpha == 0:
+            raise ValueError("alpha of Eltwise('soft_relu') must not be 0, as the result is divided by it")
         for name, value in (("alpha", alpha), ("beta", beta), ("scale", _real(self.scale, "scale of Eltwise"))):
             object.__setattr__(self, name, value)
 

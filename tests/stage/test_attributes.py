@@ -63,7 +63,7 @@ def test_dtype_of_sum(dtype):
         Sum(dtype=dtype)
 
 
-@pytest.mark.parametrize("algorithm", ["Relu", "", "exp", None, 1, ["relu"], ["add"]])
+@pytest.mark.parametrize("algorithm", ["Relu", "", "expm1", None, 1, ["relu"], ["add"]])
 def test_algorithms(algorithm):
     with pytest.raises(ValueError, match=r"^algorithm of Eltwise must be one of relu, tanh, .*, got "):
         Eltwise(algorithm)

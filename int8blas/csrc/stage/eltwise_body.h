@@ -2,9 +2,9 @@
  * vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the order written,
  * so that every instruction set gives the same bits. NaN stays NaN.
  *
- * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1, tanh
- * 3, logistic 3, erfc 8. The docstring of Eltwise (attributes.py) has the errors of composed functions, which are
- * asserted in tests/elementwise/test_eltwise.py; benchmarks/function_errors.py measures them. */
+ * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1, log1p
+ * 3, tanh 3, logistic 3, erfc 8, pow 0.51. The docstring of Eltwise (attributes.py) has the errors of composed
+ * functions, which are asserted in tests/elementwise/test_eltwise.py; benchmarks/function_errors.py measures them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
@@ -78,13 +78,13 @@ I8_INLINE float i8_exp_down(float x)
     return x < I8_EXP_DOWN_END ? 0.0f : y;
 }
 
-/* The logarithm of positive normal numbers. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2: log x = n ln 2 + log(1 +
- * f), ln 2 in the two parts of i8_exp. Coefficients: Cephes, logf. */
-I8_INLINE float i8_log(float x)
+/* The logarithm of x * 2**shift, for positive normal numbers x. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2:
+ * log x = n ln 2 + log(1 + f), ln 2 in the two parts of i8_exp. Coefficients: Cephes, logf. */
+I8_INLINE float i8_log_shifted(float x, float shift)
 {
     const uint32_t bits = i8_bits_of(x);
     const int32_t exponent = (int32_t)(bits - 0x3f3504f3u) >> 23; /* sqrt(1/2) */
-    const float n = (float)exponent, f = i8_float_of(bits - ((uint32_t)exponent << 23)) - 1.0f, z = f * f;
+    const float n = (float)exponent + shift, f = i8_float_of(bits - ((uint32_t)exponent << 23)) - 1.0f, z = f * f;
     float p = 7.0376836292e-2f;
     p = p * f - 1.1514610310e-1f;
     p = p * f + 1.1676998740e-1f;
@@ -96,6 +96,104 @@ I8_INLINE float i8_log(float x)
     p = p * f + 3.3333331174e-1f;
     p = p * f * z - n * 2.12194440e-4f - 0.5f * z;
     return f + p + n * 0.693359375f + (x - x); /* NaN for NaN */
+}
+I8_INLINE float i8_log(float x) { return i8_log_shifted(x, 0.0f); }
+
+/* The logarithm of every number: -inf for zeros, NaN for what is below. */
+I8_INLINE float i8_any_log(float x)
+{
+    const int subnormal = x < 1.17549435e-38f;
+    const float y = i8_log_shifted(subnormal ? x * 16777216.0f : x, subnormal ? -24.0f : 0.0f);
+    return x > 3.402823466e38f ? x : x == 0 ? -INFINITY : x < 0 ? NAN : y;
+}
+
+/* log(1 + e), for e from 0 to 1. The sum u has lost digits of e; log(u) / (u - 1) varies so slowly that it makes up for
+ * them. */
+I8_INLINE float i8_log1p(float e)
+{
+    const float u = 1.0f + e, y = i8_log(u) * (e / (u - 1.0f));
+    return u == 1.0f ? e : y;
+}
+
+/* log(1 + e**(alpha * x)) / alpha, which is x + log(1 + e**-(alpha * x)) / alpha. */
+I8_INLINE float i8_soft_relu(float x, float alpha)
+{
+    const float v = alpha * x;
+    return (v > 0 ? x : 0.0f) + i8_log1p(i8_exp(i8_negative(v))) / alpha;
+}
+
+/* x * tanh(log(1 + e**x)): with e = e**-|x|, x * (1 + 2e) / (1 + 2e + 2e**2), and x * (e**2 + 2e) / (e**2 + 2e + 2) for
+ * negative x. Below -110 it is 0. */
+I8_INLINE float i8_mish(float x)
+{
+    const float e = i8_exp(i8_negative(x)), square = e * e;
+    const float low = square + 2.0f * e, high = 1.0f + 2.0f * e;
+    return (x < -110.0f ? -110.0f : x) * (x < 0 ? low / (low + 2.0f) : high / (high + 2.0f * square));
+}
+
+I8_INLINE uint64_t i8_bits_of_double(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+I8_INLINE double i8_double_of(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* The logarithm to base 2 of positive normal numbers, to 1e-13 of it and 3e-14: x = 2**n m, m from sqrt(1/2) to sqrt 2,
+ * and with s = (m - 1) / (m + 1) log m is 2 (s + s**3 / 3 + s**5 / 5 + ...). */
+I8_INLINE double i8_log2_double(double x)
+{
+    const uint64_t bits = i8_bits_of_double(x), above = bits - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
+    /* n + 2048 in the low bits of 1.5 * 2**52: AVX2 has no instruction that converts 64-bit integers. */
+    const double n = i8_double_of(((above >> 52) + 2048u & 4095u) + 0x4338000000000000u) - 6755399441057792.0;
+    const double m = i8_double_of(bits - (above & 0xfff0000000000000u)), s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = 1.0 / 15.0;
+    p = p * z + 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    return n + p * s * 2.885390081777926815; /* 2 / ln 2 */
+}
+
+/* 2**y to 3e-13 of it, for y from -1000 to 1000: Taylor's series of e**(r ln 2) for |r| <= 1/2. */
+I8_INLINE double i8_exp2_double(double y)
+{
+    const double shifted = y + 6755399441055744.0, r = (y - (shifted - 6755399441055744.0)) * 0.693147180559945309;
+    double p = 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    return p * i8_double_of((i8_bits_of_double(shifted) << 52) + 0x3ff0000000000000u);
+}
+
+/* x**beta for a beta that is not 0. In double precision, as the error of a logarithm counts as often as the result has
+ * binary digits before the point. `whole` and `odd`: whether beta is an integer, and an odd one. */
+I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
+{
+    const float a = fabsf(x), zero = beta < 0 ? INFINITY : 0.0f, infinite = beta < 0 ? 0.0f : INFINITY;
+    double y = (double)beta * i8_log2_double((double)a);
+    y = y > 1000.0 ? 1000.0 : y;
+    y = y < -1000.0 ? -1000.0 : y;
+    float power = (float)i8_exp2_double(y);
+    power = a == 0 ? zero : a > 3.402823466e38f ? infinite : power;
+    power = x != x ? x : !whole && x < 0 && a <= 3.402823466e38f ? NAN : power;
+    return odd ? copysignf(power, x) : power;
 }
 
 /* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. Where n is

@@ -16,4 +16,11 @@
     OP(SQUARE, I8_MAP(scale * (x * x)))                                                                                \
     OP(SQRT, I8_MAP(scale * sqrtf(x)))                                                                                 \
     OP(LINEAR, I8_MAP(scale * (alpha * x + beta)))                                                                     \
-    OP(ROUND, I8_MAP(scale * rintf(x)))
+    OP(ROUND, I8_MAP(scale * rintf(x)))                                                                                \
+    OP(EXP, I8_MAP(scale * i8_exp(x)))                                                                                 \
+    OP(LOG, I8_MAP(scale * i8_any_log(x)))                                                                             \
+    OP(POW, i8_pow_run(y, n, alpha, beta, scale))                                                                      \
+    OP(MISH, I8_MAP(scale * i8_mish(x)))                                                                               \
+    OP(SOFT_RELU, I8_MAP(scale * i8_soft_relu(x, alpha)))                                                              \
+    OP(HARDSIGMOID, I8_MAP(scale * i8_hardsigmoid(alpha * x + beta)))                                                  \
+    OP(CLIP_V2, I8_MAP(scale * (x <= alpha ? alpha : x >= beta ? beta : x)))

@@ -20,6 +20,9 @@ I8_INLINE float i8_hardswish(float x, float slope)
     return factor == 0 ? copysignf(0.0f, x) : x * factor;
 }
 
+/* min(max(x, 0), 1) */
+I8_INLINE float i8_hardsigmoid(float x) { return x < 0 ? 0.0f : x > 1.0f ? 1.0f : x; }
+
 /* Return whether alpha * x is below a limit for one of n numbers. Only such rare runs take a longer function, which
  * gives the same bits for all other numbers. Four minima break the chain of dependent operations; a minimum with NaN is
  * the other operand. */
@@ -73,6 +76,20 @@ I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
         I8_MAP(scale * i8_times_logistic(x, alpha * x));
     else
         i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
+}
+
+I8_NOINLINE void i8_pow_run(float *y, int64_t n, float alpha, float beta, float scale)
+{
+    const int whole = rintf(beta) == beta, odd = whole && fabsf(beta) < 16777216.0f && ((int)beta & 1);
+    if (beta == 0) /* for NaN too */
+        for (int64_t i = 0; i < n; ++i)
+            y[i] = scale * alpha;
+    else if (odd)
+        I8_MAP(scale * (alpha * i8_pow(x, beta, 1, 1)));
+    else if (whole)
+        I8_MAP(scale * (alpha * i8_pow(x, beta, 1, 0)));
+    else
+        I8_MAP(scale * (alpha * i8_pow(x, beta, 0, 0)));
 }
 
 static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
