@@ -48,21 +48,26 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @shared
 @quiet
-def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
+def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None, old=None):
     """Tensors of one shape, added from the first to the last."""
     scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
     terms = [real(*source) for source in zip(srcs, scales, zero_points, strict=True)]
     y = terms[0]
     for term in terms[1:]:
         y = y + term
+    y = reference_quantized.post_ops(y, post_ops, old=old)
     return destination(y, srcs[0].dtype if dst_dtype is None else dst_dtype, dst_scale, dst_zero_point)
 
 
 @shared
-def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None):
-    """Tensors one behind the other; those that are like the destination as they are."""
+def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
+           old=None):  # fmt: skip
+    """Tensors one behind the other; without post-ops those that are like the destination as they are."""
     dtype = np.dtype(srcs[0].dtype if dst_dtype is None else dst_dtype)
     scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
+    if post_ops:
+        y = np.concatenate([real(*source) for source in zip(srcs, scales, zero_points, strict=True)], axis)
+        return destination(reference_quantized.post_ops(y, post_ops, old=old), dtype, dst_scale, dst_zero_point)
     parts = []
     for src, scale, zero_point in zip(srcs, scales, zero_points, strict=True):
         like = src.dtype == dtype and np.float32(scale) == np.float32(dst_scale) and zero_point == dst_zero_point

@@ -2,6 +2,7 @@
 
 import numpy as np
 import reference_functions
+import reference_quantized
 from reference_quantized import destination, quiet
 from sharing import shared
 
@@ -22,8 +23,9 @@ def row_sums(x):
     return sums
 
 
-def stored(y, dst_dtype, scales, zero_points):
-    """y of any shape as it is stored."""
+def stored(y, dst_dtype, scales, zero_points, post_ops=(), old=None):
+    """y of any shape after post-ops, as it is stored."""
+    y = reference_quantized.post_ops(y, post_ops, old=old)
     flat = destination(y.reshape(1, -1), dst_dtype, (scales or {}).get("dst"), (zero_points or {}).get("dst"))
     return flat.reshape(y.shape)
 
@@ -32,23 +34,25 @@ def stored(y, dst_dtype, scales, zero_points):
 # e = exp(t); y = e * (1 / sum(e)), or t - log(sum(e))
 @shared
 @quiet
-def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32):
+def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=False, dst_dtype=np.float32, old=None):
     x = np.moveaxis(src, axis, -1)
     scale = f32((scales or {}).get("src", 1))
     x = x.astype(np.int64) if x.dtype.kind in "iu" else x.astype(np.float32)
-    t = (x - x.max(axis=-1, keepdims=True)).astype(np.float32) * scale
+    first = x.max(axis=-1, keepdims=True) if scale > 0 else x.min(axis=-1, keepdims=True)
+    t = (x - first).astype(np.float32) * scale
     e = reference_functions.exp(t)
     total = row_sums(e)
     y = t - reference_functions.log(total) if log else e * (f32(1) / total)
     assert y.dtype == np.float32
-    return np.moveaxis(stored(y, dst_dtype, scales, zero_points), -1, axis)
+    return stored(np.moveaxis(y, -1, axis), dst_dtype, scales, zero_points, post_ops, old)
 
 
 # d = x - sum(x) / n
 # y = d * (scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)) * gamma + beta
 @shared
 @quiet
-def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32):
+def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, post_ops=(),
+               dst_dtype=np.float32, old=None):  # fmt: skip
     x, n, scale = src.astype(np.float32), f32(src.shape[-1]), f32((scales or {}).get("src", 1))
     if src.dtype == np.int32 and src.size:  # rows with values beyond 2**24, not all of which float32 has
         beyond = (src.astype(np.float64) ** 2).max(axis=-1, keepdims=True) > 2.0**48
@@ -63,7 +67,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     y = y if gamma is None else y * gamma
     y = y if beta is None else y + beta
     assert y.dtype == np.float32
-    return stored(y, dst_dtype, scales, zero_points)
+    return stored(y, dst_dtype, scales, zero_points, post_ops, old)
 
 
 def is_ordinary(mean, variance, scale, epsilon):
@@ -72,7 +76,7 @@ def is_ordinary(mean, variance, scale, epsilon):
     finite = squares + epsilon <= np.finfo(np.float32).max
     tiny = (epsilon < f32(2.0**-60)) & ((variance < f32(2.0**-100)) | (squares < f32(2.0**-100)))
     centered = (variance == 0) | (mean * mean * f32(2.0**-12) <= variance)
-    return finite & (f32(2.0**-50) <= scale) & (scale <= f32(2.0**30)) & ~tiny & centered
+    return finite & (f32(2.0**-50) <= abs(scale)) & (abs(scale) <= f32(2.0**30)) & ~tiny & centered
 
 
 # x = x * 2**-k, the largest in [1, 2);  d = x - sum(x) / n;  d = d - sum(d) / n

@@ -3,6 +3,8 @@
 import functools
 
 import numpy as np
+import reference_elementwise
+import reference_quantized
 from reference_convolution import padded
 from sharing import shared
 
@@ -109,6 +111,26 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     quotient = total.astype(np.float32) / count.astype(np.float32)
     assert quotient.dtype == np.float32
     return as_laid_out((quotient if dtype == np.float32 else np.rint(quotient)).astype(dtype), layout)
+
+
+# y = post_ops(scale * (pooled - zero_point)) for the largest, or the mean, of a window; a negative scale makes the
+# smallest element the largest number
+def with_attributes(
+    name, src, kernel, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, old=None, **options
+):
+    """Max or average pooling with scales, zero points and post-ops."""
+    scales, zero_points = scales or {}, zero_points or {}
+    zero = zero_points.get("src", options.pop("zero_point", 0))
+    if name == "avg_pool":
+        pooled = avg_pool(src, kernel, zero_point=zero, dst_dtype=np.float32, **options)
+    elif scales.get("src", 1) > 0:
+        pooled = max_pool(src, kernel, **options)
+    else:
+        pooled = np.invert(max_pool(np.invert(src), kernel, **options))
+    y = reference_elementwise.real(pooled, scales.get("src", 1), zero)
+    y = reference_quantized.post_ops(y, post_ops, old=old)
+    dtype = src.dtype if dst_dtype is None else dst_dtype
+    return reference_elementwise.destination(y, dtype, scales.get("dst", 1), zero_points.get("dst", 0))
 
 
 def spatial_shape(src, layout):

@@ -571,12 +571,14 @@ cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
     return cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
 
 
-cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
-    """Return a number, or an array of numbers of that shape, finite and above 0 as float32 or float64: a new array."""
+cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):
+    """Return a number, or an array of numbers of that shape, as a new array: finite and not 0 as float32, or finite and
+    above 0 as float64, which multipliers are made of."""
     cdef cnp.ndarray array, converted
     cdef const float *values
     cdef cnp.npy_intp count, i = 0
     cdef double value
+    cdef str wanted = "finite and not 0 in float32" if typenum == cnp.NPY_FLOAT32 else "positive and finite"
     if type(x) is float or isinstance(x, np.floating):
         value = x
         converted = cnp.PyArray_EMPTY(0, NULL, typenum, 0)
@@ -584,12 +586,12 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
             value = (<float *>cnp.PyArray_DATA(converted))[0] = <float>value
         else:
             (<double *>cnp.PyArray_DATA(converted))[0] = value
-        if value > 0 and isfinite(value):
+        if isfinite(value) and (value > 0 or (value < 0 and typenum == cnp.NPY_FLOAT32)):
             return converted
     converted = copy_of(x, cnp.NPY_FLOAT32, shape) if typenum == cnp.NPY_FLOAT32 else None
     if converted is not None:
         values, count = <const float *>cnp.PyArray_DATA(converted), cnp.PyArray_SIZE(converted)
-        while i < count and values[i] > 0 and isfinite(values[i]):
+        while i < count and values[i] != 0 and isfinite(values[i]):
             i += 1
         if i == count:
             return converted
@@ -598,21 +600,20 @@ cdef cnp.ndarray positive_numbers(object x, str name, int typenum, tuple shape):
         try:
             converted = array.astype(np.float32 if typenum == cnp.NPY_FLOAT32 else np.float64, order="C")
         except OverflowError:
-            raise ValueError(f"{name} must be positive and finite, got {shown(x)}") from None
-        wrong = ~((converted > 0) & np.isfinite(converted))
+            raise ValueError(f"{name} must be {wanted}, got {shown(x)}") from None
+        wrong = ~((converted != 0 if typenum == cnp.NPY_FLOAT32 else converted > 0) & np.isfinite(converted))
     if wrong.any():
-        raise ValueError(f"{name} must be positive and finite{' in float32' if typenum == cnp.NPY_FLOAT32 else ''}, "
-                         f"got {array[wrong][0]}")
+        raise ValueError(f"{name} must be {wanted}, got {array[wrong][0]}")
     return converted
 
 
-cdef float divisor(object x, str name) except -1:
-    """Return a positive number whose reciprocal, a factor of the destination, is finite."""
+cdef float divisor(object x, str name) except? -1:
+    """Return a number that is not 0, whose reciprocal, a factor of the destination, is finite."""
     cdef cnp.ndarray array
     cdef float value
     if type(x) is int and x == 1:
         return 1
-    array = positive_numbers(x, name, cnp.NPY_FLOAT32, ())
+    array = scale_numbers(x, name, cnp.NPY_FLOAT32, ())
     value = (<float *>cnp.PyArray_DATA(array))[0]
     if not isfinite(<float>1 / value):
         raise ValueError(f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, "

@@ -57,13 +57,26 @@ def _found(values: Any, array: npt.NDArray[Any]) -> Any:
     return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
-def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Return positive finite float32 values of any shape."""
+def _float32_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {_found(values, array)}")
     with np.errstate(over="ignore", under="ignore"):
-        array = array.astype(np.float32)
+        return array.astype(np.float32)
+
+
+def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
+    """Return finite float32 values of any shape, of which none is 0."""
+    array = _float32_values(values, name)
+    wrong = array[(array == 0) | ~np.isfinite(array)]
+    if wrong.size:
+        raise ValueError(f"{name} must be finite and not 0 in float32, got {shown(wrong.flat[0])}")
+    return array
+
+
+def positive_values(values: Any, name: str) -> npt.NDArray[np.float32]:
+    """Return positive finite float32 values of any shape."""
+    array = _float32_values(values, name)
     wrong = array[~((array > 0) & (array < np.inf))]
     if wrong.size:
         raise ValueError(f"{name} must be positive and finite in float32, got {shown(wrong.flat[0])}")
@@ -71,7 +84,7 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 
 def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Return positive float32 values of any shape whose reciprocals, factors of a destination, are finite."""
+    """Return float32 values of any shape whose reciprocals, factors of a destination, are finite."""
     array = scale_values(values, name)
     with np.errstate(over="ignore"):
         wrong = array[np.isinf(1 / array)]
@@ -146,7 +159,7 @@ class QuantizationParameters:
     def __post_init__(self) -> None:
         dtype = int8_dtype(self.dtype, "dtype")
         axis = None if self.axis is None else integer(self.axis, "axis")
-        scale = scale_values(self.scale, "scale")
+        scale = positive_values(self.scale, "scale")
         zero_point = zero_point_values(self.zero_point, "zero_point", dtype)
         wanted = 0 if axis is None else 1
         if scale.ndim != wanted:

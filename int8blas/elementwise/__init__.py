@@ -2,6 +2,7 @@
 
 quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
 functions       eltwise, binary, sum, concat; fused, several in one pass over memory
+epilogue        scales, zero points and post-ops after any of these operators
 elements        a kernel for every element of an array, in the order of memory
 pooling         the public functions; pool, their driver
 normalization   softmax and layer_norm; normalize, their driver

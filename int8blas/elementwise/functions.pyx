@@ -3,19 +3,18 @@
 from math import prod
 from sys import maxsize
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.arrays cimport (
-    axes_from, by_tensor, choice, divisor, elements, elements_output, integers_in_range, items_of, positive_numbers,
-    real)
-from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, empty_of, view_of
+from int8blas.core.arrays cimport axes_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
+from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like
 from int8blas.elementwise.elements cimport clash, share_memory
+from int8blas.elementwise.epilogue cimport (
+    broadcast, compute, destination, part_of, post_ops_of, scale_from, type_of, zero_point_from)
 from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
-from int8blas.stage.output_stage cimport binary_kind, set_post_op
+from int8blas.stage.output_stage cimport binary_kind
 from int8blas.core.spoken import spoken
 from int8blas.core.words import shown
-from int8blas.stage.attributes import BINARY, Eltwise, Sum, as_post_ops
+from int8blas.stage.attributes import BINARY
 from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 
 cnp.import_array()
@@ -34,37 +33,12 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
-cdef float scale_from(object value, str name) except -1:
-    """Return a positive number."""
-    cdef cnp.ndarray array
-    if type(value) is int and value == 1:
-        return 1
-    array = positive_numbers(value, name, cnp.NPY_FLOAT32, ())
-    return (<float *>cnp.PyArray_DATA(array))[0]
-
-
 cdef float factor_from(object value, str name) except? -1:
-    """Return a finite number."""
+    """Return a finite number, 0 too."""
     cdef float factor = <float>real(value, name)
     if factor - factor != 0:
         raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
     return factor
-
-
-cdef float zero_point_from(object value, str name, int typenum) except? -1:
-    """Return an integer in the range of an integer type, or 0 for a float type."""
-    cdef int64_t low = INT32_MIN, high = INT32_MAX
-    cdef cnp.ndarray array
-    if type(value) is int and value == 0:
-        return 0
-    if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16 or cnp.PyTypeNum_ISUSERDEF(typenum):
-        raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {shown(value)}")
-    if typenum == cnp.NPY_UINT8:
-        low, high = 0, 255
-    elif typenum == cnp.NPY_INT8:
-        low, high = -128, 127
-    array = integers_in_range(value, name, low, high, ())
-    return <float>(<int *>cnp.PyArray_DATA(array))[0]
 
 
 cdef list sources(object srcs):
@@ -83,61 +57,6 @@ cdef list one_for_each(object values, str name, Py_ssize_t count, object default
     if len(items) != count:
         raise ValueError(f"{name} must have {count} values, one for each source, got {len(items)}")
     return items
-
-
-cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
-    """Return the type number of the destination, by default the type of `src`."""
-    if dst_dtype is None:
-        return cnp.PyArray_TYPE(src)
-    return check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
-
-
-cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray like):
-    """Return `out`, or a new array, in the order of `like` if `like` has this shape."""
-    if out is not None:
-        return elements_output(out, "out", typenum, shape)
-    return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
-
-
-cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
-    """Return post-ops as steps; `old` is the user's destination, or None."""
-    cdef Step step
-    cdef list steps = []
-    if type(ops) is tuple and not ops:
-        return steps
-    for op in as_post_ops(ops, name):
-        step = reading(None, 1, 0)
-        set_post_op(&step.op, op, typenum)
-        if isinstance(op, Sum):
-            if old is None:
-                raise ValueError("out must be given, as a Sum post-op adds to it")
-            if op.dtype is not None and old.itemsize != 1:
-                raise ValueError(f"dtype of Sum must not be given for a destination of {old.dtype}")
-            step.array = old if op.dtype is None else old.view(op.dtype)
-        elif not isinstance(op, Eltwise):
-            if op.operand is None:
-                raise ValueError(f"{name} must have operands, got a {type(op).__name__} without one")
-            step.array = broadcast(op.operand, shape, f"operand of {type(op).__name__}")
-        steps.append(step)
-    return steps
-
-
-cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
-    """Broadcast like numpy.broadcast_to, which takes as long as all other work for a small result."""
-    cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
-    cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
-    cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
-    if (<object>array).shape == shape:
-        return array
-    if lead < 0:
-        raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
-    for d in range(ndim):
-        sizes[d], strides[d] = shape[d], 0
-        if d >= lead and cnp.PyArray_DIM(array, d - lead) != 1:
-            if cnp.PyArray_DIM(array, d - lead) != sizes[d]:
-                raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
-            strides[d] = cnp.PyArray_STRIDE(array, d - lead)
-    return view_of(array, ndim, sizes, strides, cnp.PyArray_BYTES(array), 0)
 
 
 cdef tuple broadcast_shape(tuple first, tuple second):
@@ -175,25 +94,6 @@ cdef bint is_onnx(object scheme, int typenum) except -1:
     return onnx
 
 
-cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
-                    bint onnx=False):
-    """Run fused steps into `array`; `out` is the user's argument for it."""
-    cdef cnp.ndarray target = array
-    cdef Step step
-    if returns_out:
-        for step in steps:
-            if step.array is not None and clash(step.array, array):
-                target = empty_like(array, typenum)
-                break
-    if cnp.PyArray_SIZE(target):
-        run([fuse(steps, target, scale if onnx else <float>1 / scale, zero, onnx)])
-    if target is not array:
-        array[...] = target
-    if returns_out:
-        return out
-    return array if cnp.PyArray_NDIM(array) else array[()]
-
-
 # ------------------------------------------------------------------------------------------------------ functions ----
 
 @spoken("src")
@@ -220,10 +120,11 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. Without any, `src` is
         converted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst": positive and finite when rounded to float32, that of "dst" more than 2**-128; 1
-        by default.
+        The scales of "src" and "dst": finite and not 0 when rounded to float32, that of "dst" more than 2**-128 in
+        magnitude; 1 by default.
     zero_points : mapping of str to int, optional
-        The zero points of "src" and "dst", each in the range of its dtype; 0 by default. Floats have none.
+        The zero points of "src" and "dst", any int32; 0 by default. With scheme="onnx" that of "dst" is in the range of
+        its dtype. Floats have none.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; that of `src` by default.
     scheme : {'float', 'onnx'}, optional
@@ -267,7 +168,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     cdef dict scale = by_tensor(scales, "scales", ("src", "dst"))
     cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
     cdef float dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
-    cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum, scheme == "onnx")
     cdef bint onnx = is_onnx(scheme, typenum)
     cdef list steps = [
         reading(array, scale_from(scale.get("src", 1), "scales['src']"),
@@ -301,10 +202,11 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
         With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
     scales : mapping of str to float, optional
-        The scales of "src0", "src1" and "dst": positive and finite when rounded to float32, that of "dst" more than
-        2**-128; 1 by default.
+        The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, that of "dst" more than
+        2**-128 in magnitude; 1 by default.
     zero_points : mapping of str to int, optional
-        The zero points of "src0", "src1" and "dst", each in the range of its dtype; 0 by default. Floats have none.
+        The zero points of "src0", "src1" and "dst", any int32; 0 by default. With scheme="onnx" that of "dst" is in the
+        range of its dtype. Floats have none.
     post_ops : post-op, or sequence of them, optional
         What happens to y before it is stored, as in :func:`eltwise`.
     dst_dtype : dtype, optional
@@ -374,7 +276,7 @@ cdef class PreparedBinary:
         self.types[0], self.types[1] = first, second
         self.typenum = self.types[0] if dst_dtype is None else check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
         self.scales[2] = divisor(scale.get("dst", 1), "scales['dst']")
-        self.zeros[2] = zero_point_from(zero.get("dst", 0), "zero_points['dst']", self.typenum)
+        self.zeros[2] = zero_point_from(zero.get("dst", 0), "zero_points['dst']", self.typenum, scheme == "onnx")
         self.onnx = is_onnx(scheme, self.typenum)
         self.scales[0] = scale_from(scale.get("src0", 1), "scales['src0']")
         self.scales[1] = scale_from(scale.get("src1", 1), "scales['src1']")
@@ -407,13 +309,14 @@ cdef class PreparedBinary:
 
 
 @spoken("srcs")
-def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
+def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
     """Return the sum of quantized tensors of one shape.
 
     ::
 
         y = scales[0] * (f32(srcs[0]) - f32(zero_points[0]))
         y = y + scales[i] * (f32(srcs[i]) - f32(zero_points[i]))                for i = 1, 2, ...
+        y = post_ops(y)
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
@@ -427,11 +330,13 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
     scales : sequence of float, optional
         A scale for each source, finite when rounded to float32; of either sign, as factors are. 1 by default.
     zero_points : sequence of int, optional
-        A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
+        A zero point for each source, any int32; 0 by default. Floats have none.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`.
     dst_scale : float, optional
-        More than 2**-128, and finite, when rounded to float32.
+        Finite, and more than 2**-128 in magnitude, when rounded to float32.
     dst_zero_point : int, optional
-        In the range of `dst_dtype`; 0 for floats.
+        Any int32; 0 for floats.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
     out : ndarray of `dst_dtype`, optional
@@ -449,7 +354,7 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
 
     See Also
     --------
-    binary : with broadcasting and post-ops.
+    binary : with broadcasting.
 
     Notes
     -----
@@ -480,17 +385,20 @@ def sum(srcs, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, d
         step.op.kind = binary_kind("add")
         steps.append(step)
     target = destination(out, typenum, shape, first)
+    steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
     return compute(steps, target, out is not None, out, typenum, scale, zero)
 
 
 @spoken("srcs")
-def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
+def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
+           out=None):
     """Concatenate quantized tensors along a dimension.
 
-    A source that has the dtype, the scale and the zero point of the destination is copied. Of the others, each element
-    becomes ::
+    Without post-ops a source that has the dtype, the scale and the zero point of the destination is copied. Of the
+    others, each element becomes ::
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
+        y = post_ops(y)
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
@@ -504,13 +412,15 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
     axis : int
         The dimension along which they are concatenated.
     scales : sequence of float, optional
-        A scale for each source, positive and finite when rounded to float32; 1 by default.
+        A scale for each source, finite and not 0 when rounded to float32; 1 by default.
     zero_points : sequence of int, optional
-        A zero point for each source, in the range of its dtype; 0 by default. Floats have none.
+        A zero point for each source, any int32; 0 by default. Floats have none.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
     dst_scale : float, optional
-        More than 2**-128, and finite, when rounded to float32.
+        Finite, and more than 2**-128 in magnitude, when rounded to float32.
     dst_zero_point : int, optional
-        In the range of `dst_dtype`; 0 for floats.
+        Any int32; 0 for floats.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
     out : ndarray of `dst_dtype`, optional
@@ -577,17 +487,21 @@ def concat(srcs, axis, *, scales=None, zero_points=None, dst_scale=1, dst_zero_p
             if share_memory(array, result):
                 target = empty_like(result, typenum)
                 break
+    ops = post_ops_of(post_ops, "post_ops", None if out is None else result, tuple(shape), typenum)
+    if target is result and any([step.array is not None and clash(step.array, result) for step in ops]):
+        target = empty_like(result, typenum)
     start = 0
     for step in steps:
         end = start + step.array.shape[along]
-        part = target[(slice(None),) * along + (slice(start, end),)]
+        inside = (slice(None),) * along + (slice(start, end),)
+        part = target[inside]
         start = end
         if not part.size:
             continue
-        if cnp.PyArray_TYPE(step.array) == typenum and step.scale == scale and step.zero == zero:
+        if not ops and cnp.PyArray_TYPE(step.array) == typenum and step.scale == scale and step.zero == zero:
             fused.append(copying(step.array, part))
         else:
-            fused.append(fuse([step], part, <float>1 / scale, zero))
+            fused.append(fuse([step, *[part_of(op, inside) for op in ops]], part, <float>1 / scale, zero))
     if fused:
         run(fused)
     if target is not result:

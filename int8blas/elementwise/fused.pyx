@@ -444,12 +444,14 @@ cdef bint set_bytes(FusedJob *job) noexcept:
             return False
         job.bytes.flip[i] = 0x80 if link.operand.type == I8_TYPE_S8 else 0
         job.bytes.zero[i] = link.zero + job.bytes.flip[i]
+        if not 0 <= job.bytes.zero[i] <= 255:
+            return False
         job.bytes.scale[i] = -link.scale if i == 1 and kind == I8_SUB else link.scale
         largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
     y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
     # The first bound, half of 2**31, leaves room for rounding; the second keeps y and the operands finite.
     quotient = y / job.dst_scale if job.onnx else y * job.dst_scale
-    if not (max(y, max(largest[0], largest[1])) < 1e38 and quotient + 256 < 1 << 30):
+    if not (max(y, max(largest[0], largest[1])) < 1e38 and fabs(quotient) + fabs(<double>job.dst_zero) < 1 << 30):
         return False
     job.bytes.dst_scale, job.bytes.dst_zero, job.bytes.onnx = job.dst_scale, job.dst_zero, job.onnx
     job.bytes_function = job.kernels.elementwise.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][

@@ -6,7 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
-    as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, positive_numbers)
+    as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
 from int8blas.core.kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
@@ -155,7 +155,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         scale = of_rows(scale, "scale", "fiu", "a real number", source.shape[0], chosen)
         zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", source.shape[0], chosen)
         of_axis = (<object>chosen).shape
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
+    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
     zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
     shape = (*(<object>chosen).shape, source.shape[1])
     job.function = current_kernels().elementwise.dequantize[I8_S8 if is_signed else I8_U8]

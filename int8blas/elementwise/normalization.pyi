@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -6,9 +6,11 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from int8blas.core.arrays import _Array, _Float, _Int8OrUInt8, _OutT, _Real
+from int8blas.stage.attributes import PostOp
 
 _Source: TypeAlias = _Array[_Int8OrUInt8 | np.int32 | _Float]
 _Result = TypeVar("_Result", np.uint8, np.int8, np.float32, np.float16, default=np.float32)
+_PostOps: TypeAlias = PostOp | Iterable[PostOp]
 _Tensor: TypeAlias = Literal["src", "dst"]
 _Scales: TypeAlias = Mapping[_Tensor, _Real] | None
 _ZeroPoints: TypeAlias = Mapping[_Tensor, SupportsIndex] | None
@@ -20,6 +22,7 @@ def softmax(
     *,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
+    post_ops: _PostOps = (),
     log: bool = False,
     dst_dtype: type[_Result] | np.dtype[_Result] = ...,
     out: npt.NDArray[_Result] | None = None,
@@ -31,6 +34,7 @@ def softmax(
     *,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
+    post_ops: _PostOps = (),
     log: bool = False,
     dst_dtype: npt.DTypeLike = ...,
     out: _OutT | None = None,
@@ -44,6 +48,7 @@ def layer_norm(
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
+    post_ops: _PostOps = (),
     dst_dtype: type[_Result] | np.dtype[_Result] = ...,
     out: npt.NDArray[_Result] | None = None,
 ) -> npt.NDArray[_Result]: ...
@@ -56,6 +61,7 @@ def layer_norm(
     epsilon: _Real = 1e-5,
     scales: _Scales = None,
     zero_points: _ZeroPoints = None,
+    post_ops: _PostOps = (),
     dst_dtype: npt.DTypeLike = ...,
     out: _OutT | None = None,
 ) -> _OutT: ...

@@ -6,10 +6,10 @@ cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport (
-    axis_from, by_tensor, divisor, elements, elements_output_like, float32s, integers_in_range, positive_numbers, real)
-from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_normalize_args, i8_normalize_fn
+from int8blas.core.arrays cimport axis_from, by_tensor, elements, elements_output_like, float32s, real
+from int8blas.core.kernels cimport I8_CHUNK, I8_TYPE_F32, current_kernels, i8_normalize_args, i8_normalize_fn
 from int8blas.elementwise.elements cimport clash
+from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas.core.results cimport empty_like
@@ -23,7 +23,6 @@ cdef enum:
     EXACT_IN_FLOAT = 1 << 24    # up to this magnitude float32 has every integer
 cdef tuple SOURCES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple DST_DTYPES = (*INT8_DTYPES, *FLOAT_DTYPES)
-cdef tuple TENSORS = ("src", "dst")
 
 
 cdef cnp.ndarray source(object src):
@@ -33,42 +32,56 @@ cdef cnp.ndarray source(object src):
     return array
 
 
-cdef object set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
-                             object zero_points):
-    """Return the arguments of a kernel that follow from scales, zero points and types."""
-    cdef dict values = by_tensor(scales, "scales", TENSORS)
-    cdef dict dtypes = {"src": src.dtype, "dst": dst_dtype}
+cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
+                               object zero_points, object post_ops):
+    """Set the arguments of a kernel that follow from scales, zero points and types, and return the epilogue. With
+    post-ops the kernel stores float32."""
+    cdef Epilogue e
+    cdef dict zeros = by_tensor(zero_points, "zero_points", ("src", "dst"))
+    for tensor, dtype in (("src", src.dtype), ("dst", dst_dtype)):
+        if tensor in zeros and dtype.kind not in "iu":
+            raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got {dtype}")
+    e = epilogue_of(src, scales, zeros, post_ops, dst_dtype.num)
     args.src_type, args.dst_type = element_type(src.dtype.num), element_type(dst_dtype.num)
-    args.scale, args.dst_scale, args.dst_zero, args.plus = 1, 1, -0.0, NULL
-    if "src" in values:
-        args.scale = positive_numbers(values["src"], "scales['src']", cnp.NPY_FLOAT32, ())
-    if "dst" in values:
-        args.dst_scale = <float>1 / divisor(values["dst"], "scales['dst']")
-    for tensor, value in by_tensor(zero_points, "zero_points", TENSORS).items():
-        name = f"zero_points[{tensor!r}]"
-        if dtypes[tensor].kind not in "iu":
-            raise ValueError(f"{name} must be for an integer type, got {dtypes[tensor]}")
-        info = np.iinfo(dtypes[tensor])
-        zero_point = integers_in_range(value, name, info.min, info.max, ())
-        if tensor == "dst":
-            args.dst_zero = zero_point
+    args.scale, args.dst_scale, args.dst_zero, args.plus = e.scale, <float>1 / e.dst_scale, -0.0, NULL
+    if e.dst_zero != 0:
+        args.dst_zero = e.dst_zero
+    e.scale, e.zero = 1, 0  # the kernel has used them
+    if e.post_ops:
+        args.dst_type, args.dst_scale, args.dst_zero = I8_TYPE_F32, 1, -0.0
+    return e
 
 
-cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis, object dst_dtype,
-                object out):
-    """Apply a kernel along an axis, after the last check."""
+cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis, Epilogue e, object out):
+    """Apply a kernel along an axis, and post-ops, after the last check."""
     cdef cnp.ndarray array, target
+    if e.post_ops:
+        array = empty_like(src, cnp.NPY_FLOAT32)
+        store_rows(function, args, src, axis, array)
+        return finished(array, e, out)
     if out is None:
-        array = target = empty_like(src, dst_dtype.num)
+        array = target = empty_like(src, e.typenum)
     else:
-        array = elements_output_like(out, "out", dst_dtype.num, src)
-        target = empty_like(array, dst_dtype.num) if clash(src, array) else array
-    if cnp.PyArray_SIZE(src):
-        args.n = cnp.PyArray_DIM(src, axis)
-        normalize(function, args, last(src, axis), last(target, axis))
+        array = elements_output_like(out, "out", e.typenum, src)
+        target = empty_like(array, e.typenum) if clash(src, array) else array
+    store_rows(function, args, src, axis, target)
     if target is not array:
         array[...] = target
     return array if out is None else out
+
+
+cdef int store_rows(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis,
+                    cnp.ndarray target) except -1:
+    """Apply a kernel to all rows along an axis, if there are any."""
+    if cnp.PyArray_SIZE(src):
+        args.n = cnp.PyArray_DIM(src, axis)
+        normalize(function, args, last(src, axis), last(target, axis))
+    return 0
+
+
+cdef cnp.ndarray negative(cnp.ndarray src):
+    """Return values in the opposite order, whose differences are the opposite: -x, or -1 - x for integers."""
+    return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 
 cdef cnp.ndarray last(cnp.ndarray array, int axis):
@@ -78,13 +91,14 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
 
 @spoken("src")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
-def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype=np.float32, out=None):
+def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=False, dst_dtype=np.float32, out=None):
     """Compute softmax, or its logarithm, along an axis, for example of attention scores.
 
     ::
 
-        t = scales["src"] * (src - max(src))            of a row along the axis
+        t = scales["src"] * (src - max(src))            of a row along the axis; min(src) for a negative scale
         y = exp(t) / sum(exp(t))                        or t - log(sum(exp(t))) with `log`
+        y = post_ops(y)
         dst = y                                         float32, float16, bfloat16
         dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
 
@@ -96,11 +110,13 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
     axis : int, optional
         The dimension that the results sum to 1 along.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
-        default 1. A scale of 1/255 or 1/256 uses all of uint8.
+        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, that of ``"dst"`` more than 2**-128 in
+        magnitude, by default 1. A scale of 1/255 or 1/256 uses all of uint8.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
-        checked, and changes nothing.
+        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. That of the source cancels:
+        it is checked, and changes nothing.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of `src`.
     log : bool, optional
         Whether to return the logarithm.
     dst_dtype : dtype, optional
@@ -149,14 +165,17 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, log=False, dst_dtype
            [0.3333, 0.3333, 0.3333]], dtype=float32)
     """
     cdef i8_normalize_args args
+    cdef Epilogue e
     cdef cnp.ndarray array = source(src)
     cdef int along = axis_from(axis, "axis", array.ndim)
     if not isinstance(log, (bool, np.bool_)):
         raise TypeError(f"log must be a bool, got {type(log).__name__}")
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-    set_quantization(&args, array, dst_dtype, scales, zero_points)
+    e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
+    if args.scale < 0:
+        array, args.scale = negative(array), -args.scale
     args.log = log
-    return run(current_kernels().elementwise.softmax, &args, array, along, dst_dtype, out)
+    return run(current_kernels().elementwise.softmax, &args, array, along, e, out)
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
@@ -179,14 +198,15 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
 
 @spoken("src")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
-def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, dst_dtype=np.float32,
-               out=None):
+def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, post_ops=(),
+               dst_dtype=np.float32, out=None):
     """Normalize layers over the last dimension.
 
     ::
 
         x = scales["src"] * (src - zero_points["src"])
         y = (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * gamma + beta
+        y = post_ops(y)
         dst = y                                                         float32, float16, bfloat16
         dst = sat(rne(y / scales["dst"] + zero_points["dst"]))          uint8, int8
 
@@ -199,11 +219,13 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     epsilon : float, optional
         Not negative and finite.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, positive and finite in float32, that of ``"dst"`` more than 2**-128, by
-        default 1.
+        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, that of ``"dst"`` more than 2**-128 in
+        magnitude, by default 1.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, for integers, by default 0. That of the source cancels: it is
-        checked, and changes nothing.
+        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. That of the source cancels:
+        it is checked, and changes nothing.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of `src`.
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
@@ -258,14 +280,19 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
            [-45,   0,  32,  91]], dtype=int8)
     """
     cdef i8_normalize_args args
+    cdef Epilogue e
     cdef cnp.ndarray array = source(src)
     _values = set_affine(&args, array, gamma, beta, epsilon)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
-    set_quantization(&args, array, dst_dtype, scales, zero_points)
+    e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
+    if args.scale < 0:
+        # A factor of the opposite sign is the same, bit for bit.
+        _values[0] = np.negative(_values[0])
+        args.gamma, args.scale = <const float *>cnp.PyArray_DATA(<cnp.ndarray>_values[0]), -args.scale
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
         array = near_zero(array)
         args.src_type = element_type(cnp.PyArray_TYPE(array))
-    return run(current_kernels().elementwise.layer_norm, &args, array, array.ndim - 1, dst_dtype, out)
+    return run(current_kernels().elementwise.layer_norm, &args, array, array.ndim - 1, e, out)
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
@@ -278,7 +305,7 @@ cdef cnp.ndarray near_zero(cnp.ndarray array):
     return (wide - np.where(is_wide, wide[..., :1], 0)).astype(np.float32)
 
 
-cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
+cdef list set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
     """Set layer_norm's own arguments of its kernel, and return the arrays that they point to."""
     cdef cnp.ndarray factors, shifts
     cdef int64_t n = cnp.PyArray_DIM(array, array.ndim - 1)
@@ -288,7 +315,7 @@ cdef tuple set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, 
     args.epsilon, args.log = real(epsilon, "epsilon"), False
     if not 0 <= args.epsilon <= FLT_MAX:
         raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
-    return factors, shifts
+    return [factors, shifts]
 
 
 cdef inline bint is_plain(cnp.ndarray array):
@@ -301,9 +328,10 @@ def layer_norm_of_sum(cnp.ndarray src, cnp.ndarray plus, gamma=None, beta=None, 
     """Return ``layer_norm(src + plus, gamma, beta, epsilon=epsilon)``. The sum is not stored if both sources are
     C-contiguous float32 arrays of one shape."""
     cdef i8_normalize_args args
+    cdef Epilogue e
     if not (is_plain(src) and is_plain(plus) and (<object>src).shape == (<object>plus).shape):
         return layer_norm(np.add(src, plus), gamma, beta, epsilon=epsilon)
     _values = set_affine(&args, src, gamma, beta, epsilon)
-    set_quantization(&args, src, src.dtype, None, None)
+    e = set_quantization(&args, src, src.dtype, None, None, ())
     args.plus = <const float *>cnp.PyArray_DATA(plus)
-    return run(current_kernels().elementwise.layer_norm, &args, src, src.ndim - 1, src.dtype, None)
+    return run(current_kernels().elementwise.layer_norm, &args, src, src.ndim - 1, e, None)

@@ -10,6 +10,7 @@ import numpy as np
 from int8blas.core.arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
 from int8blas.core.results cimport empty_in_order, empty_like
 from int8blas.elementwise.elements cimport share_memory
+from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished, type_of
 from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, Axis, extent, padding_only, pool
 from int8blas.core.parameters import integer
 from int8blas.core.spatial import (
@@ -20,6 +21,68 @@ cnp.import_array()
 
 # The most elements of a window: sums of 2**52 bytes fit 64 bits.
 cdef object LARGEST_WINDOW = 2**52
+
+
+cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, object post_ops, object dst_dtype,
+                            bint averages):
+    """Return the epilogue. Without scales, zero points and post-ops the destination is of the type of `src`, or a
+    float32 average."""
+    cdef Epilogue e = epilogue_of(src, scales, zero_points, post_ops, type_of(dst_dtype, src))
+    if not e.given and not averages and e.typenum != cnp.PyArray_TYPE(src):
+        raise TypeError(f"dst_dtype must be {src.dtype}, as src is, without scales, zero_points and post_ops, got "
+                        f"{dtype_argument(dst_dtype)}")
+    if not e.given and averages:
+        e.typenum = result_type(src, dst_dtype)
+    return e
+
+
+cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
+    """Store the largest real numbers; with a negative scale they are those of the smallest elements."""
+    cdef cnp.ndarray result
+    if not e.given:
+        return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
+    if e.scale > 0:
+        result = run(src, window, axes, MAXIMUM, cnp.PyArray_TYPE(src), None, ceil_mode)
+    else:
+        result = run(np.invert(src), window, axes, MAXIMUM, cnp.PyArray_TYPE(src), None, ceil_mode)
+        np.invert(result, out=result)
+    return finished(result, e, out)
+
+
+cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Epilogue e, object out, bint ceil_mode,
+                    object zero_point):
+    """Store averages; where padding counts, it has the value `zero_point`."""
+    cdef cnp.ndarray result
+    if not e.given:
+        return run(src, window, axes, operation, e.typenum, out, ceil_mode, zero_point)
+    low = -128 if cnp.PyArray_TYPE(src) == cnp.NPY_INT8 else 0
+    if operation == AVERAGE or low <= zero_point <= low + 255:
+        result = run(src, window, axes, operation, cnp.NPY_FLOAT32, None, ceil_mode, zero_point)
+    else:
+        result = wide_averages(src, window, axes, ceil_mode, zero_point)
+    return finished(result, e, out)
+
+
+cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
+    """Return averages over windows whose padding has a value beyond the type of the source, in int64."""
+    cdef int d, axis
+    # Windows without padding, for the shape, and for the checks.
+    shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
+    spatial = tuple(axes[1:-1])
+    inside, behind = [(0, 0)] * src.ndim, [(0, 0)] * src.ndim
+    for d, axis in enumerate(spatial):
+        reach = (shape[axis] - 1) * window[d].stride + window[d].kernel
+        inside[axis] = (window[d].before, window[d].after)
+        behind[axis] = (0, max(reach - src.shape[axis] - window[d].before - window[d].after, 0))
+    steps = tuple([slice(None, None, window[spatial.index(axis)].stride) if axis in spatial else slice(None)
+                   for axis in range(src.ndim)])
+    kernel = [window[d].kernel for d in range(len(spatial))]
+    totals = []
+    for values, padding in ((src.astype(np.int64), zero_point), (np.ones((<object>src).shape, np.int64), 1)):
+        values = np.pad(np.pad(values, inside, constant_values=padding), behind)
+        windows = np.lib.stride_tricks.sliding_window_view(values, kernel, spatial)[steps]
+        totals.append(windows.sum(axis=tuple(range(src.ndim, 2 * src.ndim - 2))).astype(np.float32))
+    return np.divide(*totals)
 
 
 cdef int result_type(cnp.ndarray src, object dst_dtype) except -1:
@@ -116,8 +179,8 @@ cdef tuple set_window(Axis *window, cnp.ndarray src, object kernel, object strid
     return axes
 
 
-cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typenum, object out):
-    cdef Axis window[3]
+cdef tuple set_global_window(Axis *window, cnp.ndarray src, object layout):
+    """Set a window of the whole image. Return the axes of `src` in the order N, spatial, C."""
     cdef int d
     spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
     axes = CHANNELS_LAST_AXES[spatial, channels_last]
@@ -125,11 +188,12 @@ cdef object pool_globally(cnp.ndarray src, object layout, int operation, int typ
         window[d].kernel = cnp.PyArray_DIM(src, axes[d + 1])
         window[d].stride = window[d].dilation = 1
         window[d].before = window[d].after = 0
-    return run(src, window, axes, operation, typenum, out)
+    return axes
 
 
 @spoken("src")
-def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, out=None):
+def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, scales=None,
+             zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute max pooling: the largest element in each window of an image.
 
     ::
@@ -137,7 +201,14 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         dst[n, oh, ow, c] = max over kh, kw of src[n, oh * sh - ph + kh * dh, ow * sw - pw + kw * dw, c]
 
     with the strides s, the padding before p and the dilation d, and likewise with one or three spatial dimensions.
-    Elements that are padding are left out.
+    Elements that are padding are left out. With `scales`, `zero_points` or `post_ops` ::
+
+        y = max of scales["src"] * (f32(src) - f32(zero_points["src"]))         in the window
+        y = post_ops(y)
+        dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
+
+    in float32, each operation rounded once.
 
     Parameters
     ----------
@@ -159,12 +230,22 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
         any case.
-    out : ndarray of `src`'s dtype, optional
-        Where to store the result. It may have any strides and may overlap `src`.
+    scales : mapping of str to float, optional
+        The scales of "src" and "dst", finite and not 0 in float32, that of "dst" more than 2**-128 in magnitude; 1 by
+        default.
+    zero_points : mapping of str to int, optional
+        The zero points of "src" and "dst", any int32; 0 by default. Floats have none.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
+    dst_dtype : dtype, optional
+        `src`'s dtype, the default; with scales, zero points or post-ops uint8, int8, int32, float32, float16 or
+        bfloat16.
+    out : ndarray of `dst_dtype`, optional
+        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to what is in it.
 
     Returns
     -------
-    ndarray of `src`'s dtype
+    ndarray of `dst_dtype`
         ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
         ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`,
         less one if the last window would begin behind the source.
@@ -180,7 +261,9 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
 
     Notes
     -----
-    Scale and zero point of the result are those of `src`.
+    Without scales, zero points and post-ops, scale and zero point of the result are those of `src`, if its scale is
+    positive. This is oneDNN's primitive "pooling", algorithm max. Results are the same bit for bit on every CPU and for
+    every number of threads.
 
     Examples
     --------
@@ -195,17 +278,21 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     >>> int8blas.max_pool(x, 3, ceil_mode=True)[0, :, :, 0]
     array([[10, 11],
            [14, 15]], dtype=uint8)
+    >>> int8blas.max_pool(x, 2, scales={"src": -0.5}, zero_points={"src": 8}, dst_dtype=np.float32)[0, :, :, 0]
+    array([[ 4.,  3.],
+           [-0., -1.]], dtype=float32)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
     cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     cdef Axis window[3]
     axes = set_window(window, array, kernel, strides, padding, dilation, layout)
-    return run(array, window, axes, MAXIMUM, cnp.PyArray_TYPE(array), out, rounds_up)
+    return maximum(array, window, axes, attributes_of(array, scales, zero_points, post_ops, dst_dtype, False), out,
+                   rounds_up)
 
 
 @spoken("src")
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
-             dst_dtype=None, out=None):
+             scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute average pooling: the mean of the elements in each window of an image.
 
     ::
@@ -215,7 +302,14 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
 
     with the strides s and the padding before p, and likewise with one or three spatial dimensions. The sum is exact and
     then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded half to even
-    for a result of `src`'s dtype.
+    for a result of `src`'s dtype. With `scales`, `zero_points` or `post_ops` ::
+
+        y = scales["src"] * (f32(sum) / f32(count) - f32(zero_points["src"]))
+        y = post_ops(y)
+        dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+        dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
+
+    in float32, each operation rounded once.
 
     Parameters
     ----------
@@ -230,17 +324,26 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     include_padding : bool, optional
         Whether `count` is the size of the window, padding included, or the number of its elements that are not padding.
     zero_point : int, optional
-        Of `src`: what padding is where it counts, 0 by default. Without `include_padding` a mean is the same whatever
-        the zero point is.
+        Of `src`, in the range of its dtype: what padding is where it counts, 0 by default. Without `include_padding` a
+        mean is the same whatever the zero point is. Not together with ``zero_points["src"]``, which is the same.
     ceil_mode : bool, optional
         As for :func:`max_pool`. What the last window has behind the padding is in neither sum nor `count`.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
         any case.
+    scales : mapping of str to float, optional
+        The scales of "src" and "dst", finite and not 0 in float32, that of "dst" more than 2**-128 in magnitude; 1 by
+        default.
+    zero_points : mapping of str to int, optional
+        The zero points of "src" and "dst", any int32; 0 by default. That of
+        "src" is what padding is where it counts. Floats have none.
+    post_ops : post-op, or sequence of them, optional
+        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
     dst_dtype : dtype, optional
-        `src`'s dtype, the default, or float32, for the quotient itself.
+        `src`'s dtype, the default, or float32, for the quotient itself; with scales, zero points or
+        post-ops uint8, int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`.
+        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to what is in it.
 
     Returns
     -------
@@ -260,7 +363,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     Notes
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
-    Scale and zero point of the result are those of `src`, with ``include_padding=True`` if `zero_point` is given. Where
+    Without scales, zero points and post-ops, scale and zero point of the result are those of `src`, with
+    ``include_padding=True`` if `zero_point` is given. Where
     padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results
     are the same bit for bit on every CPU and for every number of threads.
 
@@ -278,20 +382,26 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     array([100, 100, 100], dtype=uint8)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
-    cdef int typenum = result_type(array, dst_dtype)
+    cdef Epilogue e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, True)
     cdef int operation = AVERAGE_WITH_PADDING if flag(include_padding, "include_padding") else AVERAGE
     cdef int low = -128 if cnp.PyArray_TYPE(array) == cnp.NPY_INT8 else 0
     zero_point = integer(zero_point, "zero_point")
     if not low <= zero_point <= low + 255:
         raise ValueError(f"zero_point must be between {low} and {low + 255}, got {zero_point}")
+    if e.given and zero_points and "src" in zero_points:
+        if zero_point:
+            raise ValueError(f"zero_point must not be given together with zero_points['src'], got {zero_point}")
+        zero_point = int(zero_points["src"])
+    elif e.given:
+        e.zero = zero_point
     cdef bint rounds_up = flag(ceil_mode, "ceil_mode")
     cdef Axis window[3]
     axes = set_window(window, array, kernel, strides, padding, 1, layout)
-    return run(array, window, axes, operation, typenum, out, rounds_up, zero_point)
+    return average(array, window, axes, operation, e, out, rounds_up, zero_point)
 
 
 @spoken("src")
-def global_max_pool(src, *, layout=None, out=None):
+def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute max pooling of the whole image: the largest element of each channel.
 
     Parameters
@@ -300,12 +410,14 @@ def global_max_pool(src, *, layout=None, out=None):
         The image, as in :func:`max_pool`.
     layout : str, optional
         As in :func:`max_pool`.
-    out : ndarray of `src`'s dtype, optional
+    scales, zero_points, post_ops, dst_dtype : optional
+        As in :func:`max_pool`.
+    out : ndarray of `dst_dtype`, optional
         Where to store the result. It may have any strides and may overlap `src`.
 
     Returns
     -------
-    ndarray of `src`'s dtype
+    ndarray of `dst_dtype`
         ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
 
     Raises
@@ -321,11 +433,13 @@ def global_max_pool(src, *, layout=None, out=None):
     array([[[[4, 5]]]], dtype=int8)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
-    return pool_globally(array, layout, MAXIMUM, cnp.PyArray_TYPE(array), out)
+    cdef Axis window[3]
+    axes = set_global_window(window, array, layout)
+    return maximum(array, window, axes, attributes_of(array, scales, zero_points, post_ops, dst_dtype, False), out)
 
 
 @spoken("src")
-def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
+def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
 
     Parameters
@@ -334,8 +448,8 @@ def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
         The image, as in :func:`avg_pool`.
     layout : str, optional
         As in :func:`avg_pool`.
-    dst_dtype : dtype, optional
-        `src`'s dtype, the default, or float32, for the quotient itself.
+    scales, zero_points, post_ops, dst_dtype : optional
+        As in :func:`avg_pool`.
     out : ndarray of `dst_dtype`, optional
         Where to store the result. It may have any strides and may overlap `src`.
 
@@ -359,4 +473,7 @@ def global_avg_pool(src, *, layout=None, dst_dtype=None, out=None):
     array([-3.5,  2.5], dtype=float32)
     """
     cdef cnp.ndarray array = int8_operand(src, "src")
-    return pool_globally(array, layout, AVERAGE, result_type(array, dst_dtype), out)
+    cdef Axis window[3]
+    axes = set_global_window(window, array, layout)
+    e = attributes_of(array, scales, zero_points, post_ops, dst_dtype, True)
+    return average(array, window, axes, AVERAGE, e, out, False, 0)

@@ -6,7 +6,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
-    axes_from, choice, elements, integers_in_range, positive_numbers, quantized_type)
+    axes_from, choice, elements, integers_in_range, scale_numbers, quantized_type)
 from int8blas.core.kernels cimport I8_DOUBLING, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
@@ -106,7 +106,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     cdef i8_elements_fn function
     cdef bint onnx
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
     onnx = choice(scheme, "scheme", ("float", "onnx"))
     function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
@@ -161,7 +161,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray array = elements(x, "x", INTEGERS), zero_points
     cdef IntegerType t = integer_type(cnp.PyArray_TYPE(array))
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
     return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
                  [scales, zero_points, zero_points])
@@ -246,7 +246,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     integral = kind == I8_DOUBLING or kind == I8_SINGLE
-    scales = positive_numbers(scale, "scale", cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
+    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
     zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
     exponents = zero_points
     if integral:
@@ -291,5 +291,5 @@ def quantized_multiplier(scale):
     >>> int8blas.quantized_multiplier(1)
     (1073741824, 1)
     """
-    multiplier, exponent = multipliers(positive_numbers(scale, "scale", cnp.NPY_FLOAT64, ()))
+    multiplier, exponent = multipliers(scale_numbers(scale, "scale", cnp.NPY_FLOAT64, ()))
     return int(multiplier), int(exponent)

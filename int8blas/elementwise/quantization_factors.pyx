@@ -6,7 +6,7 @@ Real values times their factor are the quantized values; a factor is 1 / scale f
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport axes_from, finite_numbers, positive_numbers
+from int8blas.core.arrays cimport axes_from, finite_numbers, scale_numbers
 
 cnp.import_array()
 
@@ -141,8 +141,8 @@ def quantize_bias(bias, q_a, q_w):
     array([  529, -1146, -1762], dtype=int32)
     """
     cdef cnp.ndarray values = finite_numbers(bias, "bias")
-    q_a = positive_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
-    q_w = positive_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
+    q_a = scale_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
+    q_w = scale_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 also times an infinite product
     return np.clip(scaled, -2147483648, 2147483647).astype(np.int32)

@@ -27,6 +27,7 @@ from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
     set_weights)
 from int8blas.core.signatures import Signature
+from int8blas.core.words import shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
@@ -306,6 +307,8 @@ def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     scale = np.float32(divisor(data_scale, "data_scale"))
+    if scale < 0:
+        raise ValueError(f"data_scale must be positive and finite in float32, got {shown(data_scale)}")
     return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
 
 

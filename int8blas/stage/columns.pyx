@@ -4,7 +4,7 @@ A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or i
 values supply single numbers for small problems, so these functions take well under 1 us.
 """
 
-from libc.math cimport INFINITY, isfinite
+from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
@@ -64,17 +64,17 @@ cdef cnp.ndarray products(cnp.ndarray values, float factor):
 
 
 cdef float largest(object values) except? -1:
-    """Return the largest of some values in float32, at least 0."""
+    """Return the largest magnitude of some values in float32."""
     cdef float most = 0
     cdef cnp.ndarray array
     cdef const float *data
     cdef cnp.npy_intp i
     if not isinstance(values, np.ndarray):
-        return max(most, <float>values)
+        return fabs(<float>values)
     array = cnp.PyArray_GETCONTIGUOUS(values)
     data = <const float *>cnp.PyArray_DATA(array)
     for i in range(cnp.PyArray_SIZE(array)):
-        most = max(most, data[i])
+        most = max(most, <float>fabs(data[i]))
     return most
 
 
@@ -99,14 +99,14 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a positive number in float32, with a finite reciprocal if it divides; None for values that need the full
-    check."""
+    """Return a finite float32 that is not 0, with a finite reciprocal if it divides; None for values that need
+    the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
     if value is None:
         return None
     scale = <float><double>value
-    if not 0 < scale < INFINITY or (divides and not isfinite(<float>1 / scale)):
+    if scale == 0 or not isfinite(scale) or (divides and not isfinite(<float>1 / scale)):
         return None
     return FLOAT32(scale)
 

@@ -151,6 +151,9 @@ cdef class Layer:
         name = f"{parameter}[{tensor!r}]"
         if parameter == "scales":
             array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
+            if self.attributes.requantization in INTEGER_SCHEMES and (array < 0).any():
+                raise ValueError(f"{name} must be positive with requantization={self.attributes.requantization!r}, got "
+                                 f"{array[array < 0].flat[0]}")
         elif self.dtypes[tensor].kind not in "iu":
             raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         else:
@@ -170,7 +173,7 @@ cdef class Layer:
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":
-            return one_scale(value, tensor == "dst")
+            return None if self.requantizes else one_scale(value, tensor == "dst")
         return one_integer(value, self.zero_point_type(tensor))
 
     cdef object zero_point_type(self, str tensor):

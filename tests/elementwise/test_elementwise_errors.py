@@ -15,11 +15,11 @@ WRONG_SOURCES = [
     (None, TypeError), ("a", TypeError), ([1, 2], TypeError), ([[1], [2, 3]], TypeError), (object(), TypeError),
 ]  # fmt: skip
 WRONG_SCALES = [
-    *((value, ValueError) for value in (0, -1.0, np.nan, np.inf, 1e-46, 1e39, 10**400, [1.0, 2.0])),
+    *((value, ValueError) for value in (0, -0.0, np.nan, np.inf, -np.inf, 1e-46, 1e39, 10**400, [1.0, 2.0])),
     *((value, TypeError) for value in (None, "1", 1j, True)),
 ]
 WRONG_ZERO_POINTS = [
-    *((value, ValueError) for value in (256, -1, 10**30, [1, 2])),
+    *((value, ValueError) for value in (2**31, -(2**31) - 1, 10**30, [1, 2])),
     *((value, TypeError) for value in (None, 0.0, "0", 1j, True)),
 ]
 WRONG_OUT = [

@@ -63,7 +63,7 @@ def soft_relu(x, alpha):
     return softplus(alpha * x) / alpha
 
 
-def pow(x, beta):  # noqa: A001  (it is named after its algorithm)
+def pow(x, beta):
     return np.power(x, beta)
 
 

@@ -9,7 +9,7 @@ X = np.ones((3, 4), np.float32)
 Q = np.ones((3, 4), np.int32)
 WRONG = [
     *(("scale", {"scale": value}, ValueError) for value in (
-        0, 0.0, -1.0, np.nan, np.inf, -np.inf, 1e-46, 1e39, 10**400, np.float64(1e300), [1.0, 2.0], [], [[1.0] * 4],
+        0, 0.0, -0.0, np.nan, np.inf, -np.inf, 1e-46, 1e39, 10**400, np.float64(1e300), [1.0, 2.0], [], [[1.0] * 4],
     )),
     *(("scale", {"scale": value}, TypeError) for value in (None, "1", 1j, True, [None], ["a"], [[1], [2, 3]])),
     *(("scale", {"scale": value, "axis": 1}, ValueError) for value in ([1.0] * 3, [1, 1, 1, 0], [1, 1, np.nan, 1])),

@@ -325,7 +325,7 @@ UNPACK = {"src_layout": "packed", "dst_layout": "oihw"}
     (X, {"mask": 16}, ValueError, "mask must be"), (X, {"mask": 1.0}, TypeError, "mask must be an integer"),
     (X, {"mask": True}, TypeError, "mask must be an integer"),
     *((X, {name: value}, error, f"{name} must be") for name in ("scales", "src_scales") for value, error in [
-        (0, ValueError), (-1.0, ValueError), (np.nan, ValueError), (np.inf, ValueError), (1e39, ValueError),
+        (0, ValueError), (-0.0, ValueError), (np.nan, ValueError), (np.inf, ValueError), (1e39, ValueError),
         (True, TypeError), (1j, TypeError), ([1.0, 2.0], ValueError), ([[1.0]], ValueError), (b"1", TypeError),
     ]),
     (X, {"scales": [1.0, 2.0], "mask": 2}, ValueError, r"scales must be one number or 3 \(the mask selects"),

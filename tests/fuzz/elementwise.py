@@ -23,11 +23,11 @@ def values(draws, dtype, shape):
 
 
 def zero_point(draws, dtype):
-    return 0 if np.dtype(dtype).kind == "f" else draws.among((0, 3, *shared.ends(dtype)))
+    return 0 if np.dtype(dtype).kind == "f" else draws.among((0, 3, *shared.ends(dtype), -200, 2**31 - 1))
 
 
 def scale(draws):
-    return draws.among((1.0, 0.5, 0.037, 12.5))
+    return draws.among((1.0, 0.5, 0.037, 12.5, -0.25))
 
 
 def problem(draws):
@@ -44,6 +44,8 @@ def problem(draws):
         options["scales"] = [scale(draws) for _ in kinds]
         options["zero_points"] = [zero_point(draws, kind) for kind in kinds]
         options["dst_scale"], options["dst_zero_point"] = scale(draws), zero_point(draws, destination)
+        if draws.below(2):
+            options["post_ops"] = [draws.among(ELTWISES) for _ in range(draws.integer(1, 2))]
         if function == "concat":
             axis = draws.below(len(shape))
             problem["arguments"] += (axis,)

@@ -203,7 +203,7 @@ ERRORS = [
     ((W, R), {"scales": SCALES, "direction": "bidirectional_concat"}, "weights_layer must have shape (2, k, 4, units)"),
     ((W.astype(np.int16), R), {"scales": SCALES}, "weights_layer must be int8, uint8 or float32, got int16"),
     ((W, R), {}, "scales['layer'] must be values for weights_layer of int8, got None"),
-    ((W, R), {"scales": {"layer": 1, "iter": -1}}, "scales['iter'] must be positive and finite"),
+    ((W, R), {"scales": {"layer": 1, "iter": 0}}, "scales['iter'] must be finite and not 0"),
     ((W, R), {"scales": {"layer": np.ones(5), "iter": 1}}, "scales['layer'] must have a shape that broadcasts"),
     ((W, R), {"scales": SCALES, "zero_points": {"iter": 128}}, "zero_points['iter'] must be between -128 and 127"),
     ((W * 1.0, R), {"scales": SCALES, "zero_points": {"layer": 1}}, "zero_points['layer'] must not be given"),

@@ -1,0 +1,158 @@
+"""The epilogue of element-wise primitives: scales, zero points and post-ops, as steps of a fused operator.
+
+A primitive whose result is a function of its source's elements only begins with steps of its own. Any other primitive
+stores its result first, and `finished` applies the epilogue to it::
+
+    y = scales["src"] * (f32(result) - f32(zero_points["src"]))
+    y = op(y)                                                               for each of `post_ops`
+    dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+    dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
+"""
+
+from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.arrays cimport by_tensor, divisor, elements_output, integers_in_range, scale_numbers
+from int8blas.core.results cimport empty_like, empty_of, view_of
+from int8blas.elementwise.elements cimport clash
+from int8blas.elementwise.fused cimport Step, fuse, reading, run
+from int8blas.stage.output_stage cimport set_post_op
+from int8blas.core.words import shown
+from int8blas.stage.attributes import Eltwise, Sum, as_post_ops
+from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
+
+cnp.import_array()
+
+
+cdef float scale_from(object value, str name) except? -1:
+    """Return a finite number that is not 0."""
+    cdef cnp.ndarray array
+    if type(value) is int and value == 1:
+        return 1
+    array = scale_numbers(value, name, cnp.NPY_FLOAT32, ())
+    return (<float *>cnp.PyArray_DATA(array))[0]
+
+
+cdef float zero_point_from(object value, str name, int typenum, bint in_range=False) except? -1:
+    """Return an int32, which may have to be in the range of its integer type, or 0 for a float type."""
+    cdef int64_t low = INT32_MIN, high = INT32_MAX
+    cdef cnp.ndarray array
+    if type(value) is int and value == 0:
+        return 0
+    if typenum == cnp.NPY_FLOAT32 or typenum == cnp.NPY_FLOAT16 or cnp.PyTypeNum_ISUSERDEF(typenum):
+        raise ValueError(f"{name} must be 0 for {cnp.PyArray_DescrFromType(typenum)}, got {shown(value)}")
+    if in_range and typenum == cnp.NPY_UINT8:
+        low, high = 0, 255
+    elif in_range and typenum == cnp.NPY_INT8:
+        low, high = -128, 127
+    array = integers_in_range(value, name, low, high, ())
+    return <float>(<int *>cnp.PyArray_DATA(array))[0]
+
+
+cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
+    """Return the type number of the destination, by default the type of `src`."""
+    if dst_dtype is None:
+        return cnp.PyArray_TYPE(src)
+    return check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
+
+
+cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray like):
+    """Return `out`, or a new array, in the order of `like` if `like` has this shape."""
+    if out is not None:
+        return elements_output(out, "out", typenum, shape)
+    return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
+
+
+cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
+    """Return post-ops as steps; `old` is the user's destination, or None."""
+    cdef Step step
+    cdef list steps = []
+    if type(ops) is tuple and not ops:
+        return steps
+    for op in as_post_ops(ops, name):
+        step = reading(None, 1, 0)
+        set_post_op(&step.op, op, typenum)
+        if isinstance(op, Sum):
+            if old is None:
+                raise ValueError("out must be given, as a Sum post-op adds to it")
+            if op.dtype is not None and old.itemsize != 1:
+                raise ValueError(f"dtype of Sum must not be given for a destination of {old.dtype}")
+            step.array = old if op.dtype is None else old.view(op.dtype)
+        elif not isinstance(op, Eltwise):
+            if op.operand is None:
+                raise ValueError(f"{name} must have operands, got a {type(op).__name__} without one")
+            step.array = broadcast(op.operand, shape, f"operand of {type(op).__name__}")
+        steps.append(step)
+    return steps
+
+
+cdef Step part_of(Step step, tuple inside):
+    """Return the step for a part of the destination."""
+    cdef Step part = reading(None if step.array is None else step.array[inside], step.scale, step.zero)
+    part.op = step.op
+    return part
+
+
+cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
+    """Broadcast like numpy.broadcast_to, which takes as long as all other work for a small result."""
+    cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
+    cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
+    cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
+    if (<object>array).shape == shape:
+        return array
+    if lead < 0:
+        raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
+    for d in range(ndim):
+        sizes[d], strides[d] = shape[d], 0
+        if d >= lead and cnp.PyArray_DIM(array, d - lead) != 1:
+            if cnp.PyArray_DIM(array, d - lead) != sizes[d]:
+                raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")
+            strides[d] = cnp.PyArray_STRIDE(array, d - lead)
+    return view_of(array, ndim, sizes, strides, cnp.PyArray_BYTES(array), 0)
+
+
+cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
+                    bint onnx=False):
+    """Run fused steps into `array`; `out` is the user's argument for it."""
+    cdef cnp.ndarray target = array
+    cdef Step step
+    if returns_out:
+        for step in steps:
+            if step.array is not None and clash(step.array, array):
+                target = empty_like(array, typenum)
+                break
+    if cnp.PyArray_SIZE(target):
+        run([fuse(steps, target, scale if onnx else <float>1 / scale, zero, onnx)])
+    if target is not array:
+        array[...] = target
+    if returns_out:
+        return out
+    return array if cnp.PyArray_NDIM(array) else array[()]
+
+
+cdef class Epilogue:
+    """Scales, zero points and post-ops of a primitive with one source."""
+
+
+cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum):
+    """Return the checked values; without any, `given` is false."""
+    cdef Epilogue self = Epilogue.__new__(Epilogue)
+    cdef dict scale = by_tensor(scales, "scales", ("src", "dst")), zero = by_tensor(zero_points, "zero_points",
+                                                                                    ("src", "dst"))
+    self.typenum = typenum
+    self.scale = scale_from(scale.get("src", 1), "scales['src']")
+    self.dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
+    self.zero = zero_point_from(zero.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(src))
+    self.dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
+    self.post_ops = as_post_ops(post_ops, "post_ops")
+    self.given = bool(scale or zero or self.post_ops)
+    return self
+
+
+cdef object finished(cnp.ndarray result, Epilogue e, object out):
+    """Apply an epilogue to a result that nobody else has."""
+    cdef tuple shape = (<object>result).shape
+    cdef cnp.ndarray target = destination(out, e.typenum, shape, result)
+    cdef list steps = [reading(result, e.scale, e.zero)]
+    steps += post_ops_of(e.post_ops, "post_ops", None if out is None else target, shape, e.typenum)
+    return compute(steps, target, out is not None, out, e.typenum, e.dst_scale, e.dst_zero)
