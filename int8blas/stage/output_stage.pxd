@@ -45,7 +45,8 @@ cdef class Layer:
     cdef object bind_groups(self, Bound bound, object scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
     cdef object bind_integers(self, Bound bound, object zero_points)
-    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part)
+    cdef object bind_post_ops(self, Bound bound, dict scales, object operands, tuple dst_shape, bint channels_last,
+                              tuple part)
     cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
                              tuple part)
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,

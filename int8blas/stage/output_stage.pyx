@@ -345,7 +345,7 @@ cdef class Layer:
             set_requantization(&bound.stage.requantization, self.attributes, given["scales"],
                                given["zero_points"].get("dst", 0), self.dtypes["dst"], self.columns, bound._arrays)
         else:
-            self.bind_post_ops(bound, operands, dst_shape, channels_last, part)
+            self.bind_post_ops(bound, given["scales"], operands, dst_shape, channels_last, part)
         bound.stage.type = element_type(self.dst_type)
         return bound
 
@@ -444,7 +444,8 @@ cdef class Layer:
         bound._arrays.append(padded(offsets, cnp.NPY_INT32))
         bound.stage.offset = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
 
-    cdef object bind_post_ops(self, Bound bound, object operands, tuple dst_shape, bint channels_last, tuple part):
+    cdef object bind_post_ops(self, Bound bound, dict scales, object operands, tuple dst_shape, bint channels_last,
+                              tuple part):
         cdef i8_post_op *p
         cdef int count = 0
         given = [] if operands is None else items_of(operands, "operands")
@@ -454,7 +455,9 @@ cdef class Layer:
                              f"{len(given)}")
         bound.stage.relu = 0
         for i, op in enumerate(self.attributes.post_ops):
-            if i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1:
+            # A kernel may apply a relu as a lower bound of results, which it is with positive scales.
+            if (i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1
+                    and np.min(scales.get("dst", ONE)) > 0):
                 bound.stage.relu = 1
                 continue
             p = &bound.ops[count]
