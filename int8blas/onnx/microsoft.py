@@ -379,10 +379,11 @@ def matmul_to_float(site: Site) -> Call:
         a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array | None = None, b_zero: Array | None = None,
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
-        if layer is not None and a_scale.ndim == 0 and 0 < a_scale < np.inf and a.ndim > 1:
-            zeros = {"src": 0 if a_zero is None else a_zero}
-            if np.ndim(zeros["src"]) == 0:
-                return layer(a.dtype)(a, scales={"src": a_scale}, zero_points=zeros)
+        if layer is not None and a.ndim > 1 and not a_scale.ndim and (a_zero is None or not a_zero.ndim):
+            scale = a_scale.item()
+            if 0 < scale < math.inf:
+                zero = 0 if a_zero is None else a_zero.item()
+                return layer(a.dtype)(a, scales={"src": scale}, zero_points={"src": zero})
         return scaled(multiply(a, b, a_zero, b_zero), a_scale * of_columns(b_scale, a), bias)
 
     return call

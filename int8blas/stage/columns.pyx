@@ -14,7 +14,7 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
 
 cnp.import_array()
 
-cdef object FLOAT32 = np.float32, INT64 = np.int64
+cdef object FLOAT32 = np.float32, INT64 = np.int64, ARRAY = np.ndarray, INTEGER = np.integer
 # Types whose conversion to double and then to float32 rounds once.
 cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
 cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
@@ -38,7 +38,7 @@ cdef int set_columns(i8_column_values *columns, object values, list arrays) exce
     cdef cnp.ndarray array
     cdef float *data
     cdef float value
-    if isinstance(values, np.ndarray):
+    if isinstance(values, ARRAY):
         array = padded(values, cnp.NPY_FLOAT32)
         columns.step = 1
     else:
@@ -69,7 +69,7 @@ cdef float largest(object values) except? -1:
     cdef cnp.ndarray array
     cdef const float *data
     cdef cnp.npy_intp i
-    if not isinstance(values, np.ndarray):
+    if not isinstance(values, ARRAY):
         return fabs(<float>values)
     array = cnp.PyArray_GETCONTIGUOUS(values)
     data = <const float *>cnp.PyArray_DATA(array)
@@ -93,7 +93,7 @@ cdef object one_of(object value, tuple types, tuple typenums):
     """Return a value, or the only element of an array, if it has one of these types, else None."""
     if type(value) in types:
         return value
-    if type(value) is np.ndarray and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
+    if type(value) is ARRAY and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
         return value.item()
     return None
 
@@ -113,11 +113,11 @@ cdef object one_scale(object value, bint divides):
 
 cdef object one_integer(object value, object dtype):
     """Return an integer within the range of a type as int64; None for values that need the full check."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ARRAY):
         if value.size != 1 or value.dtype.kind not in "iu":
             return None
         value = value.item()
-    elif type(value) is not int and not isinstance(value, np.integer):
+    elif type(value) is not int and not isinstance(value, INTEGER):
         return None
     low, high = RANGES[dtype.char]
     return INT64(value) if low <= value <= high else None

@@ -22,7 +22,11 @@ cdef class Layer:
     cdef bint requantizes           # in integers: Attributes.requantization is one of the integer schemes
     cdef bint rounds_first          # before the destination's zero point is added: it is "onnx"
     cdef bint source_alone          # executions supply at most numbers of the source
-    cdef Bound common               # the common part of all such executions, once computed
+    cdef Bound common               # the common part of all such executions, once computed, with the five members below
+    cdef bint brings_scale, brings_zero     # whether executions supply the source's scale and its zero point
+    cdef object weights_scale, src_dtype
+    cdef bint by_column             # weights_scale is a vector
+    cdef float largest_scale        # of the weights
     cdef object _bias
     cdef cnp.ndarray _column_sums   # of int64; or of groups
     cdef dict dtypes                # of "src", "weights" and "dst"
@@ -54,7 +58,8 @@ cdef class Layer:
     cdef Bound bind_all(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                         bint channels_last=?, tuple part=?)
     cdef bint source_brings(self, str parameter)
-    cdef object number_of_source(self, str parameter, object values)
+    cdef object number_of_source(self, str parameter, bint brings, object values)
+    cdef Bound common_part(self)
     cdef Bound bind_source(self, object scales, object zero_points)
     cdef Bound bind_constants(self, bint channels_last=?)
     cdef bint lacks_source_alone(self)

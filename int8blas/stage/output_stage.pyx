@@ -36,6 +36,7 @@ cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": 
                         "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
 
 
+cdef str SCALES = "scales", ZERO_POINTS = "zero_points"
 cdef object FLOAT32 = np.float32, INT32 = np.dtype(np.int32)
 cdef object ONE = np.float32(1), NO_CHANGE = np.float32(-0.0)
 
@@ -280,39 +281,53 @@ cdef class Layer:
         """Return whether executions supply a scale, or a zero point, of the source."""
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
-    cdef object number_of_source(self, str parameter, object values):
+    cdef object number_of_source(self, str parameter, bint brings, object values):
         """Return the source's number if an execution supplies only that; 0 if it supplies none; None if the full check
         is needed."""
-        if not self.source_brings(parameter):
+        if not brings:
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
             return None
-        return self.one_value(parameter, "src", values["src"])
+        if parameter is SCALES:
+            return one_scale((<dict>values)["src"], False)
+        return one_integer((<dict>values)["src"], self.src_dtype)
+
+    cdef Bound common_part(self):
+        """Return the values common to all executions that supply only numbers of the source."""
+        self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
+        self.src_dtype = self.zero_point_type("src")
+        self.weights_scale = self.constants[SCALES].get("weights", ONE)
+        self.by_column, self.largest_scale = isinstance(self.weights_scale, np.ndarray), largest(self.weights_scale)
+        self.common = self.bind_all({"src": ONE} if self.brings_scale else None,
+                                    {"src": 0} if self.brings_zero else None, None, 0, (self.columns,))
+        return self.common
 
     cdef Bound bind_source(self, object scales, object zero_points):
         """Bind an execution that supplies only numbers of the source, in a copy of the values common to all executions;
         return None if the full check is needed."""
         cdef Bound bound, common = self.common
-        cdef object scale = self.number_of_source("scales", scales), weights
-        cdef object zero = self.number_of_source("zero_points", zero_points)
+        cdef object scale, zero
+        cdef float number
+        if common is None:
+            common = self.common_part()
+        scale = self.number_of_source(SCALES, self.brings_scale, scales)
+        zero = self.number_of_source(ZERO_POINTS, self.brings_zero, zero_points)
         if scale is None or zero is None:
             return None
-        if common is None:
-            common = self.common = self.bind_all(
-                {"src": ONE} if self.source_brings("scales") else None,
-                {"src": 0} if self.source_brings("zero_points") else None, None, 0, (self.columns,))
         bound = Bound.__new__(Bound)
         bound.stage, bound.src_shift, bound.ao, bound.bo = common.stage, common.src_shift, common.ao, common.bo
         bound._bo_cols, bound._co_cols, bound._col_init = common._bo_cols, common._co_cols, common._col_init
         bound._arrays = [common]
-        if self.source_brings("scales"):
-            weights = self.constants["scales"].get("weights", ONE)
-            if not isfinite(<float>scale * largest(weights)):
+        if self.brings_scale:
+            number = scale
+            if not isfinite(number * self.largest_scale):
                 return None
-            weights = (products(weights, <float>scale) if isinstance(weights, np.ndarray)
-                       else FLOAT32(<float>scale * <float>weights))
-            set_columns(&bound.stage.scale, weights, bound._arrays)
-        if self.source_brings("zero_points"):
+            if self.by_column:
+                set_columns(&bound.stage.scale, products(self.weights_scale, number), bound._arrays)
+            else:
+                number *= <float>self.weights_scale
+                set_columns(&bound.stage.scale, number, bound._arrays)
+        if self.brings_zero:
             bound.ao = self.src_shift + <int64_t>zero
             bound._col_init = multiples(self._column_sums, -bound.ao) if bound.ao else None
         return bound
