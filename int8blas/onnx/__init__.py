@@ -27,6 +27,7 @@ The package turns a file into a network, the network into a plan, and runs the p
       sequences       lists of tensors                 microsoft      onnxruntime's int8 operators
       resize          images of other sizes            recurrent      LSTM, GRU, RNN
       views           operators that copy no element   attention      products around a softmax
+      fused           operators of onnxruntime's optimizer
       reference       operators that call onnx's reference implementation
 """
 

@@ -1,14 +1,16 @@
-"""Rewrite float attention, as exporters write it, to one node of int8blas::
+"""Float attention. One node of int8blas replaces the nodes that exporters write::
 
     MatMul(q, k), Add of a mask, Softmax, MatMul(., v)
 
-Each of q, k and the product may be multiplied by a number (Mul) or divided by a power of two (Div).
+Each of q, k and the product may be multiplied by a number (Mul) or divided by a power of two (Div). onnxruntime's
+operators Attention and MultiHeadAttention call the same function.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.patterns import Pattern, sole_producer
 from int8blas.onnx.table import DOMAIN, SAME_TYPE, Operator
+from int8blas.onnx.types import wide
+
+MICROSOFT = "com.microsoft"
 
 
 def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:
@@ -73,4 +78,101 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales
     return matmul(softmax(y if mask is None else np.add(y, mask)), v)
 
 
-OPERATORS = [Operator("Attention", attention, domain=DOMAIN, traits=SAME_TYPE)]
+def masked(mask: Array | None, batch: int, length: int, total: int, causal: bool) -> Array | None:
+    """Return a mask of the hidden scores, in a shape that broadcasts to (batch, heads, length, total)."""
+    hidden = None
+    if mask is not None:
+        at = np.arange(total)
+        if mask.ndim == 1:
+            ends = mask[:batch, None]
+            starts = mask[batch : 2 * batch, None] if mask.size == 2 * batch else 0
+            hidden = ((at >= ends) | (at < starts))[:, None, None]
+        elif mask.ndim in (2, 3):
+            hidden = (mask == 0)[:, None, None] if mask.ndim == 2 else (mask == 0)[:, None]
+        else:
+            hidden = (mask == 0)[:, :, total - length : total, :total]
+    if causal:
+        later = np.arange(total) > np.arange(total - length, total)[:, None]
+        hidden = later if hidden is None else hidden | later
+    return hidden
+
+
+def biases(
+    mask: Array | None, bias: Array | None, q: Array, total: int, causal: bool, filter_value: float
+) -> Array | None:
+    """Return the numbers to add to scores, in a shape that broadcasts to (batch, heads, length, total)."""
+    batch, _, length, _ = q.shape
+    zero = np.zeros((), q.dtype)
+    result = bias
+    if mask is not None:
+        hidden = np.asarray(masked(mask, batch, length, total, False))
+        numbers = np.asarray(np.where(hidden, q.dtype.type(filter_value), zero))
+        result = numbers if result is None else np.asarray(result + numbers)
+    if causal:
+        later = np.asarray(masked(None, batch, length, total, True))
+        result = np.asarray(np.where(later, np.finfo(q.dtype).min, zero if result is None else result))
+    return result
+
+
+def attended(
+    q: Array, k: Array, v: Array, mask: Array | None, bias: Array | None, causal: int, scale: float | None,
+    filter_value: float,
+) -> Array:  # fmt: skip
+    """Return the attention of heads (batch, heads, length, size), as (batch, length, heads * size)."""
+    numbers = biases(mask, bias, q, k.shape[2], bool(causal), filter_value)
+    keys = np.ascontiguousarray(k.swapaxes(-1, -2))
+    y = attention(np.ascontiguousarray(q), keys, np.ascontiguousarray(v), numbers,
+                  scales=(1.0, 1.0, scale or 1 / math.sqrt(q.shape[-1])))  # fmt: skip
+    return y.transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], q.shape[1] * v.shape[3])
+
+
+def heads_of(x: Array, heads: int) -> Array:
+    """Split (batch, length, heads * size) to (batch, heads, length, size)."""
+    return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
+
+
+@wide
+def self_attention(
+    x: Array, weights: Array, bias: Array | None = None, mask: Array | None = None, past: Array | None = None,
+    added: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
+    mask_filter_value: float = -10000.0, qkv_hidden_sizes: Sequence[int] | None = None, outputs: int,
+) -> Any:  # fmt: skip
+    """Project a tensor to q, k and v, and let it attend to itself. The second result has all keys and values."""
+    projected = matmul(x, weights)
+    if bias is not None:
+        projected += bias
+    sizes = qkv_hidden_sizes or [projected.shape[-1] // 3] * 3
+    parts = np.split(projected, np.cumsum(sizes[:2]), -1)
+    q, k, v = (heads_of(part, num_heads) for part in parts)
+    if past is not None:
+        k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+    y = attended(q, k, v, mask, added, unidirectional, scale, mask_filter_value)
+    return y if outputs == 1 else (y, np.stack([k, v]))
+
+
+@wide
+def multi_head_attention(
+    query: Array, key: Array, value: Array, bias: Array | None = None,
+    mask: Array | None = None, added: Array | None = None, past_key: Array | None = None,
+    past_value: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
+    mask_filter_value: float = -10000.0, outputs: int,
+) -> Any:  # fmt: skip
+    """Let a query attend to keys and values, which may be heads already: (batch, heads, length, size). The further
+    results are all keys and all values."""
+    parts = [query, key, value]
+    if bias is not None:
+        ends = np.cumsum([part.shape[-1] * (num_heads if part.ndim == 4 else 1) for part in parts])
+        parts = [part if part.ndim == 4 else part + piece
+                 for part, piece in zip(parts, np.split(bias, ends[:2]), strict=True)]  # fmt: skip
+    q, k, v = (part if part.ndim == 4 else heads_of(part, num_heads) for part in parts)
+    if past_key is not None and past_value is not None:
+        k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
+    y = attended(q, k, v, mask, added, unidirectional, scale, mask_filter_value)
+    return y if outputs == 1 else (y, np.ascontiguousarray(k), np.ascontiguousarray(v))[:outputs]
+
+
+OPERATORS = [
+    Operator("Attention", attention, domain=DOMAIN, traits=SAME_TYPE),
+    Operator("Attention", self_attention, domain=MICROSOFT, traits=SAME_TYPE),
+    Operator("MultiHeadAttention", multi_head_attention, domain=MICROSOFT, traits=SAME_TYPE),
+]

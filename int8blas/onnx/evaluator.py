@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from int8blas.onnx import integer, microsoft
+from int8blas.onnx import fused, integer, microsoft
 from int8blas.onnx.table import Operator, Site, bind
 
 
@@ -33,7 +33,7 @@ def new_ops() -> list[type]:
     [array([[195075, 195075]], dtype=int32)]
     """
     base = import_module("onnx.reference.op_run").OpRun
-    return [evaluated(base, row) for row in (*integer.OPERATORS, *microsoft.OPERATORS)]
+    return [evaluated(base, row) for row in (*integer.OPERATORS, *microsoft.OPERATORS, *fused.OPERATORS)]
 
 
 def evaluated(base: type, row: Operator) -> type:

@@ -13,7 +13,6 @@ from int8blas.onnx.table import DOMAIN
 
 # Operators with quantized inputs or results, and their domains.
 INT8 = {row.kind for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} | {f"{DOMAIN}.Table"}
-INT8 -= {row.kind for row in microsoft.FLOATS}
 
 
 def is_int8(node: Node) -> bool:

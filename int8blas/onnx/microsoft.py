@@ -28,6 +28,7 @@ from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx import elementwise, exact, linear, normalization, recurrent
+from int8blas.onnx.attention import masked
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
     DEQUANTIZING,
@@ -49,8 +50,8 @@ from int8blas.onnx.integer import (
 from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.shape import joined
-from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
-from int8blas.onnx.types import BYTES, wide
+from int8blas.onnx.table import SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
+from int8blas.onnx.types import BYTES
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
 DOMAIN = "com.microsoft"
@@ -509,25 +510,6 @@ def qattention(
     return call
 
 
-def masked(mask: Array | None, batch: int, length: int, total: int, causal: bool) -> Array | None:
-    """Return a mask of the hidden scores, in a shape that broadcasts to (batch, heads, length, total)."""
-    hidden = None
-    if mask is not None:
-        at = np.arange(total)
-        if mask.ndim == 1:
-            ends = mask[:batch, None]
-            starts = mask[batch : 2 * batch, None] if mask.size == 2 * batch else 0
-            hidden = ((at >= ends) | (at < starts))[:, None, None]
-        elif mask.ndim in (2, 3):
-            hidden = (mask == 0)[:, None, None] if mask.ndim == 2 else (mask == 0)[:, None]
-        else:
-            hidden = (mask == 0)[:, :, total - length : total, :total]
-    if causal:
-        later = np.arange(total) > np.arange(total - length, total)[:, None]
-        hidden = later if hidden is None else hidden | later
-    return hidden
-
-
 def embed_layer_norm(
     ids: Array, segments: Array | None, word: Array, position: Array, segment: Array | None, gamma: Array,
     beta: Array, mask: Array | None, word_scale: Array, position_scale: Array, segment_scale: Array | None,
@@ -546,33 +528,32 @@ def embed_layer_norm(
     return y, count.astype(np.int32)
 
 
-@wide
-def fast_gelu(x: Array, bias: Array | None = None) -> Array:
-    return elementwise.gelu(x if bias is None else x + bias, approximate="tanh")
+def where(site: Site) -> Call:
+    """Choose elements of two tensors, which tables convert to the result's quantization."""
 
+    def converted(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Array:
+        if same_quantization(scale, zero_of(zero, x.dtype), y_scale, end):
+            return x
+        if not exact.takes(scale, zero, y_scale, end):
+            return quantize_linear(real(x, scale, zero), y_scale, end)
+        table = exact.scaled_table(x.dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
+        return np.asarray(look_up(x, table))
 
-@wide
-def bias_gelu(x: Array, bias: Array) -> Array:
-    return elementwise.gelu(x + bias)
+    def call(
+        condition: Array, x: Array, x_scale: Array, x_zero: Array | None, y: Array, y_scale: Array,
+        y_zero: Array | None, z_scale: Array, z_zero: Array | None = None,
+    ) -> Array:  # fmt: skip
+        end = zero_of(z_zero, x.dtype)
+        parts = [converted(*part, z_scale, end) for part in ((x, x_scale, x_zero), (y, y_scale, y_zero))]
+        return np.where(condition, *parts)
 
-
-def gelu(x: Array) -> Array:
-    return elementwise.gelu(x)
+    return call
 
 
 # Operators on one int8 tensor with its zero point, and on two.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 
-# Operators on floats.
-FLOATS = [
-    Operator(name, function, domain=DOMAIN, traits=traits)
-    for name, function, traits in (
-        ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
-        ("BiasGelu", bias_gelu, SAME_TYPE),
-        ("FastGelu", fast_gelu, SAME_TYPE),
-    )
-]
 OPERATORS = [
     *(
         Operator(name, function, domain=DOMAIN, prepared=True, traits=traits)
@@ -584,6 +565,7 @@ OPERATORS = [
             ("QLinearAdd", functools.partial(binary, "add", np.add), OF_TWO),
             ("QLinearMul", functools.partial(binary, "mul", np.multiply), OF_TWO),
             ("QLinearConcat", concat, SHAPED),
+            ("QLinearWhere", where, SHAPED),
             ("QLinearAveragePool", average, SHAPED),
             ("QLinearGlobalAveragePool", global_average, SHAPED),
             ("QLinearSoftmax", softmax, SHAPED),
@@ -601,5 +583,4 @@ OPERATORS = [
             ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),
         )
     ),
-    *FLOATS,
 ]

@@ -97,6 +97,21 @@ def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float 
     return np.asarray(x / np.sqrt(square + x.dtype.type(epsilon)) * scale, x.dtype)
 
 
+def simplified_layer_norm(
+    x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, outputs: int
+) -> Any:
+    """Divide by the root of the mean of squares. The second result is the factor of each row."""
+    y = rms_normalization(x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+    return y if outputs == 1 else (y, inverse_root(x, axis, epsilon))
+
+
+def inverse_root(x: Array, axis: int, epsilon: float) -> Array:
+    """Return the factors of simplified_layer_norm, in float32 or float64."""
+    wider = x.astype(np.promote_types(np.float32, x.dtype), copy=False)
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    return np.asarray(1 / np.sqrt(np.mean(wider * wider, axes, keepdims=True) + wider.dtype.type(epsilon)))
+
+
 def of_channels(values: Array, ndim: int) -> Array:
     """Reshape one number for each channel so that it broadcasts along the second dimension."""
     return values.reshape(-1, *[1] * (ndim - 2))
@@ -181,7 +196,9 @@ OPERATORS = [
     Operator("LogSoftmax", log_softmax, 13, traits=SAME_TYPE),
     Operator("Hardmax", before_13(hardmax), 1, 12, traits=SAME_TYPE),
     Operator("Hardmax", hardmax, 13, traits=SAME_TYPE),
-    Operator("LayerNormalization", layer_normalization, 17, traits=FIRST),
+    # onnxruntime has had LayerNormalization in ONNX's domain since version 1, ONNX since 17.
+    Operator("LayerNormalization", layer_normalization, 1, traits=FIRST),
+    Operator("SimplifiedLayerNormalization", simplified_layer_norm, 1, traits=FIRST),
     Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),
     Operator("BatchNormalization", batch_normalization, 9, prepared=True, traits=FIRST),
     Operator("InstanceNormalization", instance_normalization, 6, traits=SAME_TYPE),

@@ -5,6 +5,7 @@ from int8blas.onnx import (
     control,
     dynamic,
     elementwise,
+    fused,
     generators,
     integer,
     linear,
@@ -21,7 +22,7 @@ from int8blas.onnx import (
 from int8blas.onnx.table import Table
 
 FAMILIES = (
-    integer, dynamic, microsoft, elementwise, shape, reduction, linear, attention, windows, normalization, resize,
-    recurrent, generators, control, sequences, reference,
+    integer, dynamic, microsoft, fused, elementwise, shape, reduction, linear, attention, windows, normalization,
+    resize, recurrent, generators, control, sequences, reference,
 )  # fmt: skip
 TABLE = Table(*(family.OPERATORS for family in FAMILIES))

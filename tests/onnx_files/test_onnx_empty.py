@@ -139,6 +139,8 @@ CASES = {
     "LpNormalization": "float[n,m,k] x => float[n,m,k] y { y = LpNormalization<axis = 1>(x) }",
     "LayerNormalization": "float[n,m,k] x, float[k] s, float[k] a => float[n,m,k] y "
                           "{ y = LayerNormalization(x, s, a) }",
+    "SimplifiedLayerNormalization": "float[n,m,k] x, float[k] s => float[n,m,k] y "
+                                    "{ y = SimplifiedLayerNormalization(x, s) }",
     "RMSNormalization": "@23 float[n,m,k] x, float[k] s => float[n,m,k] y { y = RMSNormalization(x, s) }",
     "BatchNormalization": "float[n,c,h] x, float[c] s, float[c] a, float[c] m, float[c] v => float[n,c,h] y "
                           "{ y = BatchNormalization(x, s, a, m, v) }",
@@ -236,6 +238,26 @@ CASES = {
                                          "(x, v, r, , , , , , s, q, s, q) }",
     "com.microsoft.QAttention": "uint8[b,n,k] x, int8[k,24] v, float[24] a, float s, uint8 q, int8 p => float[b,n,8] y "
                                 "{ y = com.microsoft.QAttention<num_heads = 2>(x, v, a, s, s, , q, p) }",
+    "com.microsoft.QLinearWhere": f"bool[n,1] c, uint8[n,m] x, uint8[n,m] z => uint8[n,m] y {BYTE} "
+                                  "{ y = com.microsoft.QLinearWhere(c, x, s, q, z, s, q, s, q) }",
+    "com.microsoft.QuickGelu": "float[n,m] x => float[n,m] y { y = com.microsoft.QuickGelu(x) }",
+    "com.microsoft.FusedMatMul": "float[n,m,k] x, float[c,k] z => float[n,m,c] y "
+                                 "{ y = com.microsoft.FusedMatMul<transB = 1>(x, z) }",
+    "com.microsoft.FusedGemm": "float[n,k] x, float[k,m] z, float[m] a => float[n,m] y "
+                               "{ y = com.microsoft.FusedGemm<activation = \"Relu\">(x, z, a) }",
+    "com.microsoft.FusedConv": "float[n,C,H,W] x, float[2,6,2,3] v => float[n,2,4,5] y "
+                               "{ y = com.microsoft.FusedConv<activation = \"Relu\">(x, v) }",
+    "com.microsoft.SkipLayerNormalization": "float[b,n,k] x, float[b,n,k] z, float[k] g => float[b,n,k] y "
+                                            "{ y = com.microsoft.SkipLayerNormalization(x, z, g) }",
+    "com.microsoft.SkipSimplifiedLayerNormalization": "float[b,n,k] x, float[b,n,k] z, float[k] g => float[b,n,k] y "
+                                                      "{ y = com.microsoft.SkipSimplifiedLayerNormalization(x, z, g) }",
+    "com.microsoft.EmbedLayerNormalization": "int32[b,n] x, float[10,8] e, float[9,8] p, float[8] g => "
+                                             "float[b,n,8] y, int32[b] z "
+                                             "{ y, z = com.microsoft.EmbedLayerNormalization(x, , e, p, , g, g) }",
+    "com.microsoft.Attention": "float[b,n,k] x, float[k,24] v, float[24] a => float[b,n,8] y "
+                               "{ y = com.microsoft.Attention<num_heads = 2>(x, v, a) }",
+    "com.microsoft.MultiHeadAttention": "float[b,n,8] q, float[b,M,8] k, float[b,M,8] v => float[b,n,8] y "
+                                        "{ y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v) }",
     "com.microsoft.QEmbedLayerNormalization": "int32[b,n] x, uint8[10,8] e, uint8[9,8] p, uint8[8] g, float s, "
                                               "uint8 q => float[b,n,8] y, int32[b] z "
                                               "{ y, z = com.microsoft.QEmbedLayerNormalization"

@@ -64,6 +64,12 @@ WRITTEN = {
     **dict.fromkeys(["com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"],
                     f"{BYTES} c = K(q, ys, yz, q, ys, yz, xs, xz) {REAL}"),
     "com.microsoft.BiasGelu": "y = K(f, last)",
+    **dict.fromkeys(["com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization"],
+                    "y = K(f, f, last)"),
+    "com.microsoft.FusedConv": "y = K(f, kernel)", "com.microsoft.FusedMatMul": "y = K(f, matrix)",
+    "com.microsoft.FusedGemm": "v = Reshape(f, rows) y = K(v, matrix)",
+    "com.microsoft.MultiHeadAttention": "v = Reshape(f, sequence) y = K<num_heads = 1>(v, v, v)",
+    "com.microsoft.QLinearWhere": f"b = Cast<to = 9>(f) {BYTES} c = K(b, q, ys, yz, q, ys, yz, xs, xz) {REAL}",
     "Reshape": "y = K(f, rows)", "Squeeze": "y = K(f, axis0)", "Unsqueeze": "y = K(f, axis0)",
     "Expand": "y = K(f, larger)",
     "Slice": "y = K(f, from1, to3, axis2)", "Gather": "y = K<axis = 2>(f, first)", "Tile": "y = K(f, tiles)",
@@ -75,7 +81,7 @@ WRITTEN = {
     "OneHot": "c = ArgMax(f) y = K(c, depth, on_off)", "TopK": "y, rest = K<axis = 2>(f, axis2)",
     "MatMul": "y = K(f, matrix)", "Gemm": "v = Reshape(f, rows) y = K(v, matrix)",
     "Einsum": """y = K<equation = "abcd,de->abce">(f, matrix)""",
-    **dict.fromkeys(["LayerNormalization", "RMSNormalization"], "y = K(f, last)"),
+    **dict.fromkeys(["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"], "y = K(f, last)"),
     "BatchNormalization": "y = K(f, channels, channels, channels, channels)",
     "InstanceNormalization": "y = K(f, channels, channels)",
     "GroupNormalization": "y = K<num_groups = 2>(f, channels, channels)", "LRN": "y = K<size = 3>(f)",
@@ -103,7 +109,8 @@ WRITTEN = {
     "com.microsoft.DynamicQuantizeMatMul": "y = K(f, mat8, ys)",
     # These operators take inputs that no other operator here has.
     **dict.fromkeys(["com.microsoft.QAttention", "com.microsoft.QEmbedLayerNormalization",
-                     "com.microsoft.DynamicQuantizeLSTM"]),
+                     "com.microsoft.DynamicQuantizeLSTM", "com.microsoft.Attention",
+                     "com.microsoft.EmbedLayerNormalization"]),
     **dict.fromkeys(["RandomNormalLike", "RandomUniformLike"]),  # different numbers in each run
     "Shape": TO_FLOAT.format("c = K(f)"), "Size": TO_FLOAT.format("c = K(f)"),
 }  # fmt: skip
