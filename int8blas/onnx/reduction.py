@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,10 @@ SUMS: dict[str, Reduce] = {
 
 REDUCED = Traits(typed_by=0, sized_by=(1,))
 OPERATORS = [
-    *(Operator(name, reduction(function), 1, traits=REDUCED) for name, function in CHOICES.items()),
+    *(
+        Operator(name, reduction(function), 1, traits=replace(REDUCED, chooses=lambda **_: True))
+        for name, function in CHOICES.items()
+    ),
     *(Operator(name, reduction(wide(function)), 1, traits=REDUCED) for name, function in SUMS.items()),
     Operator("ArgMax", arg(np.argmax), 1, traits=SHAPED),
     Operator("ArgMin", arg(np.argmin), 1, traits=SHAPED),

@@ -100,9 +100,10 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
     index, weights = taps(where, size, scale, way)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     kind = x.dtype if x.dtype == np.float64 else np.float32
-    y: Any = 0
+    y: Any = None
     for tap in range(index.shape[1]):
-        y = y + np.take(x, index[:, tap], axis) * weights[:, tap].astype(kind).reshape(shape)
+        part = np.take(x, index[:, tap], axis) * weights[:, tap].astype(kind).reshape(shape)
+        y = part if y is None else np.add(y, part, out=y)
     return np.asarray(y)
 
 
@@ -149,9 +150,14 @@ def resize(
     n = len(over)
     regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
                for i, axis in enumerate(over)}  # fmt: skip
-    y = x
-    for axis, count, factor in zip(over, counts, factors, strict=True):
-        y = along(y, axis, count, factor, regions[axis], way)
+    order, turns = list(range(x.ndim)), list(zip(over, counts, factors, strict=True))
+    if mode == "nearest":  # choose parts of the array as it lies in memory, the shortest first, while there are few
+        order.sort(key=lambda axis: -x.strides[axis])
+        turns.sort(key=lambda turn: -order.index(turn[0]))
+    y = x.transpose(order)
+    for axis, count, factor in turns:
+        y = along(y, order.index(axis), count, factor, regions[axis], way)
+    y = y.transpose(np.argsort(order))
     y = outside(x, y, over, regions, way) if crop else y
     if x.dtype.kind in "iu" and y.dtype.kind == "f":
         limits = np.iinfo(x.dtype)
@@ -163,7 +169,12 @@ def resize_of_version_10(x: Array, scales: Array, *, mode: str = "nearest") -> A
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
-SIZED = Traits(typed_by=0, sized_by=(1, 2, 3))
+def is_nearest(mode: str = "nearest", coordinate_transformation_mode: str = "", **_: Any) -> bool:
+    """Return whether a Resize chooses elements."""
+    return mode == "nearest" and coordinate_transformation_mode != "tf_crop_and_resize"
+
+
+SIZED = Traits(typed_by=0, sized_by=(1, 2, 3), chooses=is_nearest)
 OPERATORS = [
     Operator("Upsample", resize_of_version_10, 9, 9, traits=SIZED),
     Operator("Resize", resize_of_version_10, 10, 10, traits=SIZED),

@@ -381,7 +381,7 @@ OPERATORS = [
         moving(), elementwise=True, post_op=lambda: []
     )),
     Operator("Concat", concat, 4, traits=SAME_TYPE),
-    Operator("Split", split, 2, traits=Traits(typed_by=0, sized_by=(1,))),
+    Operator("Split", split, 2, traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
     Operator("Pad", pad, 2, traits=Traits(typed_by=0, sized_by=(1, 3))),
     Operator("Trilu", trilu, 14, traits=SAME_TYPE),
     Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),

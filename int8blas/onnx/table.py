@@ -77,6 +77,9 @@ class Traits:
         The number of results, from the first, that have this type.
     moves : bool
         Whether the result consists of elements of the first input.
+    chooses : callable, optional
+        Returns from a node's attributes whether its results consist of elements of the first input, chosen by their
+        positions or by their order.
     view : bool
         Whether the function returns a view without copies where NumPy's strides allow it.
     of_shape : bool
@@ -96,6 +99,7 @@ class Traits:
     typed_by: int | None = None
     typed_results: int = 1 << 30
     moves: bool = False
+    chooses: Callable[..., bool] | None = None
     view: bool = False
     of_shape: bool = False
     sized_by: Sequence[int] | None = None

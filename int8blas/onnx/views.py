@@ -12,21 +12,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from int8blas.onnx.graph import Graph, Node, needed
+from int8blas.onnx.integer import regular
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import Pattern
+from int8blas.onnx.patterns import Pattern, Quantized
 from int8blas.onnx.shape import MOST_INPUTS, VIEWS
 from int8blas.onnx.table import DOMAIN, attributes_of
 
 
 def moved_graph(graph: Graph) -> Graph:
-    """Move operators that copy no element from behind a DequantizeLinear with one scale to before it, if all consumers
-    of its result are such operators, use its shape alone, or are QuantizeLinear. The nodes of the graph are in order.
+    """Move operators that only move, choose or pad elements from behind a DequantizeLinear with one positive scale to
+    before it, if all consumers of its result are such operators, use its shape alone, or are QuantizeLinear. The nodes
+    of the graph are in order.
     """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        known = TABLE.traits_of(node).of_shape or is_move(pattern, node)
+        known = TABLE.traits_of(node).of_shape or keeps_bytes(pattern, node)
         producer = pattern.producers.get(node.inputs[0]) if known else None
         if producer is None or not moves_alone(pattern, producer):
             nodes.append(node)
@@ -34,26 +38,45 @@ def moved_graph(graph: Graph) -> Graph:
         if TABLE.traits_of(node).of_shape:
             nodes.append(replace(node, inputs=(producer.inputs[0],)))
             continue
-        name = f"{node.outputs[0]} in bytes of int8blas"
-        before = replace(node, inputs=(producer.inputs[0], *node.inputs[1:]), outputs=(name,))
-        behind = replace(producer, inputs=(name, *producer.inputs[1:]), outputs=node.outputs)
-        pattern.producers |= {name: before, node.outputs[0]: behind}
-        nodes += before, behind
+        names = tuple(name and f"{name} in bytes of int8blas" for name in node.outputs)
+        inputs = (producer.inputs[0], *node.inputs[1:])
+        if node.kind == "Pad" and node.attributes.get("mode", "constant") == "constant":
+            zero = pattern.zero_name(Quantized(producer.inputs[0], producer.inputs[1], producer.input(2)))
+            inputs = (*inputs[:2], zero, *inputs[3:])
+        nodes.append(replace(node, inputs=inputs, outputs=names))
+        for name, result in zip(names, node.outputs, strict=True):
+            if name:
+                behind = replace(producer, inputs=(name, *producer.inputs[1:]), outputs=(result,))
+                pattern.producers |= {name: nodes[-1], result: behind}
+                nodes.append(behind)
     return replace(graph, nodes=needed(nodes, graph.outputs))
 
 
 def moves_alone(pattern: Pattern, node: Node) -> bool:
-    """Return whether a node dequantizes by one scale, only for operators that move its result, use its shape, or
-    quantize it."""
+    """Return whether a node dequantizes by one positive scale, which keeps the order of numbers, only for operators
+    that move or choose elements of its result, use its shape, or quantize it."""
     name = node.outputs[0]
     found = pattern.dequantized(name)
-    if found is None or found.axis is not None or name in pattern.kept:
+    scale = None if found is None else pattern.constant(found.scale)
+    if found is None or scale is None or not regular(scale) or found.axis is not None or name in pattern.kept:
         return False
     return all(
-        (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or is_move(pattern, consumer))
+        (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or keeps_bytes(pattern, consumer))
         and consumer.inputs.index(name) == 0
         for consumer in pattern.consumers[name]
     )
+
+
+def keeps_bytes(pattern: Pattern, node: Node) -> bool:
+    """Return whether a node's results consist of elements of its first input, or of zeros."""
+    if is_move(pattern, node):
+        return True
+    chooses = TABLE.traits_of(node).chooses
+    if node.kind == "Pad" and len(node.inputs) > 1:
+        value = pattern.constant(node.input(2)) if node.input(2) else np.zeros(())
+        return node.attributes.get("mode", "constant") != "constant" or (value is not None and not value.any())
+    several = node.kind == "Split" or len(node.outputs) == 1
+    return chooses is not None and several and chooses(**node.attributes)
 
 
 def viewed_graph(graph: Graph) -> Graph:

@@ -351,8 +351,8 @@ def global_max(x: Array) -> Array:
 OPERATORS = [
     Operator("Conv", conv, 1, traits=SAME_TYPE),
     Operator("ConvTranspose", conv_transpose, 1, traits=SAME_TYPE),
-    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1)),
+    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=lambda **_: True)),
     Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
     Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
-    Operator("GlobalMaxPool", global_max, 1, traits=SAME_TYPE),
+    Operator("GlobalMaxPool", global_max, 1, traits=replace(SAME_TYPE, chooses=lambda **_: True)),
 ]

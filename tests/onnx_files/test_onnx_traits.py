@@ -154,6 +154,22 @@ def test_elementwise_operators_between_bytes_are_looked_up(kind):
     assert [each for each in found if each not in MOVED] == ["int8blas.Table"]
 
 
+@pytest.mark.parametrize("end", ["z = QuantizeLinear(y, xs, xz)", "z = QuantizeLinear(y, ys, yz)", "z = Identity(y)"])
+@pytest.mark.parametrize("body", [
+    "y = MaxPool<kernel_shape = [2, 2]>(f)", "y = GlobalMaxPool(f)", "y = ReduceMax(f, axis2)",
+    "y = ReduceMin(f, axis2)",
+    "a, b = Split<axis = 1>(f, halves) y = Max(b, b)", "y = Resize(f, , scales)", "y = Pad(f, pads)",
+    """y = Pad<mode = "edge">(f, pads)""",
+])  # fmt: skip
+def test_operators_that_choose_elements_take_bytes(body, end):
+    numbers = end != "z = Identity(y)"
+    text = f"f = DequantizeLinear(x, xs, xz) {body} {end}"
+    found = both(text, "uint8[1,4,8,9] x", "uint8 z" if numbers else "float z", IMAGE)
+    assert "DequantizeLinear" not in found[:1]
+    if numbers:
+        assert {"DequantizeLinear", "QuantizeLinear"}.isdisjoint(found)
+
+
 @pytest.mark.parametrize("kind", sorted({*having("post_op"), *having("algorithm")} - {"Identity"}))
 def test_operators_that_are_post_ops_are_parts_of_chains(kind):
     found = both(f"f = Identity(x) {body_of(kind)} z = Tanh(y)")
