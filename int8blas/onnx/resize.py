@@ -102,7 +102,8 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
     kind = x.dtype if x.dtype == np.float64 else np.float32
     y: Any = None
     for tap in range(index.shape[1]):
-        part = np.take(x, index[:, tap], axis) * weights[:, tap].astype(kind).reshape(shape)
+        part = np.take(x, index[:, tap], axis).astype(kind, copy=False)
+        part *= weights[:, tap].astype(kind).reshape(shape)
         y = part if y is None else np.add(y, part, out=y)
     return np.asarray(y)
 
