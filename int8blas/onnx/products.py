@@ -143,22 +143,29 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
 def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Rewrite a MatMul that is quantized, dequantized, added to a constant vector, and quantized again, with the bits
-    of QLinearMatMul and of these nodes. Quantizers write biases this way."""
-    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
+    """Rewrite a product that is quantized, dequantized, changed by a constant vector or a BatchNormalization, and
+    quantized again, with the bits of the quantized product and of these nodes. Quantizers write a MatMul's bias this
+    way."""
+    plain = node.kind in ("Conv", "MatMul")
+    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if plain else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
     if middle is None or y is None or not pattern.same_parameters(last, middle):
         return None
     a, b, _, columns = found
-    tail = tail_behind(pattern, middle, columns, None, False)
+    tail = tail_behind(pattern, middle, columns, None, node.kind == "Conv")
+    sums_bias = pattern.int32_bias(node.input(2), a, b)
     end, zero = pattern.quantizer(tail.last), pattern.zero_of(last)
     scales = [value for each in (a, b, y) if (value := pattern.constant(each.scale)) is not None and regular(value)]
-    if tail.bias is None or end is None or zero is None or len(scales) < 3:
+    # A table computes what has one number for all columns.
+    by_column = tail.bias is not None or any(isinstance(op, Binary) and np.size(op.operand) > 1 for op in tail.ops)
+    if not by_column or end is None or zero is None or len(scales) < 3 or sums_bias is None:
         return None
     limits, shift = np.iinfo(zero.dtype), int(zero.item())
     ops = [
         post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
-        post_op("linear", float(scales[2].item())), Binary(operand=tail.bias, algorithm="add"), *tail.ops,
+        post_op("linear", float(scales[2].item())),
+        *([] if tail.factor is None else [Binary(operand=tail.factor, algorithm="mul")]),
+        *([] if tail.bias is None else [Binary(operand=tail.bias, algorithm="add")]), *tail.ops,
         Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
     ]  # fmt: skip
     factor = np.asarray(scales[0].reshape(()) * scales[1] / scales[2].reshape(()), np.float32)
@@ -167,8 +174,9 @@ def rewritten_in_steps(
     one = constant_named(pattern, node, "one", np.ones((), np.float32))
     source, (_, end_zero) = pattern.triples([a]), pattern.ending(end)
     scale = constant_named(pattern, node, "scale", factor.reshape(-1))
-    inputs = (source[0], one, source[2], b.name, scale, pattern.zero_name(b), one, end_zero)
-    return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
+    inputs = (source[0], one, source[2], b.name, scale, pattern.zero_name(b), one, end_zero, sums_bias)
+    attributes = {**node.attributes, "ops": ops}
+    return Node(f"Quantized{node.kind}", DOMAIN, inputs, end.outputs, attributes, node.name)
 
 
 def rewritten_exactly(

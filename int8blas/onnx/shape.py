@@ -147,23 +147,33 @@ def tile(x: Array, repeats: Ints) -> Array:
 def pad(
     x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *, mode: str = "constant"
 ) -> Array:
-    widths = np.array(ints(pads), np.int64).reshape(2, -1).T
-    every = np.zeros((x.ndim, 2), np.int64)
-    every[list(range(len(widths)) if axes is None else ints(axes))] = widths
-    if (every < 0).any():
-        cut = tuple(
-            slice(max(0, -before), size - max(0, -after))
-            for (before, after), size in zip(every.tolist(), x.shape, strict=True)
-        )
-        x, every = x[cut], np.maximum(every, 0)
-    allowed((size + before + after for size, (before, after) in zip(x.shape, every.tolist(), strict=True)), x.dtype)
+    widths, every = ints(pads), [(0, 0)] * x.ndim
+    half = len(widths) // 2
+    for axis, before, after in zip(
+        range(half) if axes is None else ints(axes), widths[:half], widths[half:], strict=True
+    ):
+        every[axis] = before, after
+    if widths and min(widths) < 0:
+        x = x[tuple(slice(max(0, -b), size - max(0, -a)) for (b, a), size in zip(every, x.shape, strict=True))]
+        every = [(max(before, 0), max(after, 0)) for before, after in every]
+    shape = allowed([size + before + after for size, (before, after) in zip(x.shape, every, strict=True)], x.dtype)
     if mode == "constant":  # in x's order of memory
-        before = every[:, 0].tolist()
-        y = np.empty_like(x, shape=tuple(size + int(both) for size, both in zip(x.shape, every.sum(1), strict=True)))
+        y = np.empty_like(x, shape=shape)
         y.fill(x.dtype.type(0) if value is None else np.asarray(value).item())
-        y[tuple(slice(start, start + size) for start, size in zip(before, x.shape, strict=True))] = x
+        y[tuple(slice(before, before + size) for (before, _), size in zip(every, x.shape, strict=True))] = x
         return y
-    return np.pad(x, every, mode={"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])  # type: ignore[call-overload]
+    y = x
+    for axis, both in enumerate(every):
+        y = np.take(y, padded_index(y.shape[axis], both, mode), axis) if any(both) else y
+    return y if y is not x else x.copy()
+
+
+def find_padded_index(size: int, both: tuple[int, int], mode: Any) -> Array:
+    """Return the index of each element of a padded dimension."""
+    return np.pad(np.arange(size), both, mode=mode)
+
+
+padded_index = functools.lru_cache(256)(find_padded_index)
 
 
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:

@@ -287,6 +287,38 @@ def test_a_bias_behind_a_quantized_product_keeps_the_bits_of_all_steps(shape, re
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], wanted)
 
 
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_steps(biased, negative, isa):
+    rng = np.random.default_rng(9)
+    x, w = rng.integers(0, 256, (2, 3, 7, 8)).astype(np.uint8), rng.integers(-127, 128, (20, 3, 3, 3)).astype(np.int8)
+    ws = rng.uniform(0.003, 0.01, 20).astype(F)
+    bias = rng.integers(-2000, 2000, 20).astype(np.int32)
+    scale, shift, mean = (rng.normal(0, 1, 20).astype(F) for _ in range(3))
+    scale = scale if negative else np.abs(scale) + F(0.1)
+    variance = rng.uniform(0.5, 2, 20).astype(F)
+    constants = {
+        "xs": F(0.02), "xz": np.uint8(120), "w": w, "ws": ws, "wz": np.zeros(20, np.int8), "b": bias,
+        "bs": F(0.02) * ws, "bz": np.zeros(20, np.int32), "ms": F(0.05), "mz": np.uint8(117), "ys": F(0.04),
+        "yz": np.uint8(90), "g": scale, "h": shift, "m": mean, "v": variance,
+    }  # fmt: skip
+    given = "bf = DequantizeLinear<axis = 0>(b, bs, bz)" if biased else ""
+    model = loaded(f"""g (uint8[2,3,7,8] x) => (uint8 y) {{ xf = DequantizeLinear(x, xs, xz)
+        wf = DequantizeLinear<axis = 0>(w, ws, wz) {given} p = Conv<pads = [1, 1, 1, 1]>(xf, wf{", bf" if biased else ""})
+        q = QuantizeLinear(p, ms, mz) f = DequantizeLinear(q, ms, mz) n = BatchNormalization(f, g, h, m, v)
+        r = Relu(n) y = QuantizeLinear(r, ys, yz) }}""",
+                   constants={name: np.asarray(value) for name, value in constants.items()})  # fmt: skip
+    assert [call.operator for call in model.explain()] == ["int8blas.QuantizedConv"]
+    sums = np.rint(convolution_of(x.astype(np.float64) - 120, w.astype(np.float64), 1)).astype(np.int64)
+    of = (1, 20, 1, 1)
+    sums = sums + bias.reshape(of) if biased else sums
+    q = np.clip(np.rint(sums.astype(F) * (F(0.02) * ws / F(0.05)).reshape(of)) + 117, 0, 255).astype(np.uint8)
+    factor = scale / np.sqrt(variance + F(1e-5))
+    n = dequantized(q, F(0.05), np.uint8(117)) * factor.reshape(of) + (shift - mean * factor).reshape(of)
+    wanted = quantized(np.maximum(n, 0), F(0.04), np.uint8(90))
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], wanted)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
 @pytest.mark.parametrize("form", ["one scale", "columns", "blocks", "zero points", "uint8", "transposed"])
