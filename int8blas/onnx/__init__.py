@@ -12,6 +12,7 @@ The package turns a file into a network, the network into a plan, and runs the p
           -> lookups      int8 operators as tables              sizes      tensors that depend on shapes alone
           -> model        load; Model: check the feeds, run the calls
 
+    islands         float parts that sessions of onnxruntime compute
     saturation      sums that other kernels would saturate
     explain         the calls of a plan                stored         networks in files of int8blas and pickles
     command         python -m int8blas onnx            evaluator      operators for onnx's own evaluator
@@ -27,7 +28,7 @@ The package turns a file into a network, the network into a plan, and runs the p
       sequences       lists of tensors                 microsoft      onnxruntime's int8 operators
       resize          images of other sizes            recurrent      LSTM, GRU, RNN
       views           operators that copy no element   attention      products around a softmax
-      fused           operators of onnxruntime's optimizer
+      fused           operators of onnxruntime's optimizer   sessions     nodes that onnxruntime computes
       reference       operators that call onnx's reference implementation
 """
 

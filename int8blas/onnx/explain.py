@@ -13,6 +13,8 @@ from int8blas.onnx.table import DOMAIN
 
 # Operators with quantized inputs or results, and their domains.
 INT8 = {row.kind for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} | {f"{DOMAIN}.Table"}
+# Nodes of the file that onnxruntime computes.
+ISLAND = f"{DOMAIN}.Onnxruntime"
 
 
 def is_int8(node: Node) -> bool:
@@ -30,7 +32,8 @@ class Call(NamedTuple):
     operator : str
         The operator with its domain.
     arithmetic : str
-        "int8" for operators that take or return int8 tensors, "other" for other operators.
+        "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, whose
+        last bits depend on the CPU, "other" for other operators.
     seconds : float or None
         The call's time; 0 if the plan remembers its results, which depend on shapes alone; None without a run. A call
         in a subgraph adds up all its turns. The times of If, Loop and Scan exclude their subgraphs.
@@ -86,7 +89,7 @@ def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
         if times is not None:
             inside = sum(times.get(id(inner.node), 0.0) for each in plans for inner in each.steps)
             seconds = max(times.get(id(node), 0.0) - inside, 0.0)
-        arithmetic = "int8" if is_int8(node) else "other"
+        arithmetic = "int8" if is_int8(node) else "onnxruntime" if node.kind == ISLAND else "other"
         yield Call(node.label, node.kind, arithmetic, seconds, node.parts or (node.label,), node.reason)
         for each in plans:
             yield from calls_of(each, times)

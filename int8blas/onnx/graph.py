@@ -122,12 +122,15 @@ class Network:
         Whether to compute products of floats with stored int8 weights in int8.
     overridable : tuple of Value, optional
         The graph's constants that a caller may replace.
+    floats : str, optional
+        What computes the float parts: "own" or "onnxruntime".
     """
 
     graph: Graph
     opsets: Mapping[str, int]
     dynamic: bool = False
     overridable: tuple[Value, ...] = ()
+    floats: str = "own"
 
     def overridden(self, values: Sequence[Value]) -> Network:
         """Return the network with these constants as inputs, behind its other inputs."""

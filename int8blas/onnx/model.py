@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from int8blas.core.streams import Target
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
+from int8blas.onnx.islands import with_islands
 from int8blas.onnx.plan import WRONG, Plan, check_operators, make_plan, wrong
 from int8blas.onnx.reader import read
 from int8blas.onnx.saturation import Saturations, saturations
@@ -58,11 +59,10 @@ class Model:
     """
 
     def __init__(self, network: Network) -> None:
-        check_operators(network)
         self._network = network
         self._inputs = network.graph.inputs
         self._outputs = network.graph.outputs
-        self._plan = make_plan(fused(network))
+        self._plan = planned(network)
         # Plans that take constants as inputs, by the names of these constants.
         self._others: dict[tuple[str, ...], Plan] = {}
 
@@ -244,11 +244,19 @@ class Model:
         names = tuple(value.name for value in replaced)
         plan = self._others.get(names)
         if plan is None:
-            plan = make_plan(fused(self._network.overridden(replaced)))
+            plan = planned(self._network.overridden(replaced))
             if len(self._others) >= MOST_PLANS:
                 self._others = {}
             self._others[names] = plan
         return plan
+
+
+def planned(network: Network) -> Plan:
+    """Return the plan of a network, with the float parts where the network wants them."""
+    if network.floats == "onnxruntime":
+        network = with_islands(network)
+    check_operators(network)
+    return make_plan(fused(network))
 
 
 def restored(values: Any) -> Model:
@@ -283,7 +291,7 @@ def checked(value: Value, feed: Any) -> Any:
     return array
 
 
-def load(source: Any, *, dynamic: bool = False) -> Model:
+def load(source: Any, *, dynamic: bool = False, floats: Literal["own", "onnxruntime"] = "own") -> Model:
     """Load an ONNX file.
 
     Parameters
@@ -303,7 +311,8 @@ def load(source: Any, *, dynamic: bool = False) -> Model:
     Raises
     ------
     ImportError
-        If the package onnx, which reads the file, is not installed: ``pip install 'int8blas[onnx]'``.
+        If the package onnx, which reads the file, is not installed: ``pip install 'int8blas[onnx]'``. If onnxruntime
+        is not installed, and `floats` names it.
     NotImplementedError
         If int8blas lacks operators of the file. The error names all of them, with their nodes.
     TypeError, ValueError
@@ -327,8 +336,10 @@ def load(source: Any, *, dynamic: bool = False) -> Model:
     """
     if not isinstance(dynamic, (bool, np.bool_)):
         raise TypeError(f"dynamic must be a bool, got {type(dynamic).__name__}")
+    if floats not in ("own", "onnxruntime"):
+        raise ValueError(f"floats must be 'own' or 'onnxruntime', got {floats!r}")
     try:
-        return Model(replace(read(source), dynamic=bool(dynamic)))
+        return Model(replace(read(source), dynamic=bool(dynamic), floats=floats))
     except WRONG as error:
         raise wrong(error, "while the model was made") from error
 

@@ -16,6 +16,7 @@ from int8blas.onnx import (
     reference,
     resize,
     sequences,
+    sessions,
     shape,
     windows,
 )
@@ -24,5 +25,6 @@ from int8blas.onnx.table import Table
 FAMILIES = (
     integer, dynamic, microsoft, fused, elementwise, shape, reduction, linear, attention, windows, normalization,
     resize, recurrent, generators, control, sequences, reference,
+    sessions,
 )  # fmt: skip
 TABLE = Table(*(family.OPERATORS for family in FAMILIES))

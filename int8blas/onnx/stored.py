@@ -15,7 +15,7 @@ def plain(network: Network) -> dict[str, Any]:
     overridable = [plain_port(value) for value in network.overridable]
     return {
         "opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic,
-        "overridable": overridable,
+        "overridable": overridable, "floats": network.floats,
     }  # fmt: skip
 
 
@@ -51,9 +51,10 @@ def network_of(values: Any) -> Network:
     """
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}
-        # Older files have no "overridable".
+        # Older files have neither "overridable" nor "floats".
         overridable = tuple(port_of(*each) for each in values.get("overridable", ()))
-        return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)), overridable)
+        return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)), overridable,
+                       str(values.get("floats", "own")))  # fmt: skip
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"network must be the values of one, got others: {error}") from None
 

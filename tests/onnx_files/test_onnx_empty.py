@@ -427,4 +427,5 @@ def test_every_operator_has_a_case():
     rows = {f"{domain}.{name}" if domain else name for domain, name in TABLE.rows}
     patterns = {name.partition(", ")[0] for name in PATTERNS if name.startswith(f"{DOMAIN}.")}
     assert {name for name in rows if not name.startswith(f"{DOMAIN}.")} - {*CASES} == set()
-    assert {name for name in rows if name.startswith(f"{DOMAIN}.")} - patterns == set()
+    # onnxruntime computes the nodes of an Onnxruntime: see test_onnx_islands.py.
+    assert {name for name in rows if name.startswith(f"{DOMAIN}.")} - patterns == {f"{DOMAIN}.Onnxruntime"}

@@ -1,0 +1,133 @@
+"""Sets of nodes that onnxruntime computes: :mod:`islands` cuts them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from int8blas.core.threads import num_threads
+from int8blas.onnx.graph import Array, Graph, Value
+from int8blas.onnx.table import DOMAIN, Operator, Site
+
+# Smaller constants are part of the session's model, which may need their values. The session reads larger ones from
+# the network's own memory.
+SHARED_BYTES = 1 << 12
+
+
+@dataclass(frozen=True)
+class Island:
+    """The nodes of an island as a graph, whose constants are the network's, and the operators' versions."""
+
+    graph: Graph
+    opsets: Mapping[str, int]
+
+
+def run_island(site: Site, *, island: Island) -> Callable[..., Any]:
+    """Return the function that runs an island. Make its session at once if all types are known, else in the first
+    call."""
+    names = [value.name for value in island.graph.inputs]
+    outputs = [value.name for value in island.graph.outputs]
+    sessions: dict[tuple[Any, ...], Any] = {}
+    lock = threading.Lock()
+
+    def session_of(types: tuple[Any, ...]) -> Any:
+        with lock:
+            if types not in sessions:
+                sessions[types] = session(island, types)
+            return sessions[types]
+
+    known = tuple(value.dtype for value in island.graph.inputs)
+    if None not in known:
+        session_of(known)
+
+    def call(*arrays: Array) -> Any:
+        types = tuple([getattr(array, "dtype", None) for array in arrays])
+        made = sessions.get(types) or session_of(types)
+        feeds = {name: np.asarray(array, order="C") for name, array in zip(names, arrays, strict=True)}
+        results = made.run(outputs, feeds)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return call
+
+
+def session(island: Island, types: Sequence[Any]) -> Any:
+    """Return the session of an island whose inputs have these types.
+
+    Raises
+    ------
+    ImportError
+        If onnxruntime or onnx is not installed.
+    ValueError
+        If onnxruntime refuses the island, such as one with an operator that it lacks.
+    """
+    try:
+        onnxruntime, onnx = import_module("onnxruntime"), import_module("onnx")
+    except ImportError as error:
+        raise ImportError("floats='onnxruntime' needs the packages onnxruntime and onnx: "
+                          "pip install onnxruntime 'int8blas[onnx]'") from error  # fmt: skip
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = num_threads()
+    # Keep QuantizeLinear and DequantizeLinear as they are: otherwise onnxruntime quantizes what lies between them.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    # Between two islands, int8blas's threads need the CPUs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    graph = island.graph
+    ports = tuple(replace(value, dtype=dtype) for value, dtype in zip(graph.inputs, types, strict=True))
+    large = {name: array for name, array in graph.constants.items()
+             if array.nbytes >= SHARED_BYTES and array.dtype.kind in "fiu"}  # fmt: skip
+    shared = {name: np.asarray(array, order="C") for name, array in large.items()}
+    proto = graph_proto(onnx, replace(graph, inputs=ports), shared)
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in island.opsets.items()
+              if domain != DOMAIN]  # fmt: skip
+    model = onnx.helper.make_model(proto, opset_imports=opsets, ir_version=10)
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in shared.values()]
+    if shared:
+        options.add_external_initializers([*shared], values)
+    try:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors share no base class
+        raise ValueError(f"onnxruntime must take the operators {sorted({node.kind for node in graph.nodes})}, "
+                         f"got its error: {error}") from error  # fmt: skip
+
+
+def graph_proto(onnx: Any, graph: Graph, shared: Mapping[str, Array]) -> Any:
+    """Return the protobuf of a graph. Shared constants are external tensors, which the session gets as arrays."""
+    tensors = []
+    for name, array in graph.constants.items():
+        if name in shared:
+            number = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            tensor = onnx.TensorProto(name=name, dims=array.shape, data_type=number, data_location=1)
+            tensor.external_data.add(key="location", value="of the network")
+            tensors.append(tensor)
+        else:
+            tensors.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    nodes = []
+    for node in graph.nodes:
+        made = onnx.helper.make_node(node.operator, node.inputs, node.outputs, node.name, domain=node.domain)
+        for name, value in node.attributes.items():
+            if isinstance(value, Graph):
+                value = graph_proto(onnx, value, {})
+            elif isinstance(value, np.ndarray):
+                value = onnx.numpy_helper.from_array(value)
+            empty = onnx.AttributeProto.INTS if isinstance(value, list) and not value else None
+            made.attribute.append(onnx.helper.make_attribute(name, value, attr_type=empty))
+        nodes.append(made)
+    ports = [[port_proto(onnx, value) for value in values] for values in (graph.inputs, graph.outputs)]
+    return onnx.helper.make_graph(nodes, graph.name or "graph", *ports, tensors)
+
+
+def port_proto(onnx: Any, value: Value) -> Any:
+    """Return the protobuf of an input or output, without unknown parts."""
+    if value.dtype is None:
+        return onnx.ValueInfoProto(name=value.name)
+    number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    return onnx.helper.make_tensor_value_info(value.name, number, value.shape)
+
+
+OPERATORS = [Operator("Onnxruntime", run_island, domain=DOMAIN, prepared=True, pure=False)]
