@@ -117,7 +117,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns =
         return None
     if node.inputs[0] != name and algorithm not in SYMMETRIC:
         return None
-    value = pattern.floats(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
+    value = pattern.real_constant(node.inputs[1] if node.inputs[0] == name else node.inputs[0])
     return None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
-from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular, same_quantization
+from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular
 from int8blas.onnx.types import BYTES, FLOAT32
 
 MICROSOFT = "com.microsoft"
@@ -157,14 +157,6 @@ class Pattern:
         if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
             return None
         return last if scale.size == zero.size == 1 else None
-
-    def same_parameters(self, last: Node, first: Node) -> bool:
-        """Return whether a DequantizeLinear has the one scale and zero point of a QuantizeLinear."""
-        scales = self.constant(last.inputs[1]), self.constant(first.inputs[1])
-        zeros = self.zero_of(last), self.zero_of(first)
-        if scales[0] is None or scales[1] is None or zeros[0] is None or zeros[1] is None:
-            return False
-        return same_quantization(scales[0], zeros[0], scales[1], zeros[1])
 
     def end(self, node: Node) -> Node | None:
         """Return the QuantizeLinear behind a node, or None. A Relu may lie between them, if saturation has its

@@ -31,7 +31,7 @@ import numpy as np
 from int8blas.onnx.chains import ONE, Columns, chain_behind
 from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.graph import Array, Node
-from int8blas.onnx.integer import regular, spread
+from int8blas.onnx.integer import regular, same_quantization, spread
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, constant_named, other, sole_producer
@@ -136,47 +136,78 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     last = pattern.end(node)
     exact = None
     if last is not None:
-        exact = rewritten_in_steps(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
+        exact = rewritten_steps_of_nodes(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
     return exact or rewritten_with_tail(pattern, node, found)
 
 
-def rewritten_in_steps(
+def rewritten_steps_of_nodes(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Rewrite a product that is quantized, dequantized, changed by a constant vector or a BatchNormalization, and
-    quantized again, with the bits of the quantized product and of these nodes. Quantizers write a MatMul's bias this
-    way."""
-    plain = node.kind in ("Conv", "MatMul")
-    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if plain else None
-    y = None if middle is None else pattern.dequantized(middle.outputs[0])
-    if middle is None or y is None or not pattern.same_parameters(last, middle):
-        return None
+    """Rewrite a Conv or MatMul that is quantized, and what follows, as :func:`rewritten_in_steps` does."""
     a, b, _, columns = found
-    tail = tail_behind(pattern, middle, columns, None, node.kind == "Conv")
-    sums_bias = pattern.int32_bias(node.input(2), a, b)
-    end, zero = pattern.quantizer(tail.last), pattern.zero_of(last)
-    scales = [value for each in (a, b, y) if (value := pattern.constant(each.scale)) is not None and regular(value)]
-    # A table computes what has one number for all columns.
-    by_column = tail.bias is not None or any(isinstance(op, Binary) and np.size(op.operand) > 1 for op in tail.ops)
-    if not by_column or end is None or zero is None or len(scales) < 3 or sums_bias is None:
+    bias = pattern.int32_bias(node.input(2), a, b)
+    if node.kind not in ("Conv", "MatMul") or bias is None:
         return None
-    limits, shift = np.iinfo(zero.dtype), int(zero.item())
+    return rewritten_in_steps(pattern, node, (a, b), columns, bias, last, pattern.ending(last))
+
+
+def rewritten_qlinear(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a QLinearConv or QLinearMatMul, and what follows, as :func:`rewritten_in_steps` does."""
+    axis = 0 if node.kind == "QLinearConv" else 1
+    x, x_scale, x_zero, w, w_scale, w_zero = node.inputs[:6]
+    a, b = Quantized(x, x_scale, x_zero), Quantized(w, w_scale, w_zero)
+    weights, zero = pattern.constant(b.name), pattern.constant(a.zero_point)
+    if weights is None or zero is None or zero.size != 1 or pattern.constant(b.zero_point) is None:
+        return None
+    if not (3 <= weights.ndim <= 5 if axis == 0 else weights.ndim == 2):
+        return None
+    columns = Columns(len(weights), weights.ndim, 1) if axis == 0 else Columns(weights.shape[1])
+    if node.input(8) and pattern.constant(node.input(8)) is None:
+        return None
+    return rewritten_in_steps(pattern, node, (a, b), columns, node.input(8), node, node.inputs[6:8])
+
+
+def rewritten_in_steps(
+    pattern: Pattern, node: Node, factors: tuple[Quantized, Quantized], columns: Columns, bias: str, last: Node,
+    ending: Sequence[str],
+) -> Node | None:  # fmt: skip
+    """Rewrite a product that is dequantized behind the node `last`, changed by a constant vector or a
+    BatchNormalization, and quantized again, with the bits of the quantized product and of these nodes. Quantizers write
+    a MatMul's bias this way.
+
+    `bias` names the int32 bias, `ending` the scale and zero point of the quantized product.
+    """
+    middle = pattern.only_consumer(last, {"DequantizeLinear"})
+    y = None if middle is None else pattern.dequantized(middle.outputs[0])
+    if middle is None or y is None:
+        return None
+    names = (factors[0].scale, factors[1].scale, ending[0], ending[1], y.scale, pattern.zero_name(y))
+    known = [value for name in names if (value := pattern.constant(name)) is not None]
+    if len(known) < len(names) or not same_quantization(*known[2:]) or not all(map(regular, known[:3])):
+        return None
+    tail = tail_behind(pattern, middle, columns, None, columns.axis == 1)
+    end = tail.quantizer(pattern)
+    # A table computes what has one number for all columns.
+    by_column = tail.bias is not None or any(
+        isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
+    )
+    factor = np.asarray(known[0].reshape(-1) * known[1].reshape(-1) / known[2].reshape(-1), np.float32)
+    if not by_column or end is None or known[0].size != 1 or not regular(factor):
+        return None
+    limits, shift = np.iinfo(known[3].dtype), int(known[3].item())
     ops = [
         post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
-        post_op("linear", float(scales[2].item())),
+        post_op("linear", float(known[2].item())),
         *([] if tail.factor is None else [Binary(operand=tail.factor, algorithm="mul")]),
         *([] if tail.bias is None else [Binary(operand=tail.bias, algorithm="add")]), *tail.ops,
         Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
     ]  # fmt: skip
-    factor = np.asarray(scales[0].reshape(()) * scales[1] / scales[2].reshape(()), np.float32)
-    if not regular(factor):
-        return None
     one = constant_named(pattern, node, "one", np.ones((), np.float32))
-    source, (_, end_zero) = pattern.triples([a]), pattern.ending(end)
-    scale = constant_named(pattern, node, "scale", factor.reshape(-1))
-    inputs = (source[0], one, source[2], b.name, scale, pattern.zero_name(b), one, end_zero, sums_bias)
-    attributes = {**node.attributes, "ops": ops}
-    return Node(f"Quantized{node.kind}", DOMAIN, inputs, end.outputs, attributes, node.name)
+    source, matrix = pattern.triples(factors)[:3], pattern.triples(factors)[3:]
+    scale = constant_named(pattern, node, "scale", factor)
+    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.ending(end)[1], bias)
+    operator = f"Quantized{node.kind.removeprefix('QLinear')}"
+    return Node(operator, DOMAIN, inputs, end.outputs, {**node.attributes, "ops": ops}, node.name)
 
 
 def rewritten_exactly(
@@ -346,7 +377,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
 
 def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array] | None:
     """Return the factor and summand for each channel of a BatchNormalization with constant numbers, or None."""
-    numbers = [pattern.constant(name) for name in node.inputs[1:5]]
+    numbers = [pattern.real_constant(name) for name in node.inputs[1:5]]
     known = [value for value in numbers if value is not None and value.shape == (channels,)]
     trains = node.attributes.get("training_mode") or any(node.outputs[1:])
     if len(known) < 4 or trains or any(value.dtype != np.float32 for value in known):
@@ -471,6 +502,8 @@ PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "ConvTranspose": (rewritten_product,),
     "MatMul": (rewritten_product, rewritten_stored),
     "Gemm": (rewritten_product, rewritten_stored),
+    "QLinearConv": (rewritten_qlinear,),
+    "QLinearMatMul": (rewritten_qlinear,),
     "MatMulInteger": (rewritten_dynamic,),
     "ConvInteger": (rewritten_convolution,),
 }

@@ -289,7 +289,8 @@ def test_a_bias_behind_a_quantized_product_keeps_the_bits_of_all_steps(shape, re
 
 @pytest.mark.parametrize("negative", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
-def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_steps(biased, negative, isa):
+@pytest.mark.parametrize("form", ["QDQ", "QLinearConv"])
+def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_steps(form, biased, negative, isa):
     rng = np.random.default_rng(9)
     x, w = rng.integers(0, 256, (2, 3, 7, 8)).astype(np.uint8), rng.integers(-127, 128, (20, 3, 3, 3)).astype(np.int8)
     ws = rng.uniform(0.003, 0.01, 20).astype(F)
@@ -303,9 +304,12 @@ def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_st
         "yz": np.uint8(90), "g": scale, "h": shift, "m": mean, "v": variance,
     }  # fmt: skip
     given = "bf = DequantizeLinear<axis = 0>(b, bs, bz)" if biased else ""
-    model = loaded(f"""g (uint8[2,3,7,8] x) => (uint8 y) {{ xf = DequantizeLinear(x, xs, xz)
-        wf = DequantizeLinear<axis = 0>(w, ws, wz) {given} p = Conv<pads = [1, 1, 1, 1]>(xf, wf{", bf" if biased else ""})
-        q = QuantizeLinear(p, ms, mz) f = DequantizeLinear(q, ms, mz) n = BatchNormalization(f, g, h, m, v)
+    product = f"""xf = DequantizeLinear(x, xs, xz) wf = DequantizeLinear<axis = 0>(w, ws, wz) {given}
+        p = Conv<pads = [1, 1, 1, 1]>({"xf, wf, bf" if biased else "xf, wf"}) q = QuantizeLinear(p, ms, mz)"""
+    if form == "QLinearConv":
+        factors = "x, xs, xz, w, ws, wz, ms, mz" + (", b" if biased else "")
+        product = f"q = QLinearConv<pads = [1, 1, 1, 1]>({factors})"
+    model = loaded(f"""g (uint8[2,3,7,8] x) => (uint8 y) {{ {product} f = DequantizeLinear(q, ms, mz) n = BatchNormalization(f, g, h, m, v)
         r = Relu(n) y = QuantizeLinear(r, ys, yz) }}""",
                    constants={name: np.asarray(value) for name, value in constants.items()})  # fmt: skip
     assert [call.operator for call in model.explain()] == ["int8blas.QuantizedConv"]
