@@ -309,9 +309,9 @@ def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_st
     if form == "QLinearConv":
         factors = "x, xs, xz, w, ws, wz, ms, mz" + (", b" if biased else "")
         product = f"q = QLinearConv<pads = [1, 1, 1, 1]>({factors})"
-    model = loaded(f"""g (uint8[2,3,7,8] x) => (uint8 y) {{ {product} f = DequantizeLinear(q, ms, mz) n = BatchNormalization(f, g, h, m, v)
-        r = Relu(n) y = QuantizeLinear(r, ys, yz) }}""",
-                   constants={name: np.asarray(value) for name, value in constants.items()})  # fmt: skip
+    text = f"""g (uint8[2,3,7,8] x) => (uint8 y) {{ {product} f = DequantizeLinear(q, ms, mz)
+        n = BatchNormalization(f, g, h, m, v) r = Relu(n) y = QuantizeLinear(r, ys, yz) }}"""
+    model = loaded(text, constants={name: np.asarray(value) for name, value in constants.items()})
     assert [call.operator for call in model.explain()] == ["int8blas.QuantizedConv"]
     sums = np.rint(convolution_of(x.astype(np.float64) - 120, w.astype(np.float64), 1)).astype(np.int64)
     of = (1, 20, 1, 1)
