@@ -136,48 +136,17 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     last = pattern.end(node)
     exact = None
     if last is not None:
-        exact = rewritten_steps_of_nodes(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
+        exact = rewritten_in_steps(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
     return exact or rewritten_with_tail(pattern, node, found)
 
 
-def rewritten_steps_of_nodes(
+def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Rewrite a Conv or MatMul that is quantized, and what follows, as :func:`rewritten_in_steps` does."""
-    a, b, _, columns = found
-    bias = pattern.int32_bias(node.input(2), a, b)
-    if node.kind not in ("Conv", "MatMul") or bias is None:
-        return None
-    return rewritten_in_steps(pattern, node, (a, b), columns, bias, last, pattern.ending(last))
-
-
-def rewritten_qlinear(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a QLinearConv or QLinearMatMul, and what follows, as :func:`rewritten_in_steps` does."""
-    axis = 0 if node.kind == "QLinearConv" else 1
-    x, x_scale, x_zero, w, w_scale, w_zero = node.inputs[:6]
-    a, b = Quantized(x, x_scale, x_zero), Quantized(w, w_scale, w_zero)
-    weights, zero = pattern.constant(b.name), pattern.constant(a.zero_point)
-    if weights is None or zero is None or zero.size != 1 or pattern.constant(b.zero_point) is None:
-        return None
-    if not (3 <= weights.ndim <= 5 if axis == 0 else weights.ndim == 2):
-        return None
-    columns = Columns(len(weights), weights.ndim, 1) if axis == 0 else Columns(weights.shape[1])
-    if node.input(8) and pattern.constant(node.input(8)) is None:
-        return None
-    return rewritten_in_steps(pattern, node, (a, b), columns, node.input(8), node, node.inputs[6:8])
-
-
-def rewritten_in_steps(
-    pattern: Pattern, node: Node, factors: tuple[Quantized, Quantized], columns: Columns, bias: str, last: Node,
-    ending: Sequence[str],
-) -> Node | None:  # fmt: skip
-    """Rewrite a product that is dequantized behind the node `last`, changed by a constant vector or a
-    BatchNormalization, and quantized again, with the bits of the quantized product and of these nodes. Quantizers write
-    a MatMul's bias this way.
-
-    `bias` names the int32 bias, `ending` the scale and zero point of the quantized product.
-    """
-    middle = pattern.only_consumer(last, {"DequantizeLinear"})
+    """Rewrite a MatMul that is quantized, dequantized, added to a constant vector, and quantized again, with the bits
+    of the quantized product and of these nodes. Quantizers write a MatMul's bias this way."""
+    factors, columns, ending = found[:2], found[3], pattern.ending(last)
+    middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
     if middle is None or y is None:
         return None
@@ -185,7 +154,7 @@ def rewritten_in_steps(
     known = [value for name in names if (value := pattern.constant(name)) is not None]
     if len(known) < len(names) or not same_quantization(*known[2:]) or not all(map(regular, known[:3])):
         return None
-    tail = tail_behind(pattern, middle, columns, None, columns.axis == 1)
+    tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
     # A table computes what has one number for all columns.
     by_column = tail.bias is not None or any(
@@ -198,16 +167,14 @@ def rewritten_in_steps(
     ops = [
         post_op("round"), post_op("clip", int(limits.min) - shift, int(limits.max) - shift),
         post_op("linear", float(known[2].item())),
-        *([] if tail.factor is None else [Binary(operand=tail.factor, algorithm="mul")]),
         *([] if tail.bias is None else [Binary(operand=tail.bias, algorithm="add")]), *tail.ops,
         Binary(operand=pattern.constant(end.inputs[1]), algorithm="div"),
     ]  # fmt: skip
     one = constant_named(pattern, node, "one", np.ones((), np.float32))
     source, matrix = pattern.triples(factors)[:3], pattern.triples(factors)[3:]
     scale = constant_named(pattern, node, "scale", factor)
-    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.ending(end)[1], bias)
-    operator = f"Quantized{node.kind.removeprefix('QLinear')}"
-    return Node(operator, DOMAIN, inputs, end.outputs, {**node.attributes, "ops": ops}, node.name)
+    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.ending(end)[1])
+    return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
 
 
 def rewritten_exactly(
@@ -387,6 +354,22 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
     return (factor, shift) if (np.isfinite(factor) & np.isfinite(shift)).all() else None
 
 
+def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a BatchNormalization of dequantized numbers, the post-ops behind it, and a QuantizeLinear, with their
+    bits."""
+    x, scale = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
+    line = None if scale is None else affine_of(pattern, node, scale.size)
+    own = None if x is None else pattern.constant(x.scale)
+    if x is None or line is None or own is None or x.axis is not None or not regular(own):
+        return None
+    chain = chain_behind(pattern, node)
+    tail = Tail(chain.last, None, None, chain.ops)
+    end = tail.quantizer(pattern)
+    numbers = constant_named(pattern, node, "factor", line[0]), constant_named(pattern, node, "summand", line[1])
+    inputs = (*pattern.triples([x]), *numbers, *(() if end is None else pattern.ending(end)))
+    return Node("QuantizedChain", DOMAIN, inputs, (end or tail.last).outputs, {"ops": tail.ops}, node.name)
+
+
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
     """Fold the BatchNormalization behind a Conv into its weights and its bias."""
     normalization = pattern.only_consumer(node, {"BatchNormalization"})
@@ -502,8 +485,7 @@ PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "ConvTranspose": (rewritten_product,),
     "MatMul": (rewritten_product, rewritten_stored),
     "Gemm": (rewritten_product, rewritten_stored),
-    "QLinearConv": (rewritten_qlinear,),
-    "QLinearMatMul": (rewritten_qlinear,),
+    "BatchNormalization": (rewritten_normalization,),
     "MatMulInteger": (rewritten_dynamic,),
     "ConvInteger": (rewritten_convolution,),
 }

@@ -292,6 +292,9 @@ PATTERNS = {
     "com.microsoft.QGemm": "uint8[n,K] x => uint8[n,M] y <int8[K,M] v = {$ints}, float s = {0.5}, uint8 q = {3}, "
                            "int8 r = {0}> { e = DequantizeLinear(x, s, q) w = DequantizeLinear(v, s, r) c = Gemm(e, w) "
                            "y = QuantizeLinear(c, s, q) }",
+    "int8blas.QuantizedChain": "uint8[n,C,h,w] x => float[n,C,h,w] y <float s = {0.5}, uint8 q = {3}, "
+                               "float[6] v = {1, 2, 3, 4, 5, 6}> { e = DequantizeLinear(x, s, q) "
+                               "c = BatchNormalization(e, v, v, v, v) y = Tanh(c) }",
     "int8blas.QuantizedMatMul": "uint8[b,n,K] x => float[b,n,M] y <int8[K,M] v = {$ints}, float s = {0.5}, "
                                 "uint8 q = {3}, int8 r = {0}> { e = DequantizeLinear(x, s, q) "
                                 "w = DequantizeLinear(v, s, r) c = MatMul(e, w) y = Tanh(c) }",
