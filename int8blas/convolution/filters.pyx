@@ -20,7 +20,7 @@ from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.packing cimport pack
 from int8blas.gemm.plan cimport threads_of
 from int8blas.gemm.problem cimport Problem, product_work, slice_panels, start
-from int8blas.stage.output_stage cimport MAX_POST_OPS, Bound
+from int8blas.stage.output_stage cimport STAGE_OPS, Bound
 from int8blas.stage.requantization cimport skip_columns
 
 cnp.import_array()
@@ -68,7 +68,7 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     cdef Problem g = j.g
     cdef i8_image image = j.image
     cdef i8_stage stage = j.g.stage[0]
-    cdef i8_post_op ops[MAX_POST_OPS]
+    cdef i8_post_op ops[STAGE_OPS]
     cdef int64_t first = group * j.outputs, row = (n * j.size[1] + d) * j.size[2] * j.size[3]
     cdef int i
     g.threads = threads

@@ -139,7 +139,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             attributes = dynamic_attributes(attributes, scales, zero_points)
         dtypes = {"src": quantized_dtype, "weights": self._weights_dtype, "dst": self.dst_dtype}
         self._layer = Layer(attributes, outputs, bias, (<Phase>self._phases[0]).filters.column_sums(), dtypes, scales,
-                            zero_points, "convolution")
+                            zero_points, "convolution", dims=self._spatial + 2)
         self._layer.window_zeros = self._zeros
         self._constant = self._layer.bind_constants(self._channels_last)
 

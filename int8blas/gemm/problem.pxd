@@ -109,6 +109,7 @@ cdef struct Problem:
     int64_t c_line
     ptrdiff_t c_line_step
     bint doubled                # the epilogue takes twice the sums
+    bint far_zeros              # some zero point is beyond the range of its type
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
     uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
 
@@ -154,7 +155,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.dynamic_source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0
-    g.doubled = g.far = g.dry_run = False
+    g.doubled = g.far_zeros = g.far = g.dry_run = False
     g.lowest = g.spread = 0
     g.to_s64 = False
     g.saturated = NULL

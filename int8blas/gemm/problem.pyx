@@ -9,7 +9,10 @@ from int8blas.gemm.operand cimport SHIFT, transposed
 
 
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
-    """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo)."""
+    """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo); beyond s32 it is no
+    bound."""
+    if g.far_zeros:
+        return <int64_t>1 << 32
     if g.saturating:
         # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
         # 255 * 128 each for every k, whatever the saturation did.

@@ -159,6 +159,7 @@ cdef class InnerProduct(QuantizedLayer):
         self._layer = Layer(self.attributes, self._packed._n, bias,
                             self._packed.group_sums(size) if size else self._packed._sums, dtypes, scales, zero_points,
                             "static" if dynamic is None else "dynamic", size)
+        self._layer.depth = self._packed._k
         if dynamic is not None:
             self._source.symmetric = self._dynamic_dtype == np.int8
             self._source.per_row = dynamic == "per_row"

@@ -338,8 +338,8 @@ class Attributes:
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
         The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
-        is that of the destination: 0, or ``1 << 1`` for a value for each output channel. There are no other scales and
-        no zero points then.
+        is that of the destination: 0; ``1 << 1`` for a value for each output channel; or any other, with values flat or
+        in the shape of the selected dimensions. There are no other scales and no zero points then.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32, the integer arithmetic of these schemes of
         :func:`int8blas.requantize`, or float32 with ONNX's rounding, see below.
@@ -395,11 +395,12 @@ class Attributes:
         except (TypeError, ValueError):
             raise TypeError(f"output_scales must be (mask, values), got {shown(self.output_scales)}") from None
         mask = integer(mask, "mask of output_scales")
-        if mask not in (0, 2):
-            raise ValueError(f"output_scales must have mask 0, or 1 << 1 for output channels, got {shown(mask)}")
+        if not 0 <= mask < 1 << 12:
+            raise ValueError(f"output_scales must have a mask of at most 12 dimensions, got {shown(mask)}")
         values = as_operand(values, "output_scales")
         values = values.reshape(1) if values.ndim == 0 else values
-        if values.ndim != 1 or (mask == 0 and values.size != 1) or not np.isfinite(values).all():
+        one = mask == 0 and (values.ndim != 1 or values.size != 1)
+        if one or (mask == 2 and values.ndim != 1) or not np.isfinite(values).all():
             raise ValueError("output_scales must be finite, one value for mask 0, or one for each output channel")
         object.__setattr__(self, "output_scales", (mask, values))
         for name in ("scales", "zero_points"):

@@ -7,6 +7,7 @@ from int8blas.gemm.problem cimport Problem, ScaleGroups
 
 cdef enum:
     MAX_POST_OPS = 32
+    STAGE_OPS = MAX_POST_OPS + 5    # with the post-ops of `bind_spread`
 
 
 cdef class Bound
@@ -14,6 +15,9 @@ cdef class Bound
 
 cdef class Layer:
     cdef object attributes
+    cdef int dims                   # of the destination, as masks count them
+    cdef int64_t depth              # products of a sum, of a product whose zero points may be any int32
+    cdef bint spreads               # some mask is one of those for `spread_values`
     cdef int64_t columns
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
@@ -43,14 +47,21 @@ cdef class Layer:
     cdef object one_value(self, str parameter, str tensor, object value)
     cdef object zero_point_type(self, str tensor)
     cdef dict checked_masks(self, parameter, declared, values)
+    cdef object length(self, str parameter, str tensor, int mask)
     cdef object fitted(self, parameter, tensor, array)
+    cdef tuple logical_shape(self, tuple dst_shape, bint channels_last)
+    cdef object spread_values(self, str name, object values, int mask, tuple logical)
     cdef object check_post_ops(self)
+    cdef list spread_before(self, dict scales, tuple logical)
+    cdef list spread_after(self, dict scales, dict zero_points, tuple logical)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_groups(self, Bound bound, object scales)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
     cdef object bind_integers(self, Bound bound, object zero_points)
     cdef object bind_post_ops(self, Bound bound, dict scales, object operands, tuple dst_shape, bint channels_last,
-                              tuple part)
+                              tuple part, list before, list after)
+    cdef int bind_spread(self, Bound bound, i8_post_op *p, int kind, object operand, tuple dst_shape,
+                         bint channels_last, tuple part) except -1
     cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
                              tuple part)
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
@@ -67,9 +78,10 @@ cdef class Layer:
 
 cdef class Bound:
     cdef i8_stage stage
-    cdef i8_post_op ops[MAX_POST_OPS]
+    cdef i8_post_op ops[STAGE_OPS]
     cdef ScaleGroups scale_groups   # of size 0 without
     cdef int64_t ao, bo
+    cdef bint far                   # some zero point is beyond the range of its type
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays
     cdef int64_t src_shift
@@ -77,6 +89,7 @@ cdef class Bound:
     cdef void fill(self, Problem *g) noexcept
     cdef int64_t padding(self) noexcept
     cdef int set_nan(self) except -1
+    cdef int set_far(self, int64_t depth) except -1
     cdef bint reads_pixels(self) noexcept
 
 

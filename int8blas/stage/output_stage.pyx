@@ -14,8 +14,9 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
-    I8_ADD, I8_ELTWISE, I8_PRELU, I8_ROUNDER, I8_SUM, I8_TYPE_BF16, I8_TYPE_F16, I8_TYPE_F32, I8_TYPE_S32, I8_TYPE_S8,
-    I8_TYPE_U8, i8_post_op)
+    I8_ADD, I8_ELTWISE, I8_MUL, I8_PRELU, I8_ROUNDER, I8_SHIFT, I8_SUM, I8_TYPE_BF16, I8_TYPE_F16, I8_TYPE_F32,
+    I8_TYPE_S32, I8_TYPE_S8, I8_TYPE_U8, i8_post_op)
+from int8blas.core import layouts
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.problem cimport Problem
@@ -29,11 +30,12 @@ cnp.import_array()
 # The kernels have post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of a primitive with one output channel for each column, and the length of values for each mask.
+# The masks of a primitive with one output channel for each column, and the length of values for each mask. Values that
+# no vector of kernels holds are "spread": operands of post-ops, of any mask over the destination's dimensions.
 cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
-                        "channel)", "dst": "0 or 1 << 1 (a value for each output channel)"}
+                        "channel)", "dst": "of dimensions of the destination"}
 
 
 cdef str SCALES = "scales", ZERO_POINTS = "zero_points"
@@ -80,8 +82,9 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
 cdef class Layer:
     """The part of an epilogue that a primitive knows when it is created."""
 
-    def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0):
+    def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0, dims=2):
         self.attributes = attributes
+        self.dims = dims
         self.columns = columns
         self.dtypes = dtypes  # of "src", "weights" and "dst"
         self.dst_type = np.dtype(dtypes["dst"]).num
@@ -100,11 +103,19 @@ cdef class Layer:
             self.masks[parameter] = self.checked_masks(parameter, declared, values)
             self.constants[parameter] = MappingProxyType({
                 tensor: self.fitted(parameter, tensor, value) for tensor, value in values.items()})
+        self.spreads = self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2)
+        for parameter, masks in self.masks.items():
+            for tensor, mask in masks.items():
+                if self.length(parameter, tensor, mask) == "spread":
+                    self.spreads = True
         self.check_post_ops()
         self.check_groups()
         check_requantization(attributes, kind, self.dtypes["dst"], self._bias, self.masks["scales"])
         self.requantizes = attributes.requantization in INTEGER_SCHEMES
         self.rounds_first = attributes.requantization == "onnx"
+        if self.requantizes and self.spreads:
+            raise ValueError("scales['dst'] and zero_points['dst'] must have the mask 0 or 1 << 1 with requantization="
+                             f"{attributes.requantization!r}")
         if self.rounds_first and self.dst_type == cnp.NPY_INT32 and "dst" in self.masks["zero_points"]:
             raise ValueError("zero_points['dst'] must not be given for int32 with requantization='onnx'")
         # The values that a frequent call supplies alone: see bind_source.
@@ -118,6 +129,9 @@ cdef class Layer:
             and attributes.output_scales is None and not attributes.post_ops
             and (self._bias is None or self.integer_bias)
         )
+        if self.integral and self.spreads:
+            raise ValueError("zero_points['dst'] must have the mask 0 or 1 << 1 for int32 sums that nothing scales, "
+                             f"got {self.masks['zero_points']['dst']}")
 
     cdef object set_bias(self, bias):
         cdef object array
@@ -165,9 +179,19 @@ cdef class Layer:
                 return array
             raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}: scales by groups of k "
                              "are given to InnerProduct when it is created")
-        if array.ndim > 1:
+        mask = getattr(self.attributes, parameter).get(tensor, 0)
+        if array.ndim > 1 and self.length(parameter, tensor, mask) != "spread":
             raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}")
         return array
+
+    cdef object length(self, str parameter, str tensor, int mask):
+        """Return what values of a mask are: None for one value, "rows", "columns", "groups" or "spread"; False for a
+        mask that the tensor cannot have."""
+        if tensor == "src" and mask == 1 and self.kind == "convolution":
+            return "spread" if parameter == "scales" else False
+        if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:
+            return "spread"
+        return MASKS[tensor].get(mask, False)
 
     cdef object one_value(self, str parameter, str tensor, object value):
         """Return the checked value of a tensor if it is one number, the common case, else None."""
@@ -179,18 +203,25 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
-        range of its real values need not contain 0, unless it is added after rounding."""
-        return INT32 if tensor == "dst" and self.attributes.requantization != "onnx" else self.dtypes[tensor]
+        range of its real values need not contain 0, unless it is added after rounding. So may those of a product
+        without padding, unless it has scale groups, whose sums are limited to 32 bits."""
+        if tensor == "dst":
+            return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
+        return self.dtypes[tensor] if self.kind == "convolution" or self.group else INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
         """Return the masks that the attributes declare, and for all other tensors the masks that fit the values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
-            masks.setdefault(tensor, 3 if array.ndim == 2 else 0 if array.size == 1 else 2 if tensor == "dst" else 1)
+            vector = 2 if tensor == "dst" else 3 if array.ndim == 2 else 1
+            masks.setdefault(tensor, 0 if array.size == 1 and array.ndim < 2 else vector)
         for tensor, mask in masks.items():
             name = f"{parameter}[{tensor!r}]"
-            by_group = MASKS[tensor].get(mask) == "groups"
-            if mask not in MASKS[tensor] or (by_group and (parameter == "zero_points" or self.kind == "convolution")):
+            length = self.length(parameter, tensor, mask)
+            by_group = length == "groups"
+            if tensor == "src" and mask and self.kind == "convolution" and (length is False or tensor not in declared):
+                raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
+            if length is False or (by_group and (parameter == "zero_points" or self.kind == "convolution")):
                 raise ValueError(f"{name} must have the mask {MASK_NAMES[tensor]}, got {mask}")
             if by_group and not self.group:
                 raise ValueError(f"{name} must be given when the layer is created, of shape (ic / group, oc), as its "
@@ -198,8 +229,6 @@ cdef class Layer:
             if self.group and parameter == "scales" and tensor == "weights" and not by_group:
                 raise ValueError(f"{name} must have the mask (1 << 0) | (1 << 1) for values of shape (ic / group, oc), "
                                  f"got {mask}")
-            if tensor == "src" and mask and self.kind == "convolution":
-                raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
             if tensor == "src" and self.kind == "dynamic":
                 raise ValueError(f"{name} must not be given for a source that is quantized dynamically")
             if parameter == "zero_points":
@@ -217,12 +246,12 @@ cdef class Layer:
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
-        length = MASKS[tensor][self.masks[parameter][tensor]]
+        length = self.length(parameter, tensor, self.masks[parameter][tensor])
         if length is None:
             if array.size != 1:
                 raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
             return array.reshape(())[()]
-        if length == "groups":
+        if length == "groups" or length == "spread":
             array.flags.writeable = False
             return array
         if array.ndim != 1:
@@ -245,15 +274,19 @@ cdef class Layer:
                 raise ValueError(f"dtype of Sum must not be given for a destination of {dst}")
         if self.attributes.output_scales is not None:
             mask, values = self.attributes.output_scales
-            if mask and len(values) != self.columns:
+            if mask >> self.dims:
+                raise ValueError(f"output_scales must have a mask of {self.dims} dimensions, got {mask}")
+            if mask == 2 and values.shape != (self.columns,):
                 raise ValueError(f"output_scales must have {self.columns} values, one for each output channel, got "
                                  f"{len(values)}")
 
     cdef Bound bind_constants(self, bint channels_last=True):
         """Return the values that serve every execution, or None if an execution must supply some."""
+        if self.spreads:
+            return None
         for parameter in ("scales", "zero_points"):
             for tensor, mask in self.masks[parameter].items():
-                if tensor not in self.constants[parameter] or MASKS[tensor][mask] == "rows":
+                if tensor not in self.constants[parameter] or self.length(parameter, tensor, mask) == "rows":
                     return None
         for operand in self.operands:
             if operand is None or operand.ndim > (1 if channels_last else 0):
@@ -262,6 +295,8 @@ cdef class Layer:
 
     cdef bint lacks_source_alone(self):
         """Return whether executions supply nothing but values of the source."""
+        if self.spreads:
+            return False
         for parameter in ("scales", "zero_points"):
             if any([tensor != "src" and tensor not in self.constants[parameter] for tensor in self.masks[parameter]]):
                 return False
@@ -317,7 +352,7 @@ cdef class Layer:
         bound = Bound.__new__(Bound)
         bound.stage, bound.src_shift, bound.ao, bound.bo = common.stage, common.src_shift, common.ao, common.bo
         bound._bo_cols, bound._co_cols, bound._col_init = common._bo_cols, common._co_cols, common._col_init
-        bound._arrays = [common]
+        bound._arrays, bound.far = [common], common.far
         if self.brings_scale:
             number = scale
             if not isfinite(number * self.largest_scale):
@@ -329,6 +364,7 @@ cdef class Layer:
                 set_columns(&bound.stage.scale, number, bound._arrays)
         if self.brings_zero:
             bound.ao = self.src_shift + <int64_t>zero
+            bound.set_far(self.depth)
             bound._col_init = multiples(self._column_sums, -bound.ao) if bound.ao else None
         return bound
 
@@ -351,25 +387,78 @@ cdef class Layer:
                 if tensor not in given[parameter]:
                     raise ValueError(f"{parameter}[{tensor!r}] must be given: its mask was when the primitive was "
                                      "created")
-                if MASKS[tensor][mask] == "rows" and given[parameter][tensor].shape != (rows,):
+                if self.length(parameter, tensor, mask) == "rows" and given[parameter][tensor].shape != (rows,):
                     raise ValueError(f"{parameter}[{tensor!r}] must have {rows} values, one for each row, got "
                                      f"{given[parameter][tensor].shape[0]}")
+        before, after = [], []
+        if self.spreads:
+            logical = self.logical_shape(dst_shape, channels_last)
+            before = self.spread_before(given["scales"], logical)
+            after = self.spread_after(given["scales"], given["zero_points"], logical)
         self.bind_scales(bound, given["scales"])
         self.bind_zero_points(bound, given["zero_points"])
+        if before and self._bias is not None and not self.integer_bias and self.attributes.output_scales is None:
+            before.append((I8_ADD, self.spread_values("bias", self._bias, 2, logical)))
+            set_columns(&bound.stage.bias, NO_CHANGE, bound._arrays)
         if self.requantizes:
             set_requantization(&bound.stage.requantization, self.attributes, given["scales"],
                                given["zero_points"].get("dst", 0), self.dtypes["dst"], self.columns, bound._arrays)
         else:
-            self.bind_post_ops(bound, given["scales"], operands, dst_shape, channels_last, part)
+            self.bind_post_ops(bound, given["scales"], operands, dst_shape, channels_last, part, before, after)
         bound.stage.type = element_type(self.dst_type)
         return bound
+
+    cdef tuple logical_shape(self, tuple dst_shape, bint channels_last):
+        """Return the sizes of the destination's dimensions, in the order that masks count."""
+        if self.kind != "convolution":
+            return int(np.prod(dst_shape[:-1], dtype=np.int64)), dst_shape[-1]
+        return (dst_shape[0], dst_shape[-1], *dst_shape[1:-1]) if channels_last else dst_shape
+
+    cdef object spread_values(self, str name, object values, int mask, tuple logical):
+        """Return values of a mask in float32, with the dimensions of the destination in the order that masks count."""
+        axes = layouts.mask_axes(mask, len(logical))
+        return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
+
+    cdef list spread_before(self, dict scales, tuple logical):
+        """Take the scales of sums that are spread from `scales`, and return their post-ops, which precede all others:
+        kinds and operands."""
+        if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
+            mask, values = self.attributes.output_scales
+            return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
+        if self.length("scales", "src", self.masks["scales"].get("src", 0)) != "spread":
+            return []
+        src = self.spread_values("scales['src']", scales.pop("src"), self.masks["scales"]["src"], logical)
+        weights = scales.pop("weights", ONE)
+        if not isfinite(largest(src) * largest(weights)):
+            raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
+                             f"{np.max(src)} * {np.max(weights)}")
+        weights = self.spread_values("scales['weights']", weights, 2 if isinstance(weights, np.ndarray) else 0, logical)
+        with np.errstate(under="ignore"):
+            return [(I8_MUL, src * weights)]
+
+    cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
+        """Take the scales and zero points of the destination that are spread, and return their post-ops, which follow
+        all others. A scale comes before the zero point."""
+        cdef list ops = []
+        cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
+        cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
+        if "dst" in scales and (shifts or self.length("scales", "dst", masks["scales"]) == "spread"):
+            scale = self.spread_values("scales['dst']", scales.pop("dst"), masks["scales"], logical)
+            ops.append((I8_MUL, ONE / scale))
+        if shifts:
+            zero = self.spread_values("zero_points['dst']", zero_points.pop("dst"), masks["zero_points"], logical)
+            if self.rounds_first:
+                ops.append((I8_SHIFT, np.full((1,) * len(logical), I8_ROUNDER, np.float32)))
+                zero = zero - FLOAT32(I8_ROUNDER)
+            ops.append((I8_SHIFT, zero))
+        return ops
 
     cdef object bind_scales(self, Bound bound, dict scales):
         src, weights = scales.get("src", ONE), scales.get("weights", ONE)
         bound.stage.bias_first = 0
         if self.attributes.output_scales is not None:
             mask, values = self.attributes.output_scales
-            weights = values if mask else values[0]
+            weights = ONE if mask not in (0, 2) else values if mask else values[0]
             bound.stage.bias_first = 1
         if not isfinite(largest(src) * largest(weights)):
             raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
@@ -425,6 +514,7 @@ cdef class Layer:
             bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
         else:
             bound.bo += int(weights)
+        bound.set_far(self.depth)
         if self.group and not by_row and not bound.ao and self.kind != "dynamic":
             bound.scale_groups.col_sums = NULL
         if not by_row and bound.ao and not self.group:
@@ -460,7 +550,7 @@ cdef class Layer:
         bound.stage.offset = <const int32_t *>cnp.PyArray_DATA(bound._arrays[len(bound._arrays) - 1])
 
     cdef object bind_post_ops(self, Bound bound, dict scales, object operands, tuple dst_shape, bint channels_last,
-                              tuple part):
+                              tuple part, list before, list after):
         cdef i8_post_op *p
         cdef int count = 0
         given = [] if operands is None else items_of(operands, "operands")
@@ -469,10 +559,12 @@ cdef class Layer:
             raise ValueError(f"operands must be {wanted}, one for each post-op that was created without, got "
                              f"{len(given)}")
         bound.stage.relu = 0
+        for kind, operand in before:
+            count += self.bind_spread(bound, &bound.ops[count], kind, operand, dst_shape, channels_last, part)
         for i, op in enumerate(self.attributes.post_ops):
             # A kernel may apply a relu as a lower bound of results, which it is with positive scales.
-            if (i == 0 and isinstance(op, Eltwise) and op.algorithm == "relu" and op.alpha == 0 and op.scale == 1
-                    and np.min(scales.get("dst", ONE)) > 0):
+            if (not i and not before and not after and isinstance(op, Eltwise) and op.algorithm == "relu"
+                    and op.alpha == 0 and op.scale == 1 and np.min(scales.get("dst", ONE)) > 0):
                 bound.stage.relu = 1
                 continue
             p = &bound.ops[count]
@@ -480,9 +572,22 @@ cdef class Layer:
             set_post_op(p, op, self.dst_type)
             if isinstance(op, (Binary, PReLU)):
                 operand = op.operand if op.operand is not None else as_operand(given.pop(0), "operands")
-                self.bind_operand(bound, p, operand, dst_shape, channels_last, part)
+                self.bind_operand(bound, p, np.asarray(operand), dst_shape, channels_last, part)
+        for kind, operand in after:
+            count += self.bind_spread(bound, &bound.ops[count], kind, operand, dst_shape, channels_last, part)
         bound.stage.op_count = count
         bound.stage.ops = bound.ops
+
+    cdef int bind_spread(self, Bound bound, i8_post_op *p, int kind, object operand, tuple dst_shape,
+                         bint channels_last, tuple part) except -1:
+        """Set a post-op with an operand whose dimensions are in the order that masks count. Return 1."""
+        p.kind, p.scale, p.alpha, p.beta, p.operand, p.type = kind, 1, 0, 0, NULL, 0
+        if self.kind != "convolution":
+            dst_shape = self.logical_shape(dst_shape, channels_last)
+        elif channels_last:
+            operand = np.moveaxis(operand, 1, -1) if np.ndim(operand) else operand
+        self.bind_operand(bound, p, np.asarray(operand), dst_shape, channels_last, part)
+        return 1
 
     cdef object bind_operand(self, Bound bound, i8_post_op *p, object operand, tuple dst_shape, bint channels_last,
                              tuple part):
@@ -518,6 +623,25 @@ cdef class Bound:
                 return True
         return False
 
+    cdef int set_far(self, int64_t depth) except -1:
+        """Find out whether a zero point is beyond its type, so that products leave 32 bits; refuse zero points with
+        which sums of `depth` products could leave 64 bits."""
+        cdef object a, b, largest_a, largest_b
+        if self._ao_rows is None and self._bo_cols is None and 0 <= self.ao <= 255 and -128 <= self.bo <= 127:
+            self.far = False
+            return 0
+        a, b = (self.ao, self.ao), (self.bo, self.bo)
+        if self._ao_rows is not None and self._ao_rows.size:
+            a = int(self._ao_rows.min()), int(self._ao_rows.max())
+        if self._bo_cols is not None and self._bo_cols.size:
+            b = int(self._bo_cols.min()), int(self._bo_cols.max())
+        self.far = a[0] < 0 or a[1] > 255 or b[0] < -128 or b[1] > 127
+        largest_a, largest_b = max(255 - a[0], a[1]), max(127 - b[0], b[1] + 128)
+        if self.far and largest_a * largest_b * max(depth, 1) >= 1 << 62:
+            raise ValueError("zero_points['src'] and zero_points['weights'] must give sums of less than 2**62, got "
+                             f"{depth} products of up to {largest_a} and {largest_b}")
+        return 0
+
     cdef int set_nan(self) except -1:
         """Make every result NaN, as the source has no scale."""
         set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
@@ -532,6 +656,7 @@ cdef class Bound:
         """Set the epilogue, zero points and offsets of a problem."""
         g.stage = &self.stage
         g.a.zero_point, g.b.zero_point = self.ao, self.bo
+        g.far_zeros = self.far
         if self.scale_groups.size:
             g.scale_groups = &self.scale_groups
         if self._ao_rows is not None:

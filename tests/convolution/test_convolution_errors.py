@@ -68,7 +68,7 @@ CREATION = [
     ({"scales": {"source": 1}}, ValueError, "scales"),
     ({"zero_points": {"bias": 1}}, ValueError, "zero_points"),
     *(({"scales": {"dst": scale}}, ValueError, "scales['dst']")
-      for scale in (0, -1, np.nan, np.inf, 1e39, [1, 1, 1, 0, 1, 1], f32(IC), f32(1, OC))),
+      for scale in (0, -0.0, np.nan, np.inf, 1e39, [1, 1, 1, 0, 1, 1], f32(IC), f32(1, OC))),
     *(({"scales": {"dst": scale}}, TypeError, "scales['dst']") for scale in ("1", 1j, None)),
     ({"scales": {"weights": f32(2)}}, ValueError, "scales['weights']"),
     ({"scales": {"src": f32(N)}}, ValueError, "scales['src']"),
@@ -88,7 +88,8 @@ CREATION = [
     ({"zero_points": {"dst": 0}, "dst_dtype": "f4"}, ValueError, "zero_points['dst']"),
     # masks
     *(({"attributes": Attributes(**{kind: {tensor: mask}})}, ValueError, f"{kind}['{tensor}']")
-      for kind in ("scales", "zero_points") for tensor, mask in (("src", 1), ("src", 2), ("weights", 2), ("dst", 1))),
+      for kind in ("scales", "zero_points") for tensor, mask in (("src", 2), ("weights", 2), ("dst", 32))),
+    ({"attributes": Attributes(zero_points={"src": 1})}, ValueError, "zero_points['src']"),
     ({"attributes": Attributes(zero_points={"weights": 0})}, ValueError, "zero_points['weights']"),
     ({"attributes": Attributes(scales={"weights": 3})}, ValueError, "scales['weights']"),
     *(({kind: value}, TypeError, kind)

@@ -134,6 +134,7 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
     case I8_LT: I8_MAP(x < w ? 1.0f : 0.0f); break;
     case I8_EQ: I8_MAP(x == w ? 1.0f : 0.0f); break;
     case I8_NE: I8_MAP(x != w ? 1.0f : 0.0f); break;
+    case I8_SHIFT: I8_MAP((x == x ? x : 0.0f) + w); break;
     default: break;
     }
 }
