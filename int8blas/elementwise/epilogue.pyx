@@ -23,6 +23,8 @@ from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 
 cnp.import_array()
 
+cdef tuple TENSORS = ("src", "dst")
+
 
 cdef float scale_from(object value, str name) except? -1:
     """Return a finite number that is not 0."""
@@ -137,15 +139,23 @@ cdef class Epilogue:
 cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum):
     """Return the checked values; without any, `given` is false."""
     cdef Epilogue self = Epilogue.__new__(Epilogue)
-    cdef dict scale = by_tensor(scales, "scales", ("src", "dst")), zero = by_tensor(zero_points, "zero_points",
-                                                                                    ("src", "dst"))
-    self.typenum = typenum
-    self.scale = scale_from(scale.get("src", 1), "scales['src']")
-    self.dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
-    self.zero = zero_point_from(zero.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(src))
-    self.dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum)
-    self.post_ops = as_post_ops(post_ops, "post_ops")
-    self.given = bool(scale or zero or self.post_ops)
+    cdef dict values
+    self.typenum, self.post_ops = typenum, ()
+    self.scale = self.dst_scale = 1
+    # Most calls have no such values, and may be for small problems.
+    if scales is not None:
+        values = by_tensor(scales, "scales", TENSORS)
+        self.scale = scale_from(values.get("src", 1), "scales['src']")
+        self.dst_scale = divisor(values.get("dst", 1), "scales['dst']")
+        self.given = bool(values)
+    if zero_points is not None:
+        values = by_tensor(zero_points, "zero_points", TENSORS)
+        self.zero = zero_point_from(values.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(src))
+        self.dst_zero = zero_point_from(values.get("dst", 0), "zero_points['dst']", typenum)
+        self.given = self.given or bool(values)
+    if type(post_ops) is not tuple or post_ops:
+        self.post_ops = as_post_ops(post_ops, "post_ops")
+        self.given = self.given or bool(self.post_ops)
     return self
 
 

@@ -37,12 +37,13 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
     """Set the arguments of a kernel that follow from scales, zero points and types, and return the epilogue. With
     post-ops the kernel stores float32."""
     cdef Epilogue e
-    cdef dict zeros = by_tensor(zero_points, "zero_points", ("src", "dst"))
-    for tensor, dtype in (("src", src.dtype), ("dst", dst_dtype)):
-        if tensor in zeros and dtype.kind not in "iu":
-            raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got {dtype}")
-    e = epilogue_of(src, scales, zeros, post_ops, dst_dtype.num)
-    args.src_type, args.dst_type = element_type(src.dtype.num), element_type(dst_dtype.num)
+    if zero_points is not None:
+        zero_points = by_tensor(zero_points, "zero_points", ("src", "dst"))
+        for tensor, dtype in (("src", src.dtype), ("dst", dst_dtype)):
+            if tensor in zero_points and dtype.kind not in "iu":
+                raise ValueError(f"zero_points[{tensor!r}] must be for an integer type, got {dtype}")
+    e = epilogue_of(src, scales, zero_points, post_ops, dst_dtype.num)
+    args.src_type, args.dst_type = element_type(cnp.PyArray_TYPE(src)), element_type(e.typenum)
     args.scale, args.dst_scale, args.dst_zero, args.plus = e.scale, <float>1 / e.dst_scale, -0.0, NULL
     if e.dst_zero != 0:
         args.dst_zero = e.dst_zero

@@ -31,7 +31,7 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
     if not e.given and not averages and e.typenum != cnp.PyArray_TYPE(src):
         raise TypeError(f"dst_dtype must be {src.dtype}, as src is, without scales, zero_points and post_ops, got "
                         f"{dtype_argument(dst_dtype)}")
-    if not e.given and averages:
+    if dst_dtype is not None and averages and not e.given:
         e.typenum = result_type(src, dst_dtype)
     return e
 
