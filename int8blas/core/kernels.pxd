@@ -452,6 +452,14 @@ cdef extern from "isa/kernels.h" nogil:
         float *c
         ptrdiff_t a_row, b_row, c_row
 
+    ctypedef struct i8_real_filter_args:
+        int64_t count
+        int taps
+        const float *weights
+        const float *x
+        const ptrdiff_t *offsets
+        float *y
+
     ctypedef struct i8_stage_kernels:
         void (*output)(const i8_output_args *) noexcept nogil
         void (*add_scale_group)(const i8_scale_group_args *) noexcept nogil
@@ -467,6 +475,7 @@ cdef extern from "isa/kernels.h" nogil:
         int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil
+        void (*real_filter)(const i8_real_filter_args *) noexcept nogil
 
     ctypedef struct i8_convolution_kernels:
         int depthwise_channels, depthwise_lines

@@ -13,6 +13,7 @@ import numpy as np
 
 from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
+from int8blas.layers.real_filter import real_filter
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
@@ -178,6 +179,8 @@ def conv(
 
 def depthwise(image: Array, w: Array, at: Windows) -> Array:
     """Convolve each channel with its own filter."""
+    if image.dtype == np.float32 == w.dtype and image.size:
+        return filtered(image, w, at)
     y = np.zeros((image.shape[0], w.shape[0], *at.outputs), image.dtype)
     product = np.empty_like(y)
     shape = (-1, *[1] * len(at.kernel))
@@ -186,6 +189,39 @@ def depthwise(image: Array, w: Array, at: Windows) -> Array:
         np.multiply(image[index], filters[tap].reshape(shape), out=product)
         y += product
     return y
+
+
+def filtered(image: Array, w: Array, at: Windows) -> Array:
+    """Convolve each channel of a padded float32 image with its own filter.
+
+    With strides, elements whose distance is a multiple of the strides move to an image of their own, a phase. Then an
+    output is as far from its neighbor as the elements of its windows are from theirs, so that a channel is one filter
+    over a vector. Results that lie between two rows are cut off.
+    """
+    n, channels, *spatial = image.shape
+    dims = len(spatial)
+    if set(at.strides) == {1}:
+        phases, sizes = image, tuple(spatial)
+    else:
+        sizes = tuple(-(-size // s) for size, s in zip(spatial, at.strides, strict=True))
+        whole = [size * s for size, s in zip(sizes, at.strides, strict=True)]
+        image = padded(image, [(0, wanted - size) for wanted, size in zip(whole, spatial, strict=True)])
+        parts = itertools.chain.from_iterable(zip(sizes, at.strides, strict=True))
+        order = (0, 1, *range(3, 3 + 2 * dims, 2), *range(2, 2 + 2 * dims, 2))
+        phases = image.reshape(n, channels, *parts).transpose(order)
+    steps = [math.prod(sizes[d + 1 :]) for d in range(dims)]
+    offsets = []
+    for tap in itertools.product(*map(range, at.kernel)):
+        places = [divmod(t * d, s) for t, d, s in zip(tap, at.dilations, at.strides, strict=True)]
+        phase = 0
+        for (_, rest), s in zip(places, at.strides, strict=True):
+            phase = phase * s + rest
+        offsets.append(phase * math.prod(sizes) + sum(q * step for (q, _), step in zip(places, steps, strict=True)))
+    count = 1 + sum((outputs - 1) * step for outputs, step in zip(at.outputs, steps, strict=True))
+    flat = np.ascontiguousarray(phases).reshape(n, channels, -1)
+    y = real_filter(flat, w.reshape(channels, -1), offsets, count)
+    strides = (*y.strides[:2], *(4 * step for step in steps))
+    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(y, (n, channels, *at.outputs), strides))
 
 
 @wide

@@ -5,6 +5,7 @@
 #include "stage/requantize_body.h"
 
 #include "stage/output_body.h"
+#include "stage/real_filter_body.h"
 #include "stage/real_product_body.h"
 
 const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
@@ -20,6 +21,7 @@ const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .real_panels = I8_REAL_PANELS,
     .real_panel = i8_real_panel,
     .real_tile = i8_real_tile,
+    .real_filter = i8_real_filter,
 };
 I8_TARGET_END
 #endif

@@ -186,6 +186,19 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
+/* Sums of a filter over one channel, whose taps are at fixed distances from an output's place in the image:
+ *
+ *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
+ *
+ * for j below `count`. No element behind x[count - 1 + offset] is read for any offset. */
+typedef struct {
+    int64_t count;
+    int taps;
+    const float *weights, *x;
+    const ptrdiff_t *offsets;
+    float *y;
+} i8_real_filter_args;
+
 /* The epilogues, and the sources of real numbers, of a vector width. */
 typedef struct {
     void (*output)(const i8_output_args *);
@@ -213,6 +226,7 @@ typedef struct {
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);
+    void (*real_filter)(const i8_real_filter_args *);
 } i8_stage_kernels;
 
 #endif
