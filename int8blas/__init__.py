@@ -9,7 +9,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     core <- gemm <-+- stage <-+- convolution <-+- network <- onnx
                    |          +- layers      <-+
                    |          +- elementwise <-+
-                   +- neighbors
+                   +- neighbors    +- torch (of core, gemm, stage and layers)
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
@@ -20,6 +20,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
+    torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
 
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set
     include       int8blas.h, the GEMMs for C and C++

@@ -1,0 +1,120 @@
+"""The operator ``int8blas::linear``: an int8 linear layer as compilers and tracers of torch see it.
+
+The operator takes the tensors of a layer. It finds the layer that was made for them, or makes it: a program that
+torch.export wrote and another process loaded has the tensors alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import MutableMapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from int8blas.core.threads import num_threads
+from int8blas.gemm.packing import PackedB, restore_packed
+from int8blas.layers.inner_product import InnerProduct
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+# The layer of each tensor of packed weights.
+LAYERS: MutableMapping[Any, InnerProduct] = WeakTensorKeyDictionary()
+
+
+def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None) -> InnerProduct:
+    """Return the dynamic layer of packed weights, their scales and a bias."""
+    return InnerProduct.dynamic(
+        packed, None if bias is None else bias.detach().numpy(), scales={"weights": scale.detach().numpy()}
+    )
+
+
+def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
+    """Return the packed weights in a tensor, as a PackedB with memory of its own."""
+    return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
+
+
+def multiply(layer: InnerProduct, x: Tensor) -> Tensor:
+    """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
+    if x.dtype not in FLOATS:
+        raise TypeError(
+            f"x must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
+            f"(filter= of int8blas.torch.quantize_)"
+        )
+    if x.requires_grad:
+        x = x.detach()
+    source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
+    threads = torch.get_num_threads()
+    if threads < num_threads():
+        with num_threads(threads):
+            result = layer(source)
+    else:
+        result = layer(source)
+    y = torch.from_numpy(result)
+    return y if x.dtype == torch.float32 else y.to(x.dtype)
+
+
+@torch.library.custom_op("int8blas::linear", mutates_args=(), device_types="cpu")
+def linear(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int) -> Tensor:
+    """Return x @ weights.T + bias for packed int8 weights."""
+    layer = LAYERS.get(packed)
+    if layer is None:
+        layer = LAYERS[packed] = make_layer(unpacked(packed, scale, in_features), scale, bias)
+    return multiply(layer, x)
+
+
+@linear.register_fake
+def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int) -> Tensor:
+    return x.new_empty((*x.shape[:-1], scale.shape[-1]))
+
+
+@torch.library.custom_op("int8blas::refuse_gradient", mutates_args=(), device_types="cpu")
+def refuse_gradient(gradient: Tensor, columns: int) -> Tensor:
+    """Raise the error of a backward pass."""
+    raise RuntimeError(
+        "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
+    )
+
+
+@refuse_gradient.register_fake
+def _(gradient: Tensor, columns: int) -> Tensor:
+    return gradient.new_empty((*gradient.shape[:-1], columns))
+
+
+def set_columns(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep the number of columns of x for the backward pass."""
+    ctx.columns = inputs[-1]
+
+
+def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    """Return the operator that raises, so that a compiler can trace a backward pass which never runs."""
+    return refuse_gradient(gradient, ctx.columns), None, None, None, None
+
+
+linear.register_autograd(backward, setup_context=set_columns)
+
+
+@linear.register_vmap
+def _(info: Any, in_dims: Any, *args: Any) -> Any:
+    raise NotImplementedError("int8blas::linear has no vmap: give it the whole batch, x of shape (..., in_features)")
+
+
+def runs_now(x: Tensor) -> bool:
+    """Return whether x is a plain tensor that nothing traces, so that a module may compute without the dispatcher."""
+    return (
+        type(x) is Tensor
+        and not (x.requires_grad and torch.is_grad_enabled())
+        and torch._C._get_tracing_state() is None
+        and not torch._C._len_torch_dispatch_stack()
+        and torch._C._functorch.maybe_current_level() is None
+    )
+
+
+def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor in the memory of a read-only array, which it keeps. torch has no read-only tensors and warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(array)

@@ -1,0 +1,279 @@
+"""int8blas.torch: models whose linear layers and attention are int8."""
+
+import copy
+import gc
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import int8blas
+
+torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
+with warnings.catch_warnings():  # torch's own, at import
+    warnings.simplefilter("ignore")
+    import int8blas.torch as i8
+nn = torch.nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def error(result, expected):
+    return float((result.detach().float() - expected.float()).norm() / expected.float().norm())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("group", [None, 16])
+@pytest.mark.parametrize("shape", [(64,), (1, 64), (5, 64), (2, 3, 64), (0, 64), (2, 0, 64)])
+def test_a_linear_layer_is_inner_product_dynamic(bias, group, shape):
+    float_layer = nn.Linear(64, 24, bias=bias)
+    layer = i8.quantize_(copy.deepcopy(float_layer), i8.Int8Dynamic(group=group))
+    x = torch.randn(shape)
+    weights, values = float_layer.weight.detach().numpy(), float_layer.bias
+    ours = int8blas.InnerProduct.dynamic(weights, values.detach().numpy() if bias else None, group=group)
+    assert np.array_equal(layer(x).numpy(), ours(x.numpy()))
+    assert layer(x).shape == float_layer(x).shape
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_short_floats_give_their_own_dtype(dtype):
+    layer = i8.quantize_(nn.Linear(64, 24).to(dtype))
+    x = torch.randn(3, 64).to(dtype)
+    y = layer(x)
+    assert y.dtype == dtype
+    assert torch.equal(y, layer(x.float()).to(dtype))
+
+
+def test_other_dtypes_are_refused_and_stay_float():
+    layer = i8.quantize_(nn.Linear(8, 8))
+    with pytest.raises(TypeError, match=r"x must be float32, bfloat16 or float16, got torch\.float64"):
+        layer(torch.ones(1, 8, dtype=torch.float64))
+    assert type(i8.quantize_(nn.Linear(8, 8).double())) is nn.Linear
+
+
+def test_a_source_with_a_gradient_works_and_backward_is_refused():
+    model = i8.quantize_(
+        nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)), filter=lambda name, _: name == "2"
+    )
+    x = torch.randn(3, 16)
+    y = model(x)
+    with torch.no_grad():
+        assert torch.equal(y, model(x))
+    with pytest.raises(RuntimeError, match="have no gradient"):
+        y.sum().backward()
+
+
+def test_filter_subclasses_hooks_and_shared_modules():
+    class Own(nn.Linear):
+        pass
+
+    shared, hooked = nn.Linear(8, 8), nn.Linear(8, 8)
+    hooked.register_forward_hook(lambda *_: None)
+    model = nn.ModuleDict({"a": shared, "b": shared, "own": Own(8, 8), "hooked": hooked, "kept": nn.Linear(8, 8)})
+    names = []
+    assert i8.quantize_(model, filter=lambda name, module: names.append(name) or name != "kept") is model
+    assert model["a"] is model["b"]
+    assert [type(module).__name__ for module in model.values()] == [
+        "Int8Linear", "Int8Linear", "Own", "Linear", "Linear"
+    ]  # fmt: skip
+    assert names == ["", "a", "own", "hooked", "kept"]
+
+
+def test_dequantize_gives_the_weights_of_the_integers():
+    layer = nn.Linear(64, 24)
+    weight = layer.weight.detach()
+    for group in (None, 16):
+        back = i8.dequantize_(i8.quantize_(copy.deepcopy(layer), i8.Int8Dynamic(group=group)))
+        assert type(back) is nn.Linear
+        assert torch.equal(back.bias, layer.bias)
+        limit = weight.abs().max() / 254 + 1e-6
+        assert (back.weight - weight).abs().max() <= limit
+
+
+def model_of_all():
+    return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8, bias=False)).eval()
+
+
+def test_state_dict_goes_through_safe_files():
+    model, x = i8.quantize_(model_of_all()), torch.randn(4, 32)
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    other = i8.quantize_(model_of_all())
+    assert not torch.equal(other(x), model(x))
+    assert str(other.load_state_dict(torch.load(buffer, weights_only=True))) == "<All keys matched successfully>"
+    assert torch.equal(other(x), model(x))
+    # The loaded layer has memory of its own.
+    model[0].scale.zero_()
+    assert other[0].scale.abs().sum() > 0
+
+
+def test_a_state_dict_outlives_its_model():
+    model = i8.quantize_(model_of_all())
+    state, expected = model.state_dict(), model[0].packed.clone()
+    del model
+    gc.collect()
+    others = [np.full(expected.numel(), 77, np.int8) for _ in range(20)]
+    assert len(others) == 20
+    assert torch.equal(state["0.packed"], expected)
+
+
+def test_wrong_state_dicts_are_refused():
+    model = i8.quantize_(model_of_all())
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\).*0.packed"):
+        model.load_state_dict(model_of_all().state_dict())
+    state = model.state_dict() | {"0.scale": torch.ones(3)}
+    with pytest.raises(RuntimeError, match=r"0\.scale must be torch\.float32 of shape"):
+        model.load_state_dict(state)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_compute_the_same(clone):
+    model, x = i8.quantize_(model_of_all()), torch.randn(4, 32)
+    assert torch.equal(clone(model)(x), model(x))
+
+
+def test_devices_and_dtypes_of_a_model():
+    model, x = i8.quantize_(model_of_all()), torch.randn(4, 32)
+    expected = model(x)
+    assert torch.equal(model.to("cpu").half().float()(x), expected)
+    with pytest.raises(RuntimeError, match="computes on the CPU, got device 'meta'"):
+        model.to("meta")
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_compiled_whole(mode):
+    model = i8.quantize_(model_of_all())
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with mode():
+        for rows in (1, 4, 5):
+            x = torch.randn(rows, 32)
+            assert torch.equal(compiled(x), model(x))
+
+
+def test_the_operator_passes_opcheck():
+    layer = i8.quantize_(nn.Linear(32, 8))
+    for x in (torch.randn(3, 32), torch.randn(32), torch.randn(2, 3, 32).half()):
+        torch.library.opcheck(
+            torch.ops.int8blas.linear.default, (x, layer.packed, layer.scale, layer.bias, layer.in_features)
+        )
+
+
+def test_exported_and_traced():
+    model, x = i8.quantize_(model_of_all()), torch.randn(4, 32)
+    other = torch.randn(4, 32)
+    program = torch.export.export(model, (x,))
+    assert torch.equal(program.module()(other), model(other))
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    buffer.seek(0)
+    assert torch.equal(torch.export.load(buffer).module()(other), model(other))
+    traced = torch.jit.trace(model, x)
+    assert torch.equal(traced(other), model(other))
+    assert torch.equal(torch.fx.symbolic_trace(model)(other), model(other))
+
+
+def test_vmap_is_refused():
+    layer = i8.quantize_(nn.Linear(32, 8))
+    with pytest.raises(NotImplementedError, match="has no vmap"):
+        torch.vmap(layer)(torch.randn(3, 32))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("options", [{}, {"kdim": 24, "vdim": 40}, {"bias": False}])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_attention_is_that_of_the_dequantized_module(batch_first, options, need_weights):
+    attention = nn.MultiheadAttention(32, 4, batch_first=batch_first, **options).eval()
+    ours = i8.quantize_(copy.deepcopy(attention))
+    near = i8.dequantize_(copy.deepcopy(ours)).eval()
+    query = torch.randn(2, 6, 32)
+    key, value = torch.randn(2, 5, options.get("kdim", 32)), torch.randn(2, 5, options.get("vdim", 32))
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    mask = torch.zeros(6, 5, dtype=torch.bool)
+    mask[0, 4] = True
+    if not batch_first:
+        query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+    for given in ({}, {"key_padding_mask": padding}, {"attn_mask": mask}, {"attn_mask": mask.expand(8, 6, 5)}):
+        with torch.no_grad():
+            y, weights = ours(query, key, value, need_weights=need_weights, **given)
+            wanted, wanted_weights = near(query, key, value, need_weights=need_weights, **given)
+        assert error(y, wanted) < 0.03
+        assert (weights is None) == (wanted_weights is None)
+        if weights is not None:
+            assert error(weights, wanted_weights) < 0.03
+
+
+def test_unbatched_attention():
+    attention = nn.MultiheadAttention(32, 4).eval()
+    ours, x = i8.quantize_(copy.deepcopy(attention)), torch.randn(6, 32)
+    with torch.no_grad():
+        (y, weights), (wanted, wanted_weights) = ours(x, x, x), attention(x, x, x)
+    assert error(y, wanted) < 0.03
+    assert weights.shape == wanted_weights.shape
+
+
+@pytest.mark.parametrize("chosen", [lambda *_: True, lambda name, _: "linear1" in name, lambda name, _: "attn" in name])
+def test_encoders_stay_off_the_fast_path_and_come_back(chosen):
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    x, padding = torch.randn(2, 6, 32), torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    with torch.inference_mode():
+        wanted = [model(x), model(x, src_key_padding_mask=padding)[:, :4]]
+        i8.quantize_(model, filter=chosen)
+        found = [model(x), model(x, src_key_padding_mask=padding)[:, :4]]
+        assert all(0 < error(y, expected) < 0.05 for y, expected in zip(found, wanted, strict=True))
+        assert not torch.equal(found[0], wanted[0])
+        i8.dequantize_(model)
+        assert model.use_nested_tensor
+        assert model.layers[0].activation_relu_or_gelu == 1
+        assert error(model(x), wanted[0]) < 0.05
+
+
+def test_transformers_conv1d():
+    utilities = pytest.importorskip("transformers.pytorch_utils", reason="needs transformers")
+    layer = utilities.Conv1D(24, 64)
+    x = torch.randn(3, 64)
+    assert 0 < error(i8.quantize_(copy.deepcopy(layer))(x), layer(x).detach()) < 0.02
+
+
+def test_threads_of_torch_are_the_limit(monkeypatch):
+    seen = []
+
+    def layer(x):
+        seen.append(int8blas.num_threads())
+        return x
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    with int8blas.num_threads(3):
+        i8.modules.multiply(layer, torch.ones(1, 1))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    with int8blas.num_threads(3):
+        i8.modules.multiply(layer, torch.ones(1, 1))
+    assert seen == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error_type", "text"),
+    [
+        (("model",), TypeError, "model must be a torch.nn.Module, got str"),
+        ((nn.ReLU(), 8), TypeError, "config must be an Int8Dynamic or None, got int"),
+    ],
+)
+def test_wrong_arguments(arguments, error_type, text):
+    with pytest.raises(error_type, match=text):
+        i8.quantize_(*arguments)
+
+
+def test_wrong_groups_and_filters():
+    with pytest.raises(ValueError, match="group must be a multiple of 4"):
+        i8.Int8Dynamic(group=6)
+    with pytest.raises(TypeError, match="filter must be callable or None, got str"):
+        i8.quantize_(nn.ReLU(), filter="name")
+    assert type(i8.quantize_(nn.Linear(20, 4), i8.Int8Dynamic(group=16))) is nn.Linear
