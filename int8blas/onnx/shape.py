@@ -349,7 +349,7 @@ class View:
 def view(site: Site, *, moves: Any) -> Call:
     bound = [(one_index if move.kind == "Gather" else VIEWS[move.kind], move) for move in moves]
     functions = [(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound]
-    return View(functions, moves[-1].kind in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
+    return View(functions, moves[-1].kind in RESHAPES)
 
 
 def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
@@ -358,6 +358,8 @@ def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
     return y if y.itemsize in y.strides else y.copy()
 
 
+# Operators that only change the shape.
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # The largest number of inputs of a view.
 MOST_INPUTS = 32
 
