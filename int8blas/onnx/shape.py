@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,25 +147,45 @@ def tile(x: Array, repeats: Ints) -> Array:
 def pad(
     x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *, mode: str = "constant"
 ) -> Array:
-    widths, every = ints(pads), [(0, 0)] * x.ndim
-    half = len(widths) // 2
-    for axis, before, after in zip(
-        range(half) if axes is None else ints(axes), widths[:half], widths[half:], strict=True
-    ):
-        every[axis] = before, after
-    if widths and min(widths) < 0:
-        x = x[tuple(slice(max(0, -b), size - max(0, -a)) for (b, a), size in zip(every, x.shape, strict=True))]
-        every = [(max(before, 0), max(after, 0)) for before, after in every]
-    shape = allowed([size + before + after for size, (before, after) in zip(x.shape, every, strict=True)], x.dtype)
+    cut, every, shape, inside = padded_layout(x.shape, ints(pads), None if axes is None else ints(axes))
+    x = x if cut is None else x[cut]
+    allowed(shape, x.dtype)
     if mode == "constant":  # in x's order of memory
         y = np.empty_like(x, shape=shape)
-        y.fill(x.dtype.type(0) if value is None else np.asarray(value).item())
-        y[tuple(slice(before, before + size) for (before, _), size in zip(every, x.shape, strict=True))] = x
+        y.fill(x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value)
+        y[inside] = x
         return y
     y = x
     for axis, both in enumerate(every):
         y = np.take(y, padded_index(y.shape[axis], both, mode), axis) if any(both) else y
     return y if y is not x else x.copy()
+
+
+class Padding(NamedTuple):
+    """The part of an array that negative padding leaves, or None for all; the other padding of each dimension; the
+    shape of the result, and where the part lies in it."""
+
+    cut: tuple[slice, ...] | None
+    every: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    inside: tuple[slice, ...]
+
+
+def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple[int, ...] | None) -> Padding:
+    """Return the padding of an array of a shape, from Pad's inputs."""
+    every, half, cut = [(0, 0)] * len(sizes), len(widths) // 2, None
+    for axis, before, after in zip(range(half) if axes is None else axes, widths[:half], widths[half:], strict=True):
+        every[axis] = before, after
+    if widths and min(widths) < 0:
+        cut = tuple(slice(max(0, -b), size - max(0, -a)) for (b, a), size in zip(every, sizes, strict=True))
+        sizes = tuple(len(range(*part.indices(size))) for part, size in zip(cut, sizes, strict=True))
+        every = [(max(before, 0), max(after, 0)) for before, after in every]
+    shape = tuple(size + before + after for size, (before, after) in zip(sizes, every, strict=True))
+    inside = tuple(slice(before, before + size) for (before, _), size in zip(every, sizes, strict=True))
+    return Padding(cut, tuple(every), shape, inside)
+
+
+padded_layout = functools.lru_cache(256)(lay_out_padding)
 
 
 def find_padded_index(size: int, both: tuple[int, int], mode: Any) -> Array:
