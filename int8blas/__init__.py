@@ -25,8 +25,8 @@ The rooms, each of which imports those to its left and nothing else of the packa
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set
     include       int8blas.h, the GEMMs for C and C++
 
-Beside them are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__`` and ``_bench``, what ``python
--m int8blas`` runs; ``_former``, where modules were before, for old pickles; ``_version``.
+Beside them are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench`` and ``_golden``,
+what ``python -m int8blas`` runs; ``_former``, where modules were before, for old pickles; ``_version``.
 
 A product goes through the rooms like this, as does a layer, which fills in an output stage too::
 

@@ -1,4 +1,4 @@
-"""``python -m int8blas`` prints the configuration; ``... bench`` measures, ``... onnx FILE`` runs a network."""
+"""``python -m int8blas`` prints the configuration; ``bench`` measures, ``check`` checks bits, ``onnx`` runs a file."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from int8blas import __version__, show_config
 from int8blas._bench import command
+from int8blas._golden import command as golden_command
 from int8blas._version import commit
 from int8blas.onnx import command as onnx_command
 
@@ -35,12 +36,17 @@ def main() -> int:
     summary = "print the version, the CPU, instruction sets and threads"
     commands.add_parser("config", help=summary, description=f"{summary.capitalize()}.")
     command.add_options(commands.add_parser("bench", help=command.SUMMARY, description=command.DESCRIPTION))
+    golden_command.add_options(
+        commands.add_parser("check", help=golden_command.SUMMARY, description=golden_command.DESCRIPTION)
+    )
     onnx_command.add_options(
         commands.add_parser("onnx", help=onnx_command.SUMMARY, description=onnx_command.DESCRIPTION)
     )
     options = parser.parse_args()
     if options.command == "bench":
         return command.main(options)
+    if options.command == "check":
+        return golden_command.main(options)
     if options.command == "onnx":
         return onnx_command.main(options)
     show_config()

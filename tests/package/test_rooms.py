@@ -94,7 +94,11 @@ import int8blas.network.graph
 
 def test_every_module_is_in_a_room():
     assert {path.stem for path in PACKAGE.iterdir() if path.suffix in {".py", ".pyx"}} == ABOVE
-    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {*MAY_IMPORT, "_bench"}
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == {
+        *MAY_IMPORT,
+        "_bench",
+        "_golden",
+    }
     assert {path.parent.name for path in MODULES} == {*MAY_IMPORT, "paths"}
 
 

@@ -1,0 +1,10 @@
+"""Golden bits: small problems of every primitive, and the digests that every machine and every release must give.
+
+draws      operands from integer arithmetic alone, the same with every version of NumPy
+cases      the table of problems: one function for each primitive, one case for each of its parameters
+products, layers, functions, networks
+           the problems, by room
+digests    the file of names and digests (digests.txt): reading, comparing, adding
+command    ``python -m int8blas check``
+add        ``python -m int8blas._golden.add``, which adds digests of new problems and changes none
+"""

@@ -1,0 +1,197 @@
+"""Problems of convolution and layers: products with their epilogues, and recurrent layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import int8blas
+from int8blas._golden.cases import Result, golden
+from int8blas._golden.draws import Draws
+from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, Sum
+
+SHAPES = ((1, 70, 130), (7, 48, 9), (33, 65, 49))
+SRC = ("uint8", "int8")
+DST = ("uint8", "int8", "int32", "float32", "float16")
+# The functions of post-ops, with their parameters: a new function is a new row.
+ELTWISE: dict[str, tuple[float, ...]] = {
+    "relu": (0.25,), "tanh": (), "logistic": (), "elu": (1.5,), "gelu_erf": (), "gelu_tanh": (), "swish": (1.25,),
+    "hardswish": (), "clip": (-0.75, 1.5), "abs": (), "square": (), "sqrt": (), "linear": (0.5, -1.5), "round": (),
+}  # fmt: skip
+# Sizes, kernel, channels in and out, groups: gathered windows, lines, depthwise, small groups, 1 x 1, 1-D and 3-D.
+IMAGES = {
+    "general": ((7, 8), (3, 3), 20, 17, 1),
+    "lines": ((12, 11), (5, 5), 3, 16, 1),
+    "depthwise": ((9, 10), (3, 3), 33, 33, 33),
+    "groups": ((8, 7), (3, 3), 32, 32, 8),
+    "pointwise": ((7, 6), (1, 1), 40, 33, 1),
+    "1D": ((30,), (5,), 6, 10, 1),
+    "3D": ((4, 5, 6), (2, 3, 3), 5, 7, 1),
+}
+
+
+def quantization(draws: Draws, src: str, dst: str, channels: int) -> dict[str, Any]:
+    """Scales for each channel, and zero points."""
+    scales: dict[str, Any] = {"src": draws.scale(), "weights": draws.scales(channels)}
+    zeros: dict[str, Any] = {"src": draws.integer(0, 100)}
+    if np.dtype(dst).kind != "f":
+        scales["dst"] = draws.scale(-2)
+        zeros["dst"] = draws.integer(-5 if dst == "int8" else 0, 100)
+    return {"scales": scales, "zero_points": zeros}
+
+
+@golden(shape=SHAPES, src=SRC, dst=DST)
+def inner_product(draws: Draws, shape: Any, src: Any, dst: Any) -> Result:
+    m, n, k = shape
+    given = quantization(draws, src, dst, n)
+    weights, bias = draws.integers((n, k), "int8"), draws.reals(n)
+    layer = int8blas.InnerProduct(weights, bias, src_dtype=src, dst_dtype=dst, **given)
+    return layer(draws.integers((m, k), src))
+
+
+@golden(name=tuple(ELTWISE), dst=("int8", "float32"))
+def inner_product_eltwise(draws: Draws, name: Any, dst: Any) -> Result:
+    given = quantization(draws, "uint8", dst, 35)
+    attributes = Attributes(post_ops=[Eltwise(name, *ELTWISE[name])])
+    weights = draws.integers((35, 70), "int8", -20, 20)
+    layer = int8blas.InnerProduct(weights, src_dtype="uint8", dst_dtype=dst, attributes=attributes, **given)
+    return layer(draws.integers((9, 70), "uint8"))
+
+
+@golden(dst=DST)
+def inner_product_chain(draws: Draws, dst: Any) -> Result:
+    """Post-ops with operands, and the old destination."""
+    given = quantization(draws, "uint8", dst, 35)
+    ops: Any = [
+        Sum(0.5),
+        Binary(draws.reals((1, 35)), "mul"),
+        PReLU(draws.reals((1, 35))),
+        Binary(draws.reals((9, 35))),
+    ]
+    weights, src = draws.integers((35, 70), "int8"), draws.integers((9, 70), "uint8")
+    layer = int8blas.InnerProduct(
+        weights, src_dtype="uint8", dst_dtype=dst, attributes=Attributes(post_ops=ops), **given
+    )
+    return layer(src, out=draws.values((9, 35), dst))
+
+
+@golden(requantization=("doubling", "single", "onnx"), dst=("uint8", "int8"))
+def inner_product_requantized(draws: Draws, requantization: Any, dst: Any) -> Result:
+    given = quantization(draws, "uint8", dst, 35)
+    attributes = Attributes(requantization=requantization, post_ops=[ReLU()])
+    bias = draws.integers(35, "int32", -5000, 5000)
+    weights, src = draws.integers((35, 70), "int8"), draws.integers((9, 70), "uint8")
+    layer = int8blas.InnerProduct(weights, bias, src_dtype="uint8", dst_dtype=dst, attributes=attributes, **given)
+    return layer(src)
+
+
+@golden(kind=("exact", "saturating", "output_scales"))
+def inner_product_model(draws: Draws, kind: Any) -> Result:
+    """In integers throughout; as without VNNI; and the older model of scales."""
+    weights, src = draws.integers((35, 70), "int8"), draws.integers((9, 70), "uint8")
+    options: dict[str, Any] = {"dst_dtype": "int32"}
+    if kind == "saturating":
+        options["numerics"] = "saturating"
+    elif kind == "output_scales":
+        attributes = Attributes(output_scales=(2, draws.scales(35, -9)), post_ops=[Eltwise("tanh", scale=50)])
+        options = {"dst_dtype": "int8", "attributes": attributes}
+    return int8blas.InnerProduct(weights, draws.integers(35, "int32", -999, 999), src_dtype="uint8", **options)(src)
+
+
+@golden(shape=SHAPES, src=("float32", "float16"), dynamic=("per_row", "per_tensor"), dtype=SRC)
+def inner_product_dynamic(draws: Draws, shape: Any, src: Any, dynamic: Any, dtype: Any) -> Result:
+    m, n, k = shape
+    weights, bias, x = draws.reals((n, k)), draws.reals(n), draws.reals((m, k), src)
+    layer = int8blas.InnerProduct.dynamic(weights, bias, src_dtype=src, dynamic=dynamic, dynamic_dtype=dtype)
+    return layer(x)
+
+
+@golden(group=(16, 40), kind=("static", "dynamic"))
+def inner_product_groups(draws: Draws, group: Any, kind: Any) -> Result:
+    weights, bias = draws.reals((35, 80)), draws.reals(35)
+    if kind == "dynamic":
+        return int8blas.InnerProduct.dynamic(weights, bias, group=group)(draws.reals((9, 80)))
+    layer = int8blas.InnerProduct(
+        draws.integers((35, 80), "int8"), bias, src_dtype="uint8", dst_dtype="float32",
+        scales={"src": draws.scale(), "weights": draws.scales((80 // group, 35))}, zero_points={"src": 131},
+    )  # fmt: skip
+    return layer(draws.integers((9, 80), "uint8"))
+
+
+@golden(image=tuple(IMAGES), src=SRC, dst=("uint8", "int32", "float32"), channels=("last", "first"))
+def convolution(draws: Draws, image: Any, src: Any, dst: Any, channels: Any) -> Result:
+    sizes, kernel, ic, oc, groups = IMAGES[image]
+    given = quantization(draws, src, dst, oc)
+    layout: Any
+    x, layout = draws.integers((2, *sizes, ic), src), f"n{'dhw'[-len(sizes) :] if len(sizes) > 1 else 'w'}c"
+    if channels == "first":
+        x, layout = np.ascontiguousarray(np.moveaxis(x, -1, 1)), f"nc{layout[1:-1]}"
+    weights, bias = draws.integers((oc, ic // groups, *kernel), "int8"), draws.reals(oc)
+    layer = int8blas.Convolution(
+        weights, bias, padding="same", groups=groups, layout=layout, src_dtype=src, dst_dtype=dst,
+        attributes=Attributes(post_ops=[ReLU(0.125)]), **given,
+    )  # fmt: skip
+    return layer(x)
+
+
+@golden(image=tuple(IMAGES), strides=(2, 3), dilation=(1, 2))
+def strided_convolution(draws: Draws, image: Any, strides: Any, dilation: Any) -> Result:
+    sizes, kernel, ic, oc, groups = IMAGES[image]
+    weights, x = draws.integers((oc, ic // groups, *kernel), "int8"), draws.integers((2, *sizes, ic), "uint8")
+    layer = int8blas.Convolution(
+        weights, strides=strides, dilation=dilation, padding=2, groups=groups, src_dtype="uint8", dst_dtype="int32"
+    )
+    return layer(x)
+
+
+@golden(image=tuple(IMAGES), dynamic=("per_image", "per_tensor"))
+def dynamic_convolution(draws: Draws, image: Any, dynamic: Any) -> Result:
+    sizes, kernel, ic, oc, groups = IMAGES[image]
+    weights, x = draws.reals((oc, ic // groups, *kernel)), draws.reals((2, *sizes, ic))
+    return int8blas.Convolution.dynamic(weights, padding=1, groups=groups, dynamic=dynamic)(x)
+
+
+@golden(image=tuple(IMAGES), strides=(1, 2), dst=("uint8", "float32"))
+def deconvolution(draws: Draws, image: Any, strides: Any, dst: Any) -> Result:
+    sizes, kernel, ic, oc, groups = IMAGES[image]
+    given = quantization(draws, "uint8", dst, oc)
+    weights, x = draws.integers((oc, ic // groups, *kernel), "int8"), draws.integers((2, *sizes, ic), "uint8")
+    layer = int8blas.Deconvolution(
+        weights, draws.reals(oc), strides=strides, groups=groups, src_dtype="uint8", dst_dtype=dst, **given
+    )
+    return layer(x)
+
+
+@golden(image=tuple(IMAGES), dtype=SRC)
+def im2col(draws: Draws, image: Any, dtype: Any) -> Result:
+    sizes, kernel, ic, _, groups = IMAGES[image]
+    return int8blas.im2col(draws.integers((2, *sizes, ic), dtype), kernel, padding=1, groups=groups, padding_value=3)
+
+
+@golden(
+    cell=("LSTM", "GRU", "lbr_GRU"),
+    direction=("left2right", "right2left", "bidirectional_concat", "bidirectional_sum"),
+    src=("uint8", "float32"),
+    dst=("uint8", "float32"),
+)
+def recurrent(draws: Draws, cell: Any, direction: Any, src: Any, dst: Any) -> Result:
+    steps, n, inputs, units = 4, 3, 20, 17
+    gates, both = (4 if cell == "LSTM" else 3), 1 + direction.startswith("bi")
+    weights = [draws.integers((both, size, gates, units), "int8") for size in (inputs, units)]
+    bias = draws.reals((both, gates + (cell == "lbr_GRU"), units))
+    options: dict[str, Any] = {"direction": direction, "src_dtype": src, "dst_dtype": dst}
+    options["weights_scale"] = draws.scales((gates, units), 9)
+    layer: Any = int8blas.LSTM if cell == "LSTM" else int8blas.GRU
+    if cell != "LSTM":
+        options["linear_before_reset"] = cell == "lbr_GRU"
+    layer = layer(*weights, bias, **options)
+    return list(layer(draws.values((steps, n, inputs), src), lengths=[4, 1, 3]))
+
+
+@golden(direction=("left2right", "right2left", "bidirectional_concat"))
+def dynamic_lstm(draws: Draws, direction: Any) -> Result:
+    both = 1 + direction.startswith("bi")
+    weights = [draws.reals((both, size, 4, 17), exponents=(-13, -10)) for size in (20, 17)]
+    layer = int8blas.DynamicLSTM(weights[0], weights[1], draws.reals((both, 4, 17)), direction=direction)
+    return list(layer(draws.reals((4, 3, 20))))

@@ -1,0 +1,131 @@
+"""Problems of gemm and neighbors: products of matrices, and what is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import int8blas
+from int8blas._golden.cases import Result, golden
+from int8blas._golden.draws import Array, Draws
+
+TYPES = {"u8": "uint8", "s8": "int8"}
+SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
+# Every path: tiny, few rows, few columns, small K, blocks, long K; edges of tiles, and a product for several threads.
+SHAPES = ((1, 1, 1), (7, 16, 5), (16, 16, 16), (29, 49, 33), (1, 70, 300), (4, 130, 65), (300, 3, 70), (130, 150, 8),
+          (70, 70, 70), (33, 65, 1030), (90, 257, 130))  # fmt: skip
+LARGE = (257, 272, 515)
+
+
+def operands(draws: Draws, shape: tuple[int, int, int], signs: str) -> tuple[Array, Array]:
+    m, n, k = shape
+    return draws.integers((m, k), TYPES[signs[:2]]), draws.integers((k, n), TYPES[signs[2:]])
+
+
+@golden(shape=SHAPES, signs=SIGNS)
+def gemm(draws: Draws, shape: Any, signs: Any) -> Result:
+    """Plain, packed, and packed from the other order: the same result, of which one is returned."""
+    a, b = operands(draws, shape, signs)
+    function = getattr(int8blas, f"gemm_{signs}s32")
+    packed = function(1, np.asfortranarray(a), int8blas.pack_b(np.ascontiguousarray(b.T), trans_b=True))
+    return [function(1, a, b), packed]
+
+
+@golden(shape=(LARGE,), signs=SIGNS)
+def large_gemm(draws: Draws, shape: Any, signs: Any) -> Result:
+    a, b = operands(draws, shape, signs)
+    return getattr(int8blas, f"gemm_{signs}s32")(1, a, b)
+
+
+@golden(
+    shape=((29, 49, 33), (1, 70, 300)),
+    signs=SIGNS,
+    numbers=((1, 0), (1, 1), (0.37, -1.5)),
+    offsetc="FCR",
+)
+def full_gemm(draws: Draws, shape: Any, signs: Any, numbers: Any, offsetc: Any) -> Result:
+    """With alpha, beta, C, zero points and offsets."""
+    (m, n, _), (a, b) = shape, operands(draws, shape, signs)
+    alpha, beta = numbers
+    c = draws.integers((m, n), "int32", -(1 << 22), 1 << 22)
+    co = draws.integers({"F": 1, "C": m, "R": n}[offsetc], "int32", -(1 << 20), 1 << 20)
+    ao, bo = draws.integers(m, a.dtype), draws.integers(n, b.dtype)
+    function = getattr(int8blas, f"gemm_{signs}s32")
+    return function(alpha, a, b, beta, c, offsetc=offsetc, ao=ao, bo=bo, co=co)
+
+
+@golden(shape=((29, 49, 33), (4, 130, 65), (70, 70, 70)), signs=("u8s8", "s8s8"))
+def saturating_gemm(draws: Draws, shape: Any, signs: Any) -> Result:
+    a, b = operands(draws, shape, signs)
+    return getattr(int8blas, f"gemm_{signs}s32")(1, a, b, numerics="saturating")
+
+
+@golden(shape=((5, 9, 64), (70, 40, 130)), b_type=("int8", "uint8"))
+def narrow_gemm(draws: Draws, shape: Any, b_type: Any) -> Result:
+    """Small values, and a few large ones in B."""
+    m, n, k = shape
+    b = draws.integers((k, n), b_type, 0, 9)
+    b.reshape(-1)[::97] = 127
+    return [int8blas.matmul(draws.integers((m, k), "uint8", 0, 3), b), int8blas.matmul(b.T, b)]
+
+
+@golden(stack=("vectors", "one B", "broadcast", "many"), signs=SIGNS, dtype=("int32", "int64"))
+def matmul(draws: Draws, stack: Any, signs: Any, dtype: Any) -> Result:
+    shapes = {
+        "vectors": ((65,), (65,)),
+        "one B": ((3, 7, 33), (33, 20)),
+        "broadcast": ((4, 1, 3, 17), (2, 17, 9)),
+        "many": ((20, 9, 33), (20, 33, 17)),
+    }
+    a, b = (
+        draws.integers(shape, TYPES[sign]) for shape, sign in zip(shapes[stack], (signs[:2], signs[2:]), strict=True)
+    )
+    return int8blas.matmul(a, b, dtype=np.dtype(dtype), ao=draws.integer(0, 100), bo=draws.integer(0, 100))
+
+
+@golden(k=(66_000, 140_000), signs=SIGNS)
+def long_k(draws: Draws, k: Any, signs: Any) -> Result:
+    """Sums beyond int32: exact in int64, saturated once in int32."""
+    a, b = np.full((3, k), np.iinfo(TYPES[signs[:2]]).max, TYPES[signs[:2]]), draws.integers((k, 2), TYPES[signs[2:]])
+    a[1:] = draws.integers((2, k), a.dtype)
+    b[:, 0] = np.iinfo(b.dtype).max
+    return [int8blas.matmul(a, b, dtype=np.dtype("int64")), int8blas.matmul(a, b)]
+
+
+@golden(shape=((5, 9), (50, 64), (130, 33), (16, 515)), dtype=("uint8", "int8"), trans=(False, True))
+def syrk(draws: Draws, shape: Any, dtype: Any, trans: Any) -> Result:
+    x = draws.integers(shape, dtype)
+    n = shape[trans]
+    function = int8blas.syrk_u8s32 if dtype == "uint8" else int8blas.syrk_s8s32
+    c = draws.integers((n, n), "int32", -(1 << 20), 1 << 20)
+    plain = function(1, x, trans=trans)
+    return [plain, function(0.3, x, 1.5, c, trans, True, ao=5), int8blas.matmul(*((x.T, x) if trans else (x, x.T)))]
+
+
+@golden(shape=((1, 90, 384), (16, 33, 130), (70, 170, 9)), signs=SIGNS)
+def distances(draws: Draws, shape: Any, signs: Any) -> Result:
+    x, y = operands(draws, shape, signs)
+    return int8blas.sqeuclidean(x, np.ascontiguousarray(y.T))
+
+
+@golden(
+    shape=((1, 90, 384), (16, 33, 130), (5, 700, 9)), signs=("u8u8", "s8s8"), metric=("inner", "sqeuclidean", "cosine")
+)
+def nearest(draws: Draws, shape: Any, signs: Any, metric: Any) -> Result:
+    x, y = operands(draws, shape, signs)
+    rows = np.ascontiguousarray(y.T)
+    return list(int8blas.nearest(x, [int8blas.pack_b(rows, trans_b=True), rows[:7]], 5, metric=metric))
+
+
+@golden(shape=((3, 17), (65, 49), (130, 70)), dtype=("uint8", "int8"))
+def packed(draws: Draws, shape: Any, dtype: Any) -> Result:
+    """Bytes, sums and proofs of a packed matrix."""
+    made = int8blas.pack_b(draws.integers(shape, dtype))
+    return [made.data, made.column_sums, made.certified, made.unpack()]
+
+
+@golden(shape=((29, 49, 33), (5, 9, 200)))
+def would_saturate(draws: Draws, shape: Any) -> Result:
+    found = int8blas.would_saturate(*operands(draws, shape, "u8s8"))
+    return [np.int64(found.count), found.where]
