@@ -9,7 +9,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     core <- gemm <-+- stage <-+- convolution <-+- network <- onnx
                    |          +- layers      <-+
                    |          +- elementwise <-+
-                   +- neighbors    +- torch (of core, gemm, stage and layers)
+                   +- neighbors    +- torch (of all but neighbors, network and onnx)
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain

@@ -1,13 +1,13 @@
-"""int8 in PyTorch models: :func:`quantize_` replaces the linear layers and the attention of a model.
+"""int8 in PyTorch models: :func:`quantize_` replaces linear layers, convolutions and attention.
 
     quantize        quantize_, dequantize_, Int8Dynamic: which modules of a model are replaced
-      -> modules      Int8Linear, Int8MultiheadAttention
-        -> ops          the operator int8blas::linear, for torch.compile, torch.export and torch.jit
+      -> modules      Int8Linear, Int8Conv, Int8MultiheadAttention
+        -> ops          int8blas::linear and int8blas::convolution, for torch.compile, torch.export and torch.jit
 
 Only this room imports torch, and no other room imports this one.
 """
 
-from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
+from int8blas.torch.modules import Int8Conv, Int8Linear, Int8MultiheadAttention
 from int8blas.torch.quantize import Int8Dynamic, dequantize_, quantize_
 
-__all__ = ["Int8Dynamic", "Int8Linear", "Int8MultiheadAttention", "dequantize_", "quantize_"]
+__all__ = ["Int8Conv", "Int8Dynamic", "Int8Linear", "Int8MultiheadAttention", "dequantize_", "quantize_"]

@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked
+from int8blas.torch.ops import (
+    LAYERS,
+    as_tensor,
+    convolution,
+    convolve,
+    linear,
+    make_convolution,
+    make_layer,
+    multiply,
+    runs_now,
+    unpacked,
+)
 
 
-class Int8Linear(nn.Module):
+class Int8Module(nn.Module):
+    """What int8 modules share: their buffers are the state of a layer of int8blas, in `_layer`."""
+
+    def _restore(self) -> None:
+        """Make the layer from the buffers."""
+        raise NotImplementedError
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Refuse other devices; dtypes are those of the sources."""
+        device = fn(torch.empty(0)).device.type
+        if device != "cpu":
+            raise RuntimeError(
+                f"{self} computes on the CPU, got device {device!r}: call int8blas.torch.dequantize_(model) first"
+            )
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        own = {prefix + name: tensor for name, tensor in self._buffers.items() if tensor is not None}
+        missing = [key for key in own if key not in state_dict]
+        wrong = [
+            f"{key} must be {tensor.dtype} of shape {tuple(tensor.shape)}, got {state_dict[key].dtype} of shape "
+            f"{tuple(state_dict[key].shape)}"
+            for key, tensor in own.items()
+            if key not in missing
+            and (state_dict[key].shape != tensor.shape or state_dict[key].dtype != tensor.dtype)
+        ]  # fmt: skip
+        if strict:
+            missing_keys += missing
+            unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key not in own]
+        error_msgs += wrong
+        if missing or wrong:
+            return
+        for key in own:
+            setattr(self, key.removeprefix(prefix), state_dict[key].detach().clone())
+        self._restore()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_layer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._restore()
+
+
+class Int8Linear(Int8Module):
     """A linear layer with int8 weights; each row of a source is quantized as it comes.
 
     :func:`quantize_` makes it. The result has the dtype of the source: float32, bfloat16 or float16.
@@ -110,50 +169,109 @@ class Int8Linear(nn.Module):
         group = f", group={self.in_features // len(self.scale)}" if self.scale.ndim == 2 else ""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{group}"
 
+    def _restore(self) -> None:
+        self._take(unpacked(self.packed, self.scale, self.in_features))
+
     def _take(self, packed: PackedB) -> None:
         """Set the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
         self._layer = LAYERS[self.packed] = make_layer(packed, self.scale, self.bias)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Int8Linear:
-        """Refuse other devices; dtypes are those of the sources."""
-        device = fn(torch.empty(0)).device.type
-        if device != "cpu":
-            raise RuntimeError(
-                f"{self} computes on the CPU, got device {device!r}: call int8blas.torch.dequantize_(model) first"
-            )
-        return self
 
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
-        own = {prefix + name: tensor for name, tensor in self._buffers.items() if tensor is not None}
-        missing = [key for key in own if key not in state_dict]
-        wrong = [
-            f"{key} must be {tensor.dtype} of shape {tuple(tensor.shape)}, got {state_dict[key].dtype} of shape "
-            f"{tuple(state_dict[key].shape)}"
-            for key, tensor in own.items()
-            if key not in missing
-            and (state_dict[key].shape != tensor.shape or state_dict[key].dtype != tensor.dtype)
-        ]  # fmt: skip
-        if strict:
-            missing_keys += missing
-            unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key not in own]
-        error_msgs += wrong
-        if missing or wrong:
-            return
-        scale, bias = (state_dict.get(prefix + name) for name in ("scale", "bias"))
-        self.scale = scale.detach().clone()
-        self.bias = None if self.bias is None else bias.detach().clone()
-        self._take(unpacked(state_dict[f"{prefix}packed"], self.scale, self.in_features))
+class Int8Conv(Int8Module):
+    """A convolution with int8 weights; each image of a source is quantized as it comes.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_layer"}
+    :func:`quantize_` makes it of ``nn.Conv1d``, ``Conv2d`` and ``Conv3d``. Images with their channels last in memory
+    (``torch.channels_last``) are fastest, and so is their result.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._take(unpacked(self.packed, self.scale, self.in_features))
+    Parameters
+    ----------
+    module : nn.Conv1d, nn.Conv2d or nn.Conv3d
+        A convolution that pads with zeros.
+
+    Attributes
+    ----------
+    quantized : Tensor of int8
+        The weights, in the shape of the module's.
+    scale : Tensor of float32
+        One scale for each output channel.
+    bias : Tensor of float32 or None
+        As given.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> int8blas.torch.quantize_(torch.nn.Conv2d(16, 32, 3, padding=1))
+    Int8Conv(16, 32, kernel_size=(3, 3), stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1, bias=True)
+    """
+
+    quantized: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.kernel_size, self.stride = tuple(module.kernel_size), tuple(module.stride)
+        self.dilation, self.groups, self.padding = tuple(module.dilation), module.groups, module.padding
+        self.in_channels, self.out_channels = module.in_channels, module.out_channels
+        if module.padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            self.pads = tuple((total // 2, total - total // 2) for total in totals)
+        else:
+            padding = (0,) * len(self.stride) if module.padding == "valid" else module.padding
+            self.pads = tuple((p, p) for p in padding)
+        weight = module.weight.detach().float().numpy()
+        largest = np.abs(weight).reshape(len(weight), -1).max(axis=1)
+        if not np.isfinite(largest).all():
+            raise ValueError("weight must be finite, got a value that is not")
+        scale = np.where(largest > 0, np.maximum(largest / 127, np.finfo(np.float32).tiny), 1).astype(np.float32)
+        integers = quantize(weight, scale, axis=0)
+        self.register_buffer("quantized", torch.from_numpy(integers))
+        self.register_buffer("scale", torch.from_numpy(scale))
+        self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
+        self._restore()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the convolution of x, (n, channels, ...) or (channels, ...)."""
+        if x.dim() == len(self.stride) + 1:
+            return self.forward(x.unsqueeze(0)).squeeze(0)
+        if not torch.compiler.is_compiling() and runs_now(x):
+            return convolve(self._layer, x)
+        pads = [p for pair in self.pads for p in pair]
+        result: Tensor = convolution(
+            x, self.quantized, self.scale, self.bias, list(self.stride), pads, list(self.dilation), self.groups
+        )
+        return result
+
+    def dequantized(self) -> nn.Module:
+        """Return a convolution of torch with the same weights in float32.
+
+        Returns
+        -------
+        nn.Module
+        """
+        kind: Any = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(self.stride) - 1]
+        module: nn.Module = kind(
+            self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation,
+            self.groups, self.bias is not None,
+        )  # fmt: skip
+        state = {"weight": self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))}
+        if self.bias is not None:
+            state["bias"] = self.bias
+        module.load_state_dict(state)
+        return module
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"padding={self.pads}, dilation={self.dilation}, groups={self.groups}, bias={self.bias is not None}"
+        )
+
+    def _restore(self) -> None:
+        self._layer = LAYERS[self.quantized] = make_convolution(
+            self.quantized, self.scale, self.bias, self.stride, self.pads, self.dilation, self.groups
+        )
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -7,7 +7,7 @@ torch.export wrote and another process loaded has the tensors alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,19 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from int8blas.convolution.convolution import Convolution
 from int8blas.core.threads import num_threads
 from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
+NO_GRADIENT = (
+    "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
+)
+
 # The layer of each tensor of packed weights.
-LAYERS: MutableMapping[Any, InnerProduct] = WeakTensorKeyDictionary()
+LAYERS: MutableMapping[Any, Any] = WeakTensorKeyDictionary()
 
 
 def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None) -> InnerProduct:
@@ -37,7 +42,7 @@ def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
     return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
 
 
-def multiply(layer: InnerProduct, x: Tensor) -> Tensor:
+def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
     if x.dtype not in FLOATS:
         raise TypeError(
@@ -74,9 +79,7 @@ def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features
 @torch.library.custom_op("int8blas::refuse_gradient", mutates_args=(), device_types="cpu")
 def refuse_gradient(gradient: Tensor, columns: int) -> Tensor:
     """Raise the error of a backward pass."""
-    raise RuntimeError(
-        "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
-    )
+    raise RuntimeError(NO_GRADIENT)
 
 
 @refuse_gradient.register_fake
@@ -100,6 +103,82 @@ linear.register_autograd(backward, setup_context=set_columns)
 @linear.register_vmap
 def _(info: Any, in_dims: Any, *args: Any) -> Any:
     raise NotImplementedError("int8blas::linear has no vmap: give it the whole batch, x of shape (..., in_features)")
+
+
+def make_convolution(
+    quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int
+) -> Convolution:
+    """Return the dynamic convolution of int8 weights, channels last."""
+    return Convolution.dynamic(
+        quantized.detach().numpy(), None if bias is None else bias.detach().numpy(), strides=tuple(strides),
+        padding=tuple(pads), dilation=tuple(dilation), groups=groups, scales={"weights": scale.detach().numpy()},
+    )  # fmt: skip
+
+
+def result_format(x: Tensor) -> torch.memory_format:
+    """Return the memory format of a convolution's result: channels last for such images only."""
+    last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if last else torch.contiguous_format
+
+
+def convolve(layer: Convolution, x: Tensor) -> Tensor:
+    """Apply a convolution to images (n, channels, ...)."""
+    y = multiply(layer, x.movedim(1, -1)).movedim(-1, 1)
+    return y.contiguous(memory_format=result_format(x))
+
+
+@torch.library.custom_op("int8blas::convolution", mutates_args=(), device_types="cpu")
+def convolution(
+    x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    """Return the convolution of x with int8 weights; `pads` has two numbers for each dimension."""
+    layer = LAYERS.get(quantized)
+    if layer is None:
+        pairs = list(zip(pads[::2], pads[1::2], strict=True))
+        layer = LAYERS[quantized] = make_convolution(quantized, scale, bias, strides, pairs, dilation, groups)
+    return convolve(layer, x)
+
+
+@convolution.register_fake
+def _(
+    x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
+    dilation: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    sizes = [
+        (size + pads[2 * d] + pads[2 * d + 1] - dilation[d] * (quantized.shape[2 + d] - 1) - 1) // strides[d] + 1
+        for d, size in enumerate(x.shape[2:])
+    ]
+    return x.new_empty((x.shape[0], quantized.shape[0], *sizes)).contiguous(memory_format=result_format(x))
+
+
+@torch.library.custom_op("int8blas::refuse_image_gradient", mutates_args=(), device_types="cpu")
+def refuse_image_gradient(gradient: Tensor, shape: Sequence[int]) -> Tensor:
+    """Raise the error of a backward pass."""
+    raise RuntimeError(NO_GRADIENT)
+
+
+@refuse_image_gradient.register_fake
+def _(gradient: Tensor, shape: Sequence[int]) -> Tensor:
+    return gradient.new_empty(shape)
+
+
+def set_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep the shape of x for the backward pass."""
+    ctx.shape = inputs[0].shape
+
+
+def image_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    """Return the operator that raises."""
+    return refuse_image_gradient(gradient, ctx.shape), *(None,) * 7
+
+
+convolution.register_autograd(image_backward, setup_context=set_shape)
+
+
+@convolution.register_vmap
+def _(info: Any, in_dims: Any, *args: Any) -> Any:
+    raise NotImplementedError("int8blas::convolution has no vmap: give it the whole batch")
 
 
 def runs_now(x: Tensor) -> bool:

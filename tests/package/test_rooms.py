@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "neighbors": {"core", "gemm"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
     "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
-    "torch": {"core", "gemm", "stage", "layers"},
+    "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
 }
 # Public paths, and what python -m int8blas runs: above the rooms.
 ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}

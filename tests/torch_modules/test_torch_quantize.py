@@ -1,4 +1,4 @@
-"""int8blas.torch: models whose linear layers and attention are int8."""
+"""int8blas.torch: models whose linear layers, convolutions and attention are int8."""
 
 import copy
 import gc
@@ -21,8 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 @pytest.fixture(autouse=True)
-def _seed():
+def _start():
     torch.manual_seed(0)
+    torch._dynamo.reset()  # its limit of compilations counts for the process
 
 
 def error(result, expected):
@@ -178,6 +179,55 @@ def test_exported_and_traced():
     traced = torch.jit.trace(model, x)
     assert torch.equal(traced(other), model(other))
     assert torch.equal(torch.fx.symbolic_trace(model)(other), model(other))
+
+
+CONVOLUTIONS = [
+    (nn.Conv1d, (6, 8, 3), {"stride": 2, "padding": 1}, (2, 6, 11)),
+    (nn.Conv2d, (6, 8, 3), {"padding": "same", "dilation": 2, "bias": False}, (2, 6, 9, 10)),
+    (nn.Conv2d, (6, 8, (3, 2)), {"padding": "same"}, (2, 6, 9, 10)),
+    (nn.Conv2d, (6, 12, 3), {"groups": 3, "padding": (1, 0)}, (6, 9, 10)),
+    (nn.Conv2d, (8, 8, 3), {"groups": 8, "stride": (2, 1)}, (2, 8, 9, 10)),
+    (nn.Conv2d, (6, 8, 1), {"padding": "valid"}, (0, 6, 9, 10)),
+    (nn.Conv3d, (3, 4, 3), {"padding": 1}, (2, 3, 5, 6, 7)),
+]
+
+
+@pytest.mark.parametrize(("kind", "sizes", "options", "shape"), CONVOLUTIONS)
+def test_convolutions(kind, sizes, options, shape):
+    convolution, x = kind(*sizes, **options), torch.randn(shape)
+    layer = i8.quantize_(copy.deepcopy(convolution))
+    back = i8.dequantize_(copy.deepcopy(layer))
+    images = [x, x.bfloat16()]
+    if len(shape) == 4 and shape[0]:
+        images.append(x.contiguous(memory_format=torch.channels_last))
+    for image in images:
+        y, expected = layer(image), convolution(image.float()).detach()
+        assert (y.shape, y.dtype) == (expected.shape, image.dtype)
+        if y.numel():
+            assert y.is_contiguous() == expected.is_contiguous()
+            assert 0 < error(y, expected) < 0.03
+            assert error(y, back(image.float()).detach()) < 0.02
+    if x.dim() == layer.quantized.dim() and y.numel():
+        arguments = (layer.quantized, layer.scale, layer.bias, list(layer.stride),
+                     [p for pair in layer.pads for p in pair], list(layer.dilation), layer.groups)  # fmt: skip
+        for image in images[:1] + images[2:]:
+            torch.library.opcheck(torch.ops.int8blas.convolution.default, (image, *arguments))
+            assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(image), layer(image))
+
+
+def test_files_copies_and_gradients_of_convolutions():
+    layer, other, x = i8.quantize_(nn.Conv2d(6, 8, 3)), i8.quantize_(nn.Conv2d(6, 8, 3)), torch.randn(2, 6, 9, 9)
+    other.load_state_dict(layer.state_dict())
+    for clone in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(clone(x), layer(x))
+    with pytest.raises(RuntimeError, match="have no gradient"):
+        layer(x.requires_grad_()).sum().backward()
+    assert type(i8.quantize_(nn.Conv2d(6, 8, 3, padding_mode="reflect"))) is nn.Conv2d
+    with torch.no_grad():
+        broken = nn.Sequential(nn.Conv2d(6, 8, 3))
+        broken[0].weight[0, 0, 0, 0] = float("nan")
+    with pytest.raises(ValueError, match="weight must be finite"):
+        i8.quantize_(broken)
 
 
 def test_vmap_is_refused():
