@@ -1,0 +1,178 @@
+"""Measure ONNX files beside onnxruntime: whether they load, agreement, time, load time and memory.
+
+    python benchmarks/onnx_files.py FILE_OR_FOLDER ... [--threads N] [--floats own|onnxruntime] [--seconds S]
+
+A file's form is the part of its name before ".onnx", as in "network.qdq.onnx". Each file runs in a process of its own.
+Ratios are the other library's time divided by int8blas's; the last lines have their geometric means by form. Inputs are
+random: open sizes are 1 for the first dimension, 3 x 64 x 320 for images, 16 x 80 for sequences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+OPEN_SIZES = {4: (1, 3, 64, 320), 3: (1, 16, 80), 2: (1, 16), 1: (1,)}
+LEAST = 3  # runs of each library
+INTEGERS = 10  # larger values may be outside of an embedding
+
+
+def feeds_of(inputs):
+    """Return random feeds for the inputs of a model, which have a name, a dtype and a shape."""
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for value in inputs:
+        usual = OPEN_SIZES.get(len(value.shape or ()), (1,) * len(value.shape or ()))
+        shape = [size if isinstance(size, int) and size > 0 else other
+                 for size, other in zip(value.shape or (), usual, strict=True)]  # fmt: skip
+        if value.dtype.kind in "iu":
+            feeds[value.name] = rng.integers(0, INTEGERS, shape).astype(value.dtype)
+        elif value.dtype.kind == "b":
+            feeds[value.name] = np.ones(shape, bool)
+        else:
+            feeds[value.name] = rng.uniform(-1, 1, shape).astype(value.dtype)
+    return feeds
+
+
+def session_of(path, threads, exact):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.x64quantprecision", str(int(exact)))
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def timed(make):
+    """Return what a function makes, its seconds, and the growth of the process's largest memory in MiB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    made = make()
+    seconds = time.perf_counter() - start
+    return made, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def shortest(runs, seconds):
+    """Return the shortest time of each function. The functions take turns."""
+    best = dict.fromkeys(runs, math.inf)
+    for function in runs.values():
+        function()
+    end, turns = time.perf_counter() + seconds * len(runs), 0
+    while time.perf_counter() < end or turns < LEAST:
+        turns += 1
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def differences(ours, theirs):
+    """Return the largest difference of float results and of integers, relative to the largest value."""
+    found = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if np.asarray(a).dtype.kind in "biufe" and np.shape(a) == np.shape(b):
+            a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+            top = max(np.max(np.abs(b), initial=0), 1e-30)
+            found = max(found, float(np.max(np.abs(a - b), initial=0)) / top)
+        elif np.shape(a) != np.shape(b) or not np.array_equal(a, b):
+            found = math.inf
+    return found
+
+
+def measure(path, threads, floats, seconds):
+    """Return the row of one file."""
+    import int8blas
+    import int8blas.onnx
+
+    int8blas.num_threads(threads, scope="process")
+    row = {}
+    try:
+        model, row["load"], row["memory"] = timed(lambda: int8blas.onnx.load(path, floats=floats))
+    except Exception as error:
+        model, row["refusal"] = None, f"{type(error).__name__}: {error}"
+    try:
+        session, row["load_onnxruntime"], row["memory_onnxruntime"] = timed(lambda: session_of(path, threads, False))
+        exact = session_of(path, threads, True)
+        feeds = feeds_of(int8blas.onnx.load(path, floats="onnxruntime").inputs if model is None else model.inputs)
+        default, right = session.run(None, feeds), exact.run(None, feeds)
+    except Exception as error:
+        return row | {"other": f"{type(error).__name__}: {error}"}
+    if model is None:
+        return row
+    try:
+        ours = model.run(None, feeds)
+    except Exception as error:
+        return row | {"refusal": f"{type(error).__name__}: {error}"}
+    row["difference"], row["difference_default"] = differences(ours, right), differences(default, right)
+    row["times"] = shortest({
+        "int8blas": lambda: model.run(None, feeds), "default": lambda: session.run(None, feeds),
+        "exact": lambda: exact.run(None, feeds),
+    }, seconds)  # fmt: skip
+    return row
+
+
+def shown(name, row):
+    """Return the line of a file."""
+    if "times" not in row:
+        return f"{name:56} {(row.get('refusal') or 'onnxruntime: ' + row.get('other', ''))[:120]}"
+    ours, default, exact = (row["times"][key] * 1e3 for key in ("int8blas", "default", "exact"))
+    return (f"{name:56} {ours:9.3f} {default:9.3f} {exact:9.3f} {default / ours:6.2f} {exact / ours:6.2f} "
+            f"{row['load'] / row['load_onnxruntime']:6.2f} {row['memory']:6.0f} {row['memory_onnxruntime']:6.0f} "
+            f"{row['difference']:8.1e} {row['difference_default']:8.1e}")  # fmt: skip
+
+
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--floats", choices=["own", "onnxruntime"], default="own")
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each library and file")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one file")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(str(options.paths[0]), options.threads, options.floats, options.seconds)))
+        return
+    files = [file for path in options.paths for file in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
+    header = f"{'file':56} {'int8blas':>9} {'default':>9} {'exact':>9} {'x def.':>6} {'x ex.':>6} {'load x':>6} "
+    print(header + f"{'MiB':>6} {'theirs':>6} {'differs':>8} {'default':>8}")
+    forms = defaultdict(list)
+    for file in files:
+        command = [sys.executable, __file__, str(file), "--one", "--floats", options.floats, "--threads",
+                   str(options.threads), "--seconds", str(options.seconds)]  # fmt: skip
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=options.limit)
+            row = json.loads(result.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            row = {"refusal": f"more than {options.limit:.0f} s"}
+        except (IndexError, ValueError):
+            row = {"refusal": "the process ended: " + result.stderr[-200:]}
+        forms[file.stem.rpartition(".")[2]].append(row)
+        print(shown(file.stem, row), flush=True)
+    print(f"\n{'form':16} {'files':>5} {'load':>5} {'x def.':>6} {'x ex.':>6} {'least':>6} {'load x':>6}")
+    for form, rows in sorted(forms.items()):
+        known = [row for row in rows if "other" not in row]  # onnxruntime runs them
+        timed_rows = [row for row in known if "times" in row]
+        by = {key: [row["times"][key] / row["times"]["int8blas"] for row in timed_rows] for key in ("default", "exact")}
+        loads = mean([row["load"] / row["load_onnxruntime"] for row in timed_rows])
+        print(f"{form:16} {len(known):5} {len(timed_rows):5} {mean(by['default']):6.2f} {mean(by['exact']):6.2f} "
+              f"{min(by['default'], default=math.nan):6.2f} {loads:6.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
