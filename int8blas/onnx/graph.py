@@ -38,7 +38,7 @@ class Value:
         return f"{kind}{'[' + ', '.join(shape) + ']' if shape else ''} {self.name}"
 
 
-@dataclass
+@dataclass(eq=False)  # a node is equal to itself alone
 class Node:
     """An operator, the names of its inputs and outputs ("" for absent ones), and its attributes.
 
@@ -81,9 +81,11 @@ class Node:
 
     def reads(self) -> set[str]:
         """Return all tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        names = {*self.inputs} - {""}
-        for graph in self.subgraphs():
-            names |= graph.captured()
+        names = {*self.inputs}
+        names.discard("")
+        for value in self.attributes.values():  # without subgraphs(): loading a file calls this for each node, often
+            if isinstance(value, Graph):
+                names |= value.captured()
         return names
 
 
@@ -154,18 +156,19 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
     ValueError
         If several nodes, or none, produce a tensor, or if a tensor depends on itself. The error names the nodes.
     """
-    made = {name: "is an input" for name in (value.name for value in graph.inputs)}
+    made: dict[str, Node | str] = {name: "is an input" for name in (value.name for value in graph.inputs)}
     for name in graph.constants:
         made.setdefault(name, "is a constant")
     for node in graph.nodes:
         for name in node.outputs:
             if name and name in made:
-                raise ValueError(f"{node} must make tensors that are new, got {name!r}, which {made[name]}")
-            made[name] = f"{node} makes"
+                how = made[name] if isinstance(made[name], str) else f"{made[name]} makes"
+                raise ValueError(f"{node} must make tensors that are new, got {name!r}, which {how}")
+            made[name] = node
     for node in graph.nodes:
-        for name in sorted(node.reads()):
-            if name not in made and name not in around:
-                raise ValueError(f"{node} must take tensors that there are, got {name!r}")
+        missing = node.reads() - made.keys() - around
+        if missing:
+            raise ValueError(f"{node} must take tensors that there are, got {min(missing)!r}")
     for value in graph.outputs:
         if value.name not in made and value.name not in around:
             raise ValueError(f"output {value.name!r} of graph {graph.name!r} must be made by a node, got none")

@@ -20,6 +20,7 @@ from int8blas.onnx.plan import WRONG, Plan, check_operators, make_plan, wrong
 from int8blas.onnx.reader import read
 from int8blas.onnx.saturation import Saturations, saturations
 from int8blas.onnx.stored import network_of, plain
+from int8blas.onnx.widening import widened
 
 # onnxruntime's type names.
 TYPES = {
@@ -256,7 +257,7 @@ def planned(network: Network) -> Plan:
     if network.floats == "onnxruntime":
         network = with_islands(network)
     check_operators(network)
-    return make_plan(fused(network))
+    return make_plan(fused(widened(network)))
 
 
 def restored(values: Any) -> Model:

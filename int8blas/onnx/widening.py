@@ -1,0 +1,75 @@
+"""Compute float16 networks in float32: weights are converted once at load, inputs and outputs in each run.
+
+Without this, each operator would convert its inputs and round its result, and sums that a file keeps in float16 lose
+digits. Networks without float16 weights stay as they are, and so do networks with quantized operators, because float16
+decides how they round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from int8blas.onnx.explain import is_int8
+from int8blas.onnx.graph import Graph, Network, Node, Value
+from int8blas.onnx.types import FLOAT32
+
+HALF, FLOAT16 = np.dtype(np.float16), 10
+# Attributes that are numbers of types.
+TYPES = ("to", "dtype", "stash_type", "softmax_precision")
+
+
+def widened(network: Network) -> Network:
+    """Return a network that computes in float32 what the file computes in float16."""
+    graph = network.graph
+    known = all(value.dtype is not None for value in (*graph.inputs, *graph.outputs))
+    if not has_weights(graph) or not known or any(map(is_int8, graph.walk())):
+        return network
+    inputs = {value.name: f"{value.name} in float32" for value in graph.inputs if value.dtype == HALF}
+    outputs = {value.name: f"{value.name} in float32" for value in graph.outputs if value.dtype == HALF}
+    names = {**inputs, **outputs}
+    inner = widened_graph(graph, names)
+    casts = [Node("Cast", "", (name,), (wide,), {"to": FLOAT32}) for name, wide in inputs.items()]
+    ends = [Node("Cast", "", (wide,), (name,), {"to": FLOAT16}) for name, wide in outputs.items() if name not in inputs]
+    constants = {names.get(name, name): array for name, array in inner.constants.items()}
+    nodes = [*casts, *inner.nodes, *ends]
+    return replace(network, graph=replace(graph, nodes=nodes, constants=constants))
+
+
+def has_weights(graph: Graph) -> bool:
+    """Return whether a graph has float16 constants of at least two dimensions, in nodes or subgraphs too."""
+    constants = [*graph.constants.values()]
+    constants += [value for node in graph.nodes for value in node.attributes.values() if isinstance(value, np.ndarray)]
+    inner = (has_weights(each) for node in graph.nodes for each in node.subgraphs())
+    return any(array.dtype == HALF and array.ndim > 1 for array in constants) or any(inner)
+
+
+def widened_graph(graph: Graph, names: dict[str, str]) -> Graph:
+    """Return a graph in float32, with other names of some tensors."""
+    constants = {name: wide_value(array) for name, array in graph.constants.items()}
+    inputs, outputs = (tuple(port(value, names) for value in values) for values in (graph.inputs, graph.outputs))
+    return replace(graph, nodes=[widened_node(node, names) for node in graph.nodes], constants=constants,
+                   inputs=inputs, outputs=outputs)  # fmt: skip
+
+
+def port(value: Value, names: dict[str, str]) -> Value:
+    return replace(value, name=names.get(value.name, value.name),
+                   dtype=np.dtype(np.float32) if value.dtype == HALF else value.dtype)  # fmt: skip
+
+
+def widened_node(node: Node, names: dict[str, str]) -> Node:
+    attributes = {
+        name: FLOAT32 if name in TYPES and type(value) is int and value == FLOAT16 else wide_value(value, names)
+        for name, value in node.attributes.items()
+    }
+    inputs, outputs = (tuple(names.get(name, name) for name in each) for each in (node.inputs, node.outputs))
+    return replace(node, inputs=inputs, outputs=outputs, attributes=attributes, name=node.label)
+
+
+def wide_value(value: Any, names: dict[str, str] | None = None) -> Any:
+    """Convert a float16 array or a graph to float32. Return other values unchanged."""
+    if isinstance(value, Graph):
+        return widened_graph(value, names or {})
+    return value.astype(np.float32) if isinstance(value, np.ndarray) and value.dtype == HALF else value
