@@ -18,6 +18,8 @@ from int8blas.torch.ops import (
     as_tensor,
     convolution,
     convolve,
+    embedding,
+    find_rows,
     linear,
     make_convolution,
     make_layer,
@@ -178,6 +180,16 @@ class Int8Linear(Int8Module):
         self._layer = LAYERS[self.packed] = make_layer(packed, self.scale, self.bias)
 
 
+def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return weights as int8, and the float32 scale of each of their rows: 1 for a row of zeros."""
+    array = weight.detach().float().numpy()
+    largest = np.abs(array).reshape(len(array), -1).max(axis=1)
+    if not np.isfinite(largest).all():
+        raise ValueError("weight must be finite, got a value that is not")
+    scale = np.where(largest > 0, np.maximum(largest / 127, np.finfo(np.float32).tiny), 1).astype(np.float32)
+    return quantize(array, scale, axis=0), scale
+
+
 class Int8Conv(Int8Module):
     """A convolution with int8 weights; each image of a source is quantized as it comes.
 
@@ -220,12 +232,7 @@ class Int8Conv(Int8Module):
         else:
             padding = (0,) * len(self.stride) if module.padding == "valid" else module.padding
             self.pads = tuple((p, p) for p in padding)
-        weight = module.weight.detach().float().numpy()
-        largest = np.abs(weight).reshape(len(weight), -1).max(axis=1)
-        if not np.isfinite(largest).all():
-            raise ValueError("weight must be finite, got a value that is not")
-        scale = np.where(largest > 0, np.maximum(largest / 127, np.finfo(np.float32).tiny), 1).astype(np.float32)
-        integers = quantize(weight, scale, axis=0)
+        integers, scale = quantized_rows(module.weight)
         self.register_buffer("quantized", torch.from_numpy(integers))
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
@@ -272,6 +279,75 @@ class Int8Conv(Int8Module):
         self._layer = LAYERS[self.quantized] = make_convolution(
             self.quantized, self.scale, self.bias, self.stride, self.pads, self.dilation, self.groups
         )
+
+
+class Int8Embedding(Int8Module):
+    """A table of int8 with a scale for each row, a quarter of the memory of float32.
+
+    :func:`quantize_` makes it of ``nn.Embedding``. The result has the dtype that the table had.
+
+    Parameters
+    ----------
+    module : nn.Embedding
+        A module without `max_norm`.
+
+    Attributes
+    ----------
+    num_embeddings, embedding_dim, padding_idx
+        As of the module.
+    quantized : Tensor of int8
+        (num_embeddings, embedding_dim).
+    scale : Tensor of float32
+        One scale for each row.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> layer = int8blas.torch.quantize_(torch.nn.Embedding(1000, 64))
+    >>> layer, layer(torch.tensor([[3, 1, 999]])).shape
+    (Int8Embedding(1000, 64), torch.Size([1, 3, 64]))
+    """
+
+    quantized: Tensor
+    scale: Tensor
+
+    def __init__(self, module: nn.Embedding) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = module.num_embeddings, module.embedding_dim
+        self.padding_idx, self.dtype = module.padding_idx, module.weight.dtype
+        integers, scale = quantized_rows(module.weight)
+        self.register_buffer("quantized", torch.from_numpy(integers))
+        self.register_buffer("scale", torch.from_numpy(scale))
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Return the rows of the table at `indices`, integers of any shape from 0 to num_embeddings - 1."""
+        if not torch.compiler.is_compiling() and runs_now(indices):
+            return find_rows(indices, self.quantized, self.scale).to(self.dtype)
+        result: Tensor = embedding(indices, self.quantized, self.scale)
+        return result.to(self.dtype)
+
+    @property
+    def weight(self) -> Tensor:
+        """The float table that the integers stand for, made at each access."""
+        return (self.quantized * self.scale[:, None]).to(self.dtype)
+
+    def dequantized(self) -> nn.Embedding:
+        """Return an ``nn.Embedding`` with the same table in float32.
+
+        Returns
+        -------
+        nn.Embedding
+        """
+        table = self.quantized * self.scale[:, None]
+        return nn.Embedding.from_pretrained(table, freeze=False, padding_idx=self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+    def _restore(self) -> None:
+        """The buffers are all that there is."""
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from int8blas.convolution.convolution import Convolution
 from int8blas.core.threads import num_threads
+from int8blas.elementwise.gather import gather
 from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
 
@@ -42,6 +44,12 @@ def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
     return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
 
 
+def thread_limit() -> AbstractContextManager[Any]:
+    """Return a context in which int8blas uses no more threads than torch does."""
+    threads = torch.get_num_threads()
+    return num_threads(threads) if threads < num_threads() else nullcontext()
+
+
 def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
     if x.dtype not in FLOATS:
@@ -52,11 +60,7 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     if x.requires_grad:
         x = x.detach()
     source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
-    threads = torch.get_num_threads()
-    if threads < num_threads():
-        with num_threads(threads):
-            result = layer(source)
-    else:
+    with thread_limit():
         result = layer(source)
     y = torch.from_numpy(result)
     return y if x.dtype == torch.float32 else y.to(x.dtype)
@@ -179,6 +183,29 @@ convolution.register_autograd(image_backward, setup_context=set_shape)
 @convolution.register_vmap
 def _(info: Any, in_dims: Any, *args: Any) -> Any:
     raise NotImplementedError("int8blas::convolution has no vmap: give it the whole batch")
+
+
+def find_rows(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
+    """Return rows of an int8 table in float32."""
+    with thread_limit():
+        rows = gather(quantized.numpy(), indices.numpy(), scale.numpy(), axis=0)
+    return torch.from_numpy(rows)
+
+
+@torch.library.custom_op("int8blas::embedding", mutates_args=(), device_types="cpu")
+def embedding(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
+    """Return rows of an int8 table in float32."""
+    return find_rows(indices, quantized, scale)
+
+
+@embedding.register_fake
+def _(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
+    return scale.new_empty((*indices.shape, quantized.shape[1]))
+
+
+@embedding.register_vmap
+def _(info: Any, in_dims: Any, *args: Any) -> Any:
+    raise NotImplementedError("int8blas::embedding has no vmap: give it all indices")
 
 
 def runs_now(x: Tensor) -> bool:

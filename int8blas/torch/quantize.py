@@ -9,9 +9,10 @@ from typing import Any
 from torch import nn
 
 from int8blas.core.parameters import integer
-from int8blas.torch.modules import Int8Conv, Int8Linear, Int8MultiheadAttention
+from int8blas.torch.modules import Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
 
+REPLACED = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention)
 # Attributes that keep a module of torch from its fast path, which would read the float weights of its children.
 FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
@@ -64,6 +65,8 @@ def replacement(module: nn.Module, config: Int8Dynamic) -> nn.Module | None:
         if module.bias_k is not None or module.add_zero_attn or any(group and size % group for size in sizes):
             return None
         return Int8MultiheadAttention(module, group=group)
+    if type(module) is nn.Embedding:
+        return Int8Embedding(module) if module.max_norm is None else None
     if type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
         return Int8Conv(module) if module.padding_mode == "zeros" else None
     if type(module) is not nn.Linear and not is_conv1d(module):
@@ -96,11 +99,12 @@ def is_int8(module: nn.Module) -> bool:
 def quantize_(
     model: nn.Module, config: Int8Dynamic | None = None, *, filter: Callable[[str, nn.Module], bool] | None = None
 ) -> nn.Module:
-    """Replace linear layers, convolutions and attention of a model by int8 modules, in place.
+    """Replace linear layers, convolutions, attention and embeddings of a model by int8 modules, in place.
 
     ``nn.Linear``, ``nn.Conv1d``, ``Conv2d`` and ``Conv3d`` that pad with zeros, ``nn.MultiheadAttention`` (also in
-    ``nn.TransformerEncoderLayer``) and transformers' ``Conv1D`` are replaced. All other modules stay as they are:
-    subclasses, modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
+    ``nn.TransformerEncoderLayer``), ``nn.Embedding`` and transformers' ``Conv1D`` are replaced. All other modules stay
+    as they are: subclasses, modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the
+    CPU.
 
     Parameters
     ----------
@@ -185,7 +189,11 @@ def dequantize_(model: nn.Module) -> nn.Module:
     """
 
     def change(name: str, module: nn.Module) -> nn.Module | None:
-        return module.dequantized() if isinstance(module, (Int8Conv, Int8Linear, Int8MultiheadAttention)) else None
+        return (
+            module.dequantized()
+            if isinstance(module, (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention))
+            else None
+        )
 
     model = walk(model, "", change, {})
     for module in model.modules():

@@ -230,6 +230,33 @@ def test_files_copies_and_gradients_of_convolutions():
         i8.quantize_(broken)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_embeddings(dtype):
+    table = nn.Embedding(50, 24, padding_idx=3).to(dtype)
+    layer, indices = i8.quantize_(copy.deepcopy(table)), torch.tensor([[0, 3, 49], [7, 7, 1]])
+    y = layer(indices)
+    assert (y.shape, y.dtype) == ((2, 3, 24), dtype)
+    assert torch.equal(y[0, 1], torch.zeros(24, dtype=dtype))
+    assert torch.equal(y, layer.weight[indices])
+    largest = table.weight.detach().float().abs().amax(1, keepdim=True)
+    assert ((layer.weight - table.weight).detach().float().abs() <= largest / 254 * 1.02 + largest / 256).all()
+    assert layer(indices[:0].int()).shape == (0, 3, 24)
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(indices), y)
+    torch.library.opcheck(torch.ops.int8blas.embedding.default, (indices, layer.quantized, layer.scale))
+    assert torch.equal(torch.export.export(layer, (indices,)).module()(indices), y)
+    assert torch.equal(pickle.loads(pickle.dumps(layer))(indices), y)
+    other = i8.quantize_(nn.Embedding(50, 24).to(dtype))
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(indices), y)
+    assert torch.equal(i8.dequantize_(layer)(indices).detach().to(dtype), y)
+    with pytest.raises(ValueError, match="indices must be between 0 and 49, got 50"):
+        other(torch.tensor([50]))
+
+
+def test_embeddings_that_change_stay_float():
+    assert type(i8.quantize_(nn.Embedding(5, 4, max_norm=1.0))) is nn.Embedding
+
+
 def test_vmap_is_refused():
     layer = i8.quantize_(nn.Linear(32, 8))
     with pytest.raises(NotImplementedError, match="has no vmap"):
