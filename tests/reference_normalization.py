@@ -38,8 +38,9 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     x = np.moveaxis(src, axis, -1)
     scale = f32((scales or {}).get("src", 1))
     x = x.astype(np.int64) if x.dtype.kind in "iu" else x.astype(np.float32)
-    first = x.max(axis=-1, keepdims=True) if scale > 0 else x.min(axis=-1, keepdims=True)
-    t = (x - first).astype(np.float32) * scale
+    if scale < 0:
+        x, scale = -x, -scale
+    t = (x - x.max(axis=-1, keepdims=True)).astype(np.float32) * scale
     e = reference_functions.exp(t)
     total = row_sums(e)
     y = t - reference_functions.log(total) if log else e * (f32(1) / total)

@@ -48,16 +48,19 @@ def converted(value, dtype, scale, zero_point, src_scale, src_zero_point):
 
 
 @shared
-def expected_values(x, dtype, mask=0, **parameters):
-    """All elements by the formula; parameters have one value, or one for each index that the mask selects."""
+def expected_values(x, dtype, mask=0, src_mask=None, **parameters):
+    """All elements by the formula; parameters have one value, or one for each index that their mask selects."""
     result = np.empty(x.shape, dtype)
-    selected = [axis for axis in range(x.ndim) if mask & (1 << axis)]
     for place in np.ndindex(*x.shape):
-        number = 0
-        for axis in selected:
-            number = number * x.shape[axis] + place[axis]
+        numbers = {}
+        for side, bits in (("src", mask if src_mask is None else src_mask), ("dst", mask)):
+            numbers[side] = 0
+            for axis in range(x.ndim):
+                if bits & (1 << axis):
+                    numbers[side] = numbers[side] * x.shape[axis] + place[axis]
         mine = {}
         for name in ("scale", "zero_point", "src_scale", "src_zero_point"):
+            number = numbers["src" if name.startswith("src") else "dst"]
             given_values = parameters.get(f"{name}s")
             value = None if given_values is None else np.ravel(given_values)[number if np.ndim(given_values) else 0]
             mine[name] = value if value is None or name.endswith("scale") else int(value)

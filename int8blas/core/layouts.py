@@ -46,11 +46,11 @@ def permutation(source: str, target: str) -> tuple[int, ...]:
     return tuple(source.index(letter) for letter in target)
 
 
-def mask_axes(mask: Any, ndim: int) -> tuple[int, ...]:
+def mask_axes(mask: Any, ndim: int, name: str = "mask") -> tuple[int, ...]:
     """Return the dimensions that the bits of a mask select."""
-    value = integer(mask, "mask")
+    value = integer(mask, name)
     if not 0 <= value < 1 << ndim:
-        raise ValueError(f"mask must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {shown(value)}")
+        raise ValueError(f"{name} must be between 0 and {(1 << ndim) - 1} for {ndim} dimensions, got {shown(value)}")
     return tuple(axis for axis in range(ndim) if value >> axis & 1)
 
 

@@ -97,7 +97,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
     ::
 
-        t = scales["src"] * (src - max(src))            of a row along the axis; min(src) for a negative scale
+        t = scales["src"] * (src - max(src))            of a row along the axis
         y = exp(t) / sum(exp(t))                        or t - log(sum(exp(t))) with `log`
         y = post_ops(y)
         dst = y                                         float32, float16, bfloat16
@@ -150,6 +150,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     The relative error of a result of 2**-126 and more is at most ``(10 + 4 * T + n / 64) * 2**-24`` for rows of n
     elements, and far less for most: T, at most 87.3, is the largest ``|t|``, whose rounding error the exponential
     multiplies. A logarithm has that as its absolute error, and 2 units in the last place.
+
+    A negative scale is that of -src: ``t = -scales["src"] * (min(src) - src)``.
 
     -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or of nothing but -inf, becomes NaN,
     which is stored in an integer as the zero point.

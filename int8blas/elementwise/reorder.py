@@ -52,6 +52,7 @@ def _integer_zero_points(values: Any, name: str, dtype: np.dtype[Any]) -> Array:
 
 def _convert(
     x: Array,
+    src_axes: tuple[int, ...],
     axes: tuple[int, ...],
     src_scales: Array | None,
     src_zero_points: Array | None,
@@ -67,7 +68,7 @@ def _convert(
         return
     y = x
     if src_zero_points is not None:
-        y = y.astype(np.int64) - layouts.aligned(src_zero_points, x.shape, axes)
+        y = y.astype(np.int64) - layouts.aligned(src_zero_points, x.shape, src_axes)
     if x.dtype != np.float32:
         if not scaled and out.dtype != np.float32:
             info = np.iinfo(out.dtype)
@@ -79,7 +80,7 @@ def _convert(
     zero_points = np.zeros((), np.int32) if zero_points is None else zero_points
     with np.errstate(over="ignore", under="ignore"):
         if src_scales is not None:
-            y = y * layouts.aligned(src_scales, x.shape, axes)
+            y = y * layouts.aligned(src_scales, x.shape, src_axes)
         if out.dtype == np.float32:
             out[...] = y / layouts.aligned(scales, x.shape, axes)
         else:
@@ -100,6 +101,7 @@ def reorder(
     src_scales: npt.ArrayLike | None = ...,
     src_zero_points: npt.ArrayLike | None = ...,
     mask: int = ...,
+    src_mask: int | None = ...,
     k_order: str | None = ...,
     shape: Sequence[int] | None = ...,
     out: Any = ...,
@@ -116,6 +118,7 @@ def reorder(
     src_scales: npt.ArrayLike | None = ...,
     src_zero_points: npt.ArrayLike | None = ...,
     mask: int = ...,
+    src_mask: int | None = ...,
     k_order: str | None = ...,
     shape: Sequence[int] | None = ...,
     out: Any = ...,
@@ -132,6 +135,7 @@ def reorder(
     src_scales: npt.ArrayLike | None = None,
     src_zero_points: npt.ArrayLike | None = None,
     mask: int = 0,
+    src_mask: int | None = None,
     k_order: str | None = None,
     shape: Sequence[int] | None = None,
     out: Any = None,
@@ -157,7 +161,7 @@ def reorder(
     dtype : dtype, optional
         float32, int32, int8 or uint8, of the result; by default that of `x`.
     scales : array_like of float, or {'per_channel', 'per_tensor'}, optional
-        Of the destination, positive and finite: one number, or one for each index of the dimensions that `mask`
+        Of the destination, finite and not 0: one number, or one for each index of the dimensions that `mask`
         selects, flat or in their shape. A string asks for those that :func:`weights_scales` finds for float32 weights
         and int8, which are then returned too.
     zero_points : array_like of int, optional
@@ -167,6 +171,8 @@ def reorder(
         model: the reciprocals of scales.
     mask : int, optional
         Bit i selects logical dimension i for scales and zero points of its own.
+    src_mask : int, optional
+        The same for `src_scales` and `src_zero_points`; by default `mask`.
     k_order : str, optional
         With ``"packed"``: the order of the dimensions that K is made of, outermost first; by default the logical one,
         ``"ihw"``. ``"hwi"`` is that of the patches of an "nhwc" image.
@@ -270,9 +276,10 @@ def reorder(
     if automatic:
         scales, mask = _automatic_scales(scales, mask, logical, letters, wanted)
     axes = layouts.mask_axes(mask, logical.ndim)
+    src_axes = axes if src_mask is None else layouts.mask_axes(src_mask, logical.ndim, "src_mask")
     parameters = (
-        _optional(src_scales, scale_values, logical, axes, "src_scales"),
-        _optional(src_zero_points, _integer_zero_points, logical, axes, "src_zero_points", logical.dtype),
+        _optional(src_scales, scale_values, logical, src_axes, "src_scales"),
+        _optional(src_zero_points, _integer_zero_points, logical, src_axes, "src_zero_points", logical.dtype),
         _optional(scales, scale_values, logical, axes, "scales"),
         _optional(zero_points, _integer_zero_points, logical, axes, "zero_points", wanted),
     )
@@ -283,7 +290,7 @@ def reorder(
         if out is not None:
             raise ValueError("out must be None for dst_layout 'packed'")
         converted = np.empty(logical.shape, wanted)
-        _convert(logical, axes, *parameters, converted)
+        _convert(logical, src_axes, axes, *parameters, converted)
         result = packed_weights.pack(converted, letters, order)
     else:
         layout = (src_layout if dst_layout is None else dst_layout) or ""
@@ -293,7 +300,7 @@ def reorder(
         size = tuple(logical.shape[axis] for axis in there)
         target = None if out is None else elements_output(out, "out", wanted.num, size)
         result = np.empty(size, wanted) if target is None or np.may_share_memory(target, logical) else target
-        _convert(logical, axes, *parameters, result.transpose(back))
+        _convert(logical, src_axes, axes, *parameters, result.transpose(back))
         if target is not None and result is not target:
             target[...] = result
         result = result if out is None else out

@@ -97,6 +97,23 @@ def test_every_pair_of_types_with_every_parameter(source, target, mask, layout, 
         same(out, moved(expected, letters, layout))
 
 
+@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.parametrize(("src_mask", "mask"), [(0, 2), (1, 0), (1, 2), (3, 4), (15, 8), (6, 6)])
+def test_each_side_has_a_mask(source, target, src_mask, mask, rng):
+    x = values_of(rng, source, (2, 3, 4, 2))
+    parameters = {}
+    for side, bits, dtype in (("src_", src_mask, source), ("", mask, target)):
+        selected = [size for axis, size in enumerate(x.shape) if bits & (1 << axis)]
+        signs = rng.choice([-1, 1], selected)
+        parameters[f"{side}scales"] = (signs * np.exp(rng.normal(0, 3, selected))).astype(np.float32)
+        if dtype != np.float32:
+            low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype != np.int32 else (-1000, 1000)
+            parameters[f"{side}zero_points"] = rng.integers(low, high, selected, np.int32, endpoint=True)
+    expected = expected_values(x, target, mask, src_mask, **parameters)
+    same(reorder(x, dtype=target, mask=mask, src_mask=src_mask, **parameters), expected)
+
+
 @given(
     st.lists(st.floats(width=32) | st.floats(-400, 400, width=32), min_size=1, max_size=20),
     st.floats(2.0**-20, 2.0**20, width=32),
@@ -324,6 +341,10 @@ UNPACK = {"src_layout": "packed", "dst_layout": "oihw"}
     (X, {"mask": -1}, ValueError, "mask must be between 0 and 15 for 4 dimensions, got -1"),
     (X, {"mask": 16}, ValueError, "mask must be"), (X, {"mask": 1.0}, TypeError, "mask must be an integer"),
     (X, {"mask": True}, TypeError, "mask must be an integer"),
+    (X, {"src_mask": -1}, ValueError, "src_mask must be between 0 and 15 for 4 dimensions, got -1"),
+    (X, {"src_mask": 16}, ValueError, "src_mask must be"),
+    (X, {"src_mask": 1.0}, TypeError, "src_mask must be an integer"),
+    (X, {"src_mask": 2, "src_scales": [1, 2]}, ValueError, "src_scales must be one number or 3"),
     *((X, {name: value}, error, f"{name} must be") for name in ("scales", "src_scales") for value, error in [
         (0, ValueError), (-0.0, ValueError), (np.nan, ValueError), (np.inf, ValueError), (1e39, ValueError),
         (True, TypeError), (1j, TypeError), ([1.0, 2.0], ValueError), ([[1.0]], ValueError), (b"1", TypeError),

@@ -21,9 +21,14 @@ def problem(draws):
     if kind == 2:
         return grouped(draws, rows, max(outputs, 1), options)
     weights_dtype = draws.among((np.int8, np.uint8))
-    return layer.finished(
-        draws, random_problem(draws.generator(), rows, outputs, inputs, weights_dtype=weights_dtype, **options)
-    )
+    made = random_problem(draws.generator(), rows, outputs, inputs, weights_dtype=weights_dtype, **options)
+    if draws.below(4) == 0:
+        far = {tensor: draws.among((-200, 300, -(2**20), 2**31 - 1)) for tensor in draws.some(("src", "weights"))}
+        if len(far) == 2:
+            far["weights"] = min(far["weights"], 2**20)
+        scales = {tensor: draws.among((1, -1)) * scale for tensor, scale in made.scales.items()}
+        made = made.but(zero_points=made.zero_points | far, scales=scales)
+    return layer.finished(draws, made)
 
 
 def grouped(draws, rows, outputs, options):

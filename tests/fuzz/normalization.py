@@ -3,6 +3,7 @@
 import elementwise as shared
 import numpy as np
 import reference_normalization as reference
+from post_ops import ELTWISES
 
 import int8blas
 
@@ -24,7 +25,9 @@ def problem(draws):
         x = draws.array(src_dtype, (rows, n))
     kind = draws.among(("softmax", "log", "layer_norm"))
     scales = {"src": {np.int32: 3e-9, np.uint8: 0.05, np.int8: 0.05}.get(src_dtype, 0.7)}
-    options = {"scales": scales, "dst_dtype": dst_dtype}
+    scales["src"] *= draws.among((1, -1))
+    post_ops = [draws.among(ELTWISES) for _ in range(draws.below(3))]
+    options = {"scales": scales, "dst_dtype": dst_dtype, "post_ops": post_ops}
     if np.dtype(dst_dtype).kind in "iu":
         scales["dst"] = 1 / 255 if kind == "softmax" else 0.03
         options["zero_points"] = {"dst": {"softmax": 0, "log": 120, "layer_norm": 3}[kind]}

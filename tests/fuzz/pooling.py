@@ -3,6 +3,8 @@
 import numpy as np
 import reference_pooling
 from convolutions import LAYOUTS
+from layers import DST_DTYPES
+from post_ops import ELTWISES
 
 import int8blas
 
@@ -27,7 +29,8 @@ def problem(draws):
         sizes = [max(size, k) for size, k in zip(sizes, kernel, strict=True)]
     c, n = draws.size(7), draws.among((1, 1, 2, 3))
     src = draws.array(draws.among((np.uint8, np.int8)), (n, c, *sizes) if layout[1] == "c" else (n, *sizes, c))
-    if "avg" in function:
+    options |= attributes(draws, src.dtype)
+    if "avg" in function and "scales" not in options:
         options["dst_dtype"] = draws.among((src.dtype.type, np.float32))
     arguments = (src,) if function.startswith("global") else (src, kernel)
     problem = {"function": function, "arguments": arguments, "options": options, "out": None}
@@ -36,8 +39,22 @@ def problem(draws):
     return problem
 
 
-def shape_of(src, kernel=None, dst_dtype=None, include_padding=False, **options):
+def attributes(draws, dtype):
+    """Scales, zero points, post-ops and a destination, or nothing."""
+    if draws.below(2):
+        return {}
+    target = draws.among(DST_DTYPES)
+    zeros = {"src": draws.among((0, 3, -200, 2**31 - 1))}
+    if np.dtype(target).kind != "f":
+        zeros["dst"] = draws.among((0, 7, 1000))
+    scales = {"src": draws.among((1.0, 0.037, -0.25)), "dst": draws.among((1.0, -0.5, 3.0))}
+    ops = [draws.among(ELTWISES) for _ in range(draws.below(3))]
+    return {"scales": scales, "zero_points": zeros, "post_ops": ops, "dst_dtype": target}
+
+
+def shape_of(src, kernel=None, **options):
     """The shape of the result."""
+    options = {name: value for name, value in options.items() if name in ("strides", "padding", "ceil_mode", "layout")}
     kernel = reference_pooling.spatial_shape(src, options["layout"]) if kernel is None else kernel
     return reference_pooling.dst_shape(src, kernel, **options)
 
@@ -48,5 +65,11 @@ def run(problem):
 
 
 def oracle(problem):
-    expected = getattr(reference_pooling, problem["function"])(*problem["arguments"], **problem["options"])
+    name, arguments, options = problem["function"], problem["arguments"], problem["options"]
+    if "scales" in options:
+        if name.startswith("global"):
+            arguments = (*arguments, reference_pooling.spatial_shape(arguments[0], options["layout"]))
+        expected = reference_pooling.with_attributes(name.removeprefix("global_"), *arguments, **options)
+    else:
+        expected = getattr(reference_pooling, name)(*arguments, **options)
     return (held(problem["out"], expected),)

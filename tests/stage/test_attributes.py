@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 from layers import assert_same_bits
@@ -374,6 +375,21 @@ def test_numbers_that_are_no_scales_are_refused_at_execution(value):
     )
     with pytest.raises((TypeError, ValueError), match=r"scales\['src'\] must be"):
         layer(np.ones((1, 3), np.uint8), scales={"src": value})
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_scales_of_half_precision(isa, dtype, rng):
+    weights, src = rng.integers(-128, 128, (5, 8), np.int8), rng.integers(0, 256, (3, 8), np.uint8)
+    values = {"src": dtype(0.3), "weights": rng.uniform(0.01, 0.1, 5).astype(dtype), "dst": np.array(0.7, dtype)}
+    wide = {tensor: np.asarray(value).astype(np.float32) for tensor, value in values.items()}
+    arguments = {"src_dtype": np.uint8, "dst_dtype": np.int8}
+    attributes = Attributes(scales={"src": 0, "weights": 1, "dst": 0})
+    expected = int8blas.InnerProduct(weights, scales=wide, **arguments)(src)
+    assert_same_bits(int8blas.InnerProduct(weights, scales=values, **arguments)(src), expected)
+    assert_same_bits(int8blas.InnerProduct(weights, attributes=attributes, **arguments)(src, scales=values), expected)
+    output_scales = Attributes(output_scales=(2, values["weights"]))
+    older = int8blas.InnerProduct(weights, attributes=output_scales, **arguments)(src)
+    assert_same_bits(older, int8blas.InnerProduct(weights, scales={"weights": wide["weights"]}, **arguments)(src))
 
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**70, 1.0, np.int64(-(2**40)), np.array([2**31]), "0"])
