@@ -99,6 +99,22 @@ def inner_product_model(draws: Draws, kind: Any) -> Result:
     return int8blas.InnerProduct(weights, draws.integers(35, "int32", -999, 999), src_dtype="uint8", **options)(src)
 
 
+@golden(mask=(0, 1, 2, 3))
+def inner_product_masks(draws: Draws, mask: Any) -> Result:
+    """Output scales by rows, columns and elements; zero points beyond 8 bits."""
+    m, n = 9, 35
+    count = draws.scales({0: 1, 1: m, 2: n, 3: m * n}[mask], -9)
+    weights, src = draws.integers((n, 70), "int8"), draws.integers((m, 70), "uint8")
+    old = int8blas.InnerProduct(
+        weights, src_dtype="uint8", dst_dtype="int8", attributes=Attributes(output_scales=(mask, count))
+    )
+    wide = int8blas.InnerProduct(
+        weights, src_dtype="uint8", dst_dtype="float32", scales={"src": draws.scale(), "weights": draws.scale()},
+        zero_points={"src": -200 - 70_000 * mask},
+    )  # fmt: skip
+    return [old(src), wide(src)]
+
+
 @golden(shape=SHAPES, src=("float32", "float16"), dynamic=("per_row", "per_tensor"), dtype=SRC)
 def inner_product_dynamic(draws: Draws, shape: Any, src: Any, dynamic: Any, dtype: Any) -> Result:
     m, n, k = shape
