@@ -254,10 +254,9 @@ class Model:
 
 def planned(network: Network) -> Plan:
     """Return the plan of a network, with the float parts where the network wants them."""
-    if network.floats == "onnxruntime":
-        network = with_islands(network)
+    network = with_islands(network) if network.floats == "onnxruntime" else widened(network)
     check_operators(network)
-    return make_plan(fused(widened(network)))
+    return make_plan(fused(network))
 
 
 def restored(values: Any) -> Model:

@@ -186,3 +186,12 @@ def test_constants_that_a_feed_replaces_reach_the_islands():
     x = floats(2, 3)
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], x + 1)
     np.testing.assert_array_equal(model.run(None, {"x": x, "k": np.full(3, 2, np.float32)})[0], x + 2)
+
+
+@pytest.mark.usefixtures("onnxruntime")
+def test_islands_take_float16_as_it_is():
+    weights, x = floats(8, 8).astype(np.float16), floats(2, 8).astype(np.float16)
+    text = "g (float16[2, 8] x) => (float16[2, 8] y) { a = Relu(x) y = MatMul(a, w) }"
+    (y,) = int8blas.onnx.load(model_of(text, constants={"w": weights}), floats="onnxruntime").run(None, {"x": x})
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y, np.maximum(x, 0).astype(np.float32) @ weights.astype(np.float32), 1e-2, 1e-2)
