@@ -320,6 +320,24 @@ def test_transformers_conv1d():
     assert 0 < error(i8.quantize_(copy.deepcopy(layer))(x), layer(x).detach()) < 0.02
 
 
+def test_models_of_transformers():
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    bert = transformers.BertModel(transformers.BertConfig(vocab_size=100, **sizes))
+    tokens = {"vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0}
+    gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, **tokens))
+    ids = torch.randint(1, 100, (2, 7))
+    with torch.inference_mode():
+        for model in (bert.eval(), gpt.eval()):
+            near = i8.quantize_(copy.deepcopy(model))
+            assert not any(type(module) is nn.Linear for module in near.modules())
+            wanted, found = model(ids)[0], near(ids)[0]
+            assert 0 < error(found, wanted) < 0.05
+        cached = near(ids[:, :-1], use_cache=True).past_key_values
+        last = near(ids[:, -1:], past_key_values=cached)[0]
+    assert error(last, found[:, -1:]) < 1e-4
+
+
 def test_threads_of_torch_are_the_limit(monkeypatch):
     seen = []
 
