@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,7 @@ def look_up(
     src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *, out: npt.NDArray[_T] | None = None
 ) -> npt.NDArray[_T]: ...
 
+@final
 class PreparedBinary:
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from math import prod
 from sys import maxsize
 
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport axes_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
@@ -256,6 +257,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     return prepared.apply(first, second, out)
 
 
+@cython.final
 cdef class PreparedBinary:
     """:func:`binary` for sources of two types, `src_dtypes`, with its other arguments, which are checked once."""
 
