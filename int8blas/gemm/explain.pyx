@@ -132,6 +132,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     g.a.row, g.a.column = k, 1
     g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
     g.c_row, g.c_col = n * sizeof(int32_t), sizeof(int32_t)
+    memset(&g.panels, 0, sizeof(g.panels))
     if packed:
         g.panels.data, g.panels.step = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
     resolve(&g, &r)

@@ -1,5 +1,5 @@
-/* Depthwise convolution of real numbers. Arguments and formula: i8_real_filter_args in stage.h. Four chunks of sums hide
- * the latency of additions. */
+/* Depthwise convolution of real numbers. Arguments and formula: i8_real_filter_args in stage.h. Four chunks of sums
+ * hide the latency of additions. */
 enum { I8_FILTER_CHUNKS = 4 };
 
 I8_INLINE void i8_real_filter_chunks(const i8_real_filter_args *f, int64_t j, const int chunks)
