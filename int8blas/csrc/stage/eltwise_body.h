@@ -151,7 +151,7 @@ I8_INLINE double i8_log2_double(double x)
 {
     const uint64_t bits = i8_bits_of_double(x), above = bits - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
     /* n + 2048 in the low bits of 1.5 * 2**52: AVX2 has no instruction that converts 64-bit integers. */
-    const double n = i8_double_of(((above >> 52) + 2048u & 4095u) + 0x4338000000000000u) - 6755399441057792.0;
+    const double n = i8_double_of((((above >> 52) + 2048u) & 4095u) + 0x4338000000000000u) - 6755399441057792.0;
     const double m = i8_double_of(bits - (above & 0xfff0000000000000u)), s = (m - 1.0) / (m + 1.0), z = s * s;
     double p = 1.0 / 15.0;
     p = p * z + 1.0 / 13.0;
