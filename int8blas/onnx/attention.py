@@ -19,10 +19,8 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.patterns import Pattern, sole_producer
-from int8blas.onnx.table import DOMAIN, SAME_TYPE, Operator
+from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, Operator
 from int8blas.onnx.types import wide
-
-MICROSOFT = "com.microsoft"
 
 
 def rewritten_attention(pattern: Pattern, node: Node) -> Node | None:

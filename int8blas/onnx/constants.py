@@ -15,7 +15,7 @@ from int8blas.onnx.graph import Array, Graph, Node, needed, ordered
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern, constant_named
 from int8blas.onnx.plan import fold
-from int8blas.onnx.table import Call, Site, bind
+from int8blas.onnx.table import Call, Operator, Site, bind
 from int8blas.onnx.types import BYTES
 
 
@@ -45,7 +45,7 @@ def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool
         return False
     if node.inputs and widens(node, values.get(node.inputs[0])):
         return False
-    results = fold(operator, call_of(node, values, opsets), node, node.inputs, values)
+    results = fold(operator, call_of(operator, node, values, opsets), node, node.inputs, values)
     if results is None or not all(isinstance(result, np.ndarray) for result in results):
         return False
     pattern.graph.constants.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
@@ -58,10 +58,8 @@ def widens(node: Node, source: Array | None) -> bool:
     return cast or node.operator == "DequantizeLinear"
 
 
-def call_of(node: Node, values: Mapping[str, Array], opsets: Mapping[str, int]) -> Call:
+def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets: Mapping[str, int]) -> Call:
     """Return the function of a node with constant inputs."""
-    operator = TABLE.find(node, opsets)
-    assert operator is not None
     known = {i: values[name] for i, name in enumerate(node.inputs) if name in values}
     try:
         return bind(operator, Site(node, known, opsets.get("", 1)))
@@ -76,13 +74,13 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
     producer = pattern.producers.get(node.inputs[0]) if TABLE.traits_of(node).moves else None
     if producer is None or producer.operator != "DequantizeLinear":
         return None
-    parameters = [pattern.constant(name) for name in producer.inputs if name]
+    operator = TABLE.find(node, opsets)
+    given = pattern.constants(producer.inputs)
     values = {name: value for name in node.inputs[1:] if name and (value := pattern.constant(name)) is not None}
-    given = [value for value in parameters if value is not None]
-    if len(given) < len(parameters) or given[0].dtype not in BYTES or len(values) < len({*node.inputs[1:]} - {""}):
+    if operator is None or given is None or given[0].dtype not in BYTES or len(values) < len({*node.inputs[1:]} - {""}):
         return None
     weights, scale, *_ = given
-    call, others = call_of(node, values, opsets), [values.get(name) for name in node.inputs[1:]]
+    call, others = call_of(operator, node, values, opsets), [values.get(name) for name in node.inputs[1:]]
     moved = call(weights, *others)
     axis: int | None = 0
     names = [*producer.inputs]

@@ -11,10 +11,9 @@ import numpy as np
 from int8blas.onnx import elementwise, linear, windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.normalization import FIRST, inverse_root, layer_normalization, rms_normalization
-from int8blas.onnx.table import ELEMENTWISE, SAME_TYPE, SHAPED, Operator
+from int8blas.onnx.table import ELEMENTWISE, MICROSOFT, SAME_TYPE, SHAPED, Operator
 from int8blas.onnx.types import wide
 
-DOMAIN = "com.microsoft"
 # The activations of fused products, with the names of the parameters that a node lists.
 ACTIVATIONS: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
     "Relu": (elementwise.relu, ()),
@@ -130,7 +129,7 @@ def quick_gelu_post_op(alpha: float = 1.702) -> list[Any]:
 
 
 OPERATORS = [
-    Operator(name, function, domain=DOMAIN, traits=traits)
+    Operator(name, function, domain=MICROSOFT, traits=traits)
     for name, function, traits in (
         ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
         ("QuickGelu", quick_gelu, replace(ELEMENTWISE, post_op=quick_gelu_post_op)),

@@ -33,9 +33,9 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
 from int8blas.onnx.integer import regular, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import MICROSOFT, Pattern, chained, is_number, other, sole_producer
+from int8blas.onnx.patterns import Pattern, chained, is_number, other, sole_producer
 from int8blas.onnx.products import PRODUCTS
-from int8blas.onnx.table import DOMAIN, attributes_of
+from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
 
 # Reasons why a node cannot become a quantized operator.

@@ -38,7 +38,7 @@ def with_islands(network: Network) -> Network:
     calls = fused(replace(network, graph=graph)).graph.nodes if quantized else []
     inside = [call for call in calls if any(map(is_int8, walked(call)))]
     if not any(TABLE.traits_of(node).factors for call in inside for node in walked(call)):
-        groups = [nodes] if nodes else []
+        groups, free = [nodes] if nodes else [], set()
     else:
         free = of_constants(graph, network.opsets)
         own = {part for call in inside for part in (call.parts or (call.label,))}
@@ -47,7 +47,7 @@ def with_islands(network: Network) -> Network:
         return network
     types = Pattern.of(graph)
     island_of = {id(node): i for i, group in enumerate(groups) for node in group}
-    made = [island_node(graph, group, types, network.opsets) for group in groups]
+    made = [island_node(graph, group, types, network.opsets, free) for group in groups]
     kept = [node for node in nodes if id(node) not in island_of]
     graph = replace(graph, nodes=[*kept, *made])
     return replace(network, graph=replace(graph, nodes=ordered(graph)), opsets={**network.opsets, DOMAIN: 1})
@@ -102,11 +102,10 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
     return heavy or sum(node.operator != "Constant" and not TABLE.traits_of(node).view for node in group) >= FEWEST
 
 
-def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int]) -> Node:
-    """Return the node that replaces an island."""
+def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
+    """Return the node that replaces an island. The nodes that make tensors of `free` for the group belong to it too."""
     inside = {id(node) for node in group}
     wanted = set().union(*(node.reads() for node in group))
-    free = of_constants(graph, opsets)
     for node in reversed(graph.nodes):
         if not free.isdisjoint(node.outputs) and not wanted.isdisjoint(node.outputs):
             inside.add(id(node))

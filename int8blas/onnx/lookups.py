@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from int8blas.onnx.elementwise import table
+from int8blas.onnx.exact import bytes_of
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.shape import identity
 from int8blas.onnx.table import DOMAIN, Call, Site
 from int8blas.onnx.types import BYTES
-
-# All bytes, in the order of their bits.
-FIRST = np.arange(256, dtype=np.uint8)
 
 
 class Function(NamedTuple):
@@ -62,7 +60,7 @@ class Tables:
         zero = constants.get(node.inputs[zero_at])
         if not isinstance(zero, np.ndarray) or zero.dtype not in BYTES or zero.size != 1:
             return None
-        return Function(name, zero.dtype, FIRST.view(zero.dtype), 1)
+        return Function(name, zero.dtype, bytes_of(zero.dtype), 1)
 
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
         """Note a node, after all nodes that it needs. Return the call that replaces it if it maps an int8 tensor to
@@ -98,7 +96,7 @@ class Tables:
         self.functions[node.outputs[0]] = Function(source, dtype, values, ndim, parts)
         if values.dtype not in BYTES:
             return None
-        if values.dtype == dtype and ndim == 1 and (values == FIRST.view(dtype)).all():
+        if values.dtype == dtype and ndim == 1 and (values == bytes_of(dtype)).all():
             return identity, (source,), Node("Identity", "", (source,), node.outputs, {}, node.name, parts)
         looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name, parts)
         return table(Site(looked_up), values=values, dtype=dtype, ndim=ndim), (source,), looked_up

@@ -50,11 +50,10 @@ from int8blas.onnx.integer import (
 from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.shape import joined
-from int8blas.onnx.table import SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
+from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
 from int8blas.onnx.types import BYTES
 from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
 
-DOMAIN = "com.microsoft"
 # ONNX's directions, and the layer's names for them.
 LAYER_DIRECTIONS: dict[str, Any] = {
     "forward": "left2right",
@@ -173,17 +172,20 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
     return call_constant
 
 
+def conversion(
+    dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
+) -> Array | None:
+    """Return the results for all bytes of a type in another quantization, None if it is the same."""
+    if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
+        return None
+    if float_steps or not exact.takes(scale, zero, y_scale, end):
+        return quantize_linear(real(exact.bytes_of(dtype), scale, zero), y_scale, end)
+    return exact.scaled_table(dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
+
+
 def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
     """Concatenate. Tables convert the parts, once for constant scales and zero points. A part whose quantization equals
     the result's is copied."""
-
-    def converted(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Array | None:
-        """Return the results for all bytes, None for a copy."""
-        if same_quantization(scale, zero_of(zero, x.dtype), y_scale, end):
-            return None
-        if float_steps or not exact.takes(scale, zero, y_scale, end):
-            return quantize_linear(real(exact.bytes_of(x.dtype), scale, zero), y_scale, end)
-        return exact.scaled_table(x.dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
 
     fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i < 2 or i % 3 != 2)
     known: dict[tuple[np.dtype[Any], ...], list[Array | None]] = {}
@@ -198,7 +200,8 @@ def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
             if not all(kind in BYTES for kind in types):
                 reals = [real(x, *numbers) for x, numbers in zip(parts, given, strict=True)]
                 return joined([quantize_linear(x, y_scale, end) for x in reals], axis)
-            tables = [converted(x, *numbers, y_scale, end) for x, numbers in zip(parts, given, strict=True)]
+            tables = [conversion(kind, *numbers, y_scale, end, float_steps=float_steps)
+                      for kind, numbers in zip(types, given, strict=True)]  # fmt: skip
             if fixed:
                 known[types] = tables
         return joined(parts, axis, tables)
@@ -532,12 +535,8 @@ def where(site: Site) -> Call:
     """Choose elements of two tensors, which tables convert to the result's quantization."""
 
     def converted(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Array:
-        if same_quantization(scale, zero_of(zero, x.dtype), y_scale, end):
-            return x
-        if not exact.takes(scale, zero, y_scale, end):
-            return quantize_linear(real(x, scale, zero), y_scale, end)
-        table = exact.scaled_table(x.dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
-        return np.asarray(look_up(x, table))
+        table = conversion(x.dtype, scale, zero, y_scale, end)
+        return x if table is None else look_up(x, table)
 
     def call(
         condition: Array, x: Array, x_scale: Array, x_zero: Array | None, y: Array, y_scale: Array,
@@ -556,7 +555,7 @@ OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 
 OPERATORS = [
     *(
-        Operator(name, function, domain=DOMAIN, prepared=True, traits=traits)
+        Operator(name, function, domain=MICROSOFT, prepared=True, traits=traits)
         for name, function, traits in (
             ("QuantizeLinear", prepared_quantize, QUANTIZING),
             ("DequantizeLinear", prepared_dequantize, DEQUANTIZING),
@@ -577,7 +576,7 @@ OPERATORS = [
         )
     ),
     *(
-        Operator(name, function, domain=DOMAIN, traits=traits)
+        Operator(name, function, domain=MICROSOFT, traits=traits)
         for name, function, traits in (
             ("QLinearReduceMean", reduce_mean, SHAPED),
             ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),

@@ -11,9 +11,8 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular
+from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
-
-MICROSOFT = "com.microsoft"
 
 
 @dataclass
@@ -82,6 +81,12 @@ class Pattern:
         node = self.producers.get(name)
         value = node.attributes.get("value") if node is not None and node.kind == "Constant" else None
         return value if isinstance(value, np.ndarray) else None
+
+    def constants(self, names: Iterable[str]) -> list[Array] | None:
+        """Return the values of the named tensors, without the absent ones (""); None if one is not constant."""
+        values = [self.constant(name) for name in names if name]
+        known = [value for value in values if value is not None]
+        return known if len(known) == len(values) else None
 
     def floats(self, name: str) -> Array | None:
         """Return a constant of finite float32 numbers, or None."""
@@ -211,9 +216,8 @@ class Pattern:
         node = self.producers.get(name)
         if node is None or node.operator != "DequantizeLinear":
             return self.floats(name)
-        values = [self.constant(each) for each in node.inputs if each]
-        given = [value for value in values if value is not None]
-        if len(given) < len(values) or given[1].dtype != np.float32:
+        given = self.constants(node.inputs)
+        if given is None or given[1].dtype != np.float32:
             return None
         result = dequantize_linear(*given, **node.attributes)
         return result if result.dtype == np.float32 and np.isfinite(result).all() else None

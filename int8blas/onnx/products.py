@@ -34,8 +34,8 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import regular, same_quantization, spread
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
-from int8blas.onnx.patterns import MICROSOFT, Pattern, Quantized, chained, constant_named, other, sole_producer
-from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, other, sole_producer
+from int8blas.onnx.table import DOMAIN, MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 from int8blas.onnx.windows import SAME
 from int8blas.stage.attributes import Binary, Eltwise
@@ -151,8 +151,8 @@ def rewritten_in_steps(
     if middle is None or y is None:
         return None
     names = (factors[0].scale, factors[1].scale, ending[0], ending[1], y.scale, pattern.zero_name(y))
-    known = [value for name in names if (value := pattern.constant(name)) is not None]
-    if len(known) < len(names) or not same_quantization(*known[2:]) or not all(map(regular, known[:3])):
+    known = pattern.constants(names)
+    if known is None or not same_quantization(*known[2:]) or not all(map(regular, known[:3])):
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
@@ -373,10 +373,10 @@ def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
     """Fold the BatchNormalization behind a Conv into its weights and its bias."""
     normalization = pattern.only_consumer(node, {"BatchNormalization"})
-    given = [pattern.constant(name) for name in node.inputs[1:] if name]
-    weights = given[0] if given else None
-    if normalization is None or weights is None or any(each is None or each.dtype != np.float32 for each in given):
+    given = pattern.constants(node.inputs[1:])
+    if normalization is None or not given or any(each.dtype != np.float32 for each in given):
         return None
+    weights = given[0]
     found = affine_of(pattern, normalization, len(weights))
     if found is None:
         return None
@@ -422,9 +422,8 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
 def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
     """Return the weights of a DequantizeLinear, less their zero points, or None if they do not fit int8. `turned` says
     that the product transposes them."""
-    given = [pattern.constant(name) for name in node.inputs if name]
-    values = [value for value in given if value is not None]
-    if len(values) < len(given) or values[0].dtype not in BYTES or values[0].ndim != 2:
+    values = pattern.constants(node.inputs)
+    if values is None or values[0].dtype not in BYTES or values[0].ndim != 2:
         return None
     weights, scale, axis = values[0], values[1], node.attributes.get("axis", 1) % 2
     block, inner = node.attributes.get("block_size", 0), 1 if turned else 0

@@ -29,8 +29,10 @@ from int8blas.onnx.packed import Packed
 
 # The domain of operators that replace several nodes. No file has them.
 DOMAIN = "int8blas"
+# The domain of onnxruntime's operators.
+MICROSOFT = "com.microsoft"
 # The newest version of each domain's operators that the table supports.
-NEWEST = {"": 28, "com.microsoft": 1}
+NEWEST = {"": 28, MICROSOFT: 1}
 # The remedy for a file whose nodes train.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.

@@ -1,4 +1,5 @@
-"""int8 in PyTorch models: :func:`quantize_` replaces linear layers, convolutions and attention.
+"""int8 in PyTorch models: :func:`quantize_` replaces linear layers, convolutions, attention and
+embeddings.
 
     quantize        quantize_, dequantize_, Int8Dynamic: which modules of a model are replaced
       -> modules      Int8Linear, Int8Conv, Int8Embedding, Int8MultiheadAttention

@@ -13,6 +13,7 @@ from torch.nn import functional
 from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.stage.weights_scales import scales_of
 from int8blas.torch.ops import (
     LAYERS,
     as_tensor,
@@ -183,10 +184,7 @@ class Int8Linear(Int8Module):
 def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return weights as int8, and the float32 scale of each of their rows: 1 for a row of zeros."""
     array = weight.detach().float().numpy()
-    largest = np.abs(array).reshape(len(array), -1).max(axis=1)
-    if not np.isfinite(largest).all():
-        raise ValueError("weight must be finite, got a value that is not")
-    scale = np.where(largest > 0, np.maximum(largest / 127, np.finfo(np.float32).tiny), 1).astype(np.float32)
+    scale = scales_of(array, "weight", 1)
     return quantize(array, scale, axis=0), scale
 
 

@@ -1,6 +1,6 @@
-"""The operator ``int8blas::linear``: an int8 linear layer as compilers and tracers of torch see it.
+"""The operators ``int8blas::linear``, ``convolution`` and ``embedding``: int8 layers for compilers of torch.
 
-The operator takes the tensors of a layer. It finds the layer that was made for them, or makes it: a program that
+An operator takes the tensors of a layer. It finds the layer that was made for them, or makes it: a program that
 torch.export wrote and another process loaded has the tensors alone.
 """
 
@@ -81,27 +81,27 @@ def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features
 
 
 @torch.library.custom_op("int8blas::refuse_gradient", mutates_args=(), device_types="cpu")
-def refuse_gradient(gradient: Tensor, columns: int) -> Tensor:
+def refuse_gradient(gradient: Tensor, shape: Sequence[int]) -> Tensor:
     """Raise the error of a backward pass."""
     raise RuntimeError(NO_GRADIENT)
 
 
 @refuse_gradient.register_fake
-def _(gradient: Tensor, columns: int) -> Tensor:
-    return gradient.new_empty((*gradient.shape[:-1], columns))
+def _(gradient: Tensor, shape: Sequence[int]) -> Tensor:
+    return gradient.new_empty(shape)
 
 
-def set_columns(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Keep the number of columns of x for the backward pass."""
-    ctx.columns = inputs[-1]
+def set_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep the shape of x, and the number of inputs, for the backward pass."""
+    ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     """Return the operator that raises, so that a compiler can trace a backward pass which never runs."""
-    return refuse_gradient(gradient, ctx.columns), None, None, None, None
+    return refuse_gradient(gradient, ctx.shape), *(None,) * (ctx.inputs - 1)
 
 
-linear.register_autograd(backward, setup_context=set_columns)
+linear.register_autograd(backward, setup_context=set_shape)
 
 
 @linear.register_vmap
@@ -156,28 +156,7 @@ def _(
     return x.new_empty((x.shape[0], quantized.shape[0], *sizes)).contiguous(memory_format=result_format(x))
 
 
-@torch.library.custom_op("int8blas::refuse_image_gradient", mutates_args=(), device_types="cpu")
-def refuse_image_gradient(gradient: Tensor, shape: Sequence[int]) -> Tensor:
-    """Raise the error of a backward pass."""
-    raise RuntimeError(NO_GRADIENT)
-
-
-@refuse_image_gradient.register_fake
-def _(gradient: Tensor, shape: Sequence[int]) -> Tensor:
-    return gradient.new_empty(shape)
-
-
-def set_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Keep the shape of x for the backward pass."""
-    ctx.shape = inputs[0].shape
-
-
-def image_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """Return the operator that raises."""
-    return refuse_image_gradient(gradient, ctx.shape), *(None,) * 7
-
-
-convolution.register_autograd(image_backward, setup_context=set_shape)
+convolution.register_autograd(backward, setup_context=set_shape)
 
 
 @convolution.register_vmap

@@ -9,10 +9,11 @@ from typing import Any
 from torch import nn
 
 from int8blas.core.parameters import integer
+from int8blas.stage.weights_scales import MAX_GROUP
 from int8blas.torch.modules import Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
 
-REPLACED = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention)
+INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention)
 # Attributes that keep a module of torch from its fast path, which would read the float weights of its children.
 FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
@@ -42,8 +43,8 @@ class Int8Dynamic:
     def __post_init__(self) -> None:
         if self.group is not None:
             group = integer(self.group, "group")
-            if group % 4 or not 4 <= group <= 16384:
-                raise ValueError(f"group must be a multiple of 4 from 4 to 16384, got {group}")
+            if group % 4 or not 4 <= group <= MAX_GROUP:
+                raise ValueError(f"group must be a multiple of 4 from 4 to {MAX_GROUP}, got {group}")
 
 
 def is_conv1d(module: nn.Module) -> bool:
@@ -189,11 +190,7 @@ def dequantize_(model: nn.Module) -> nn.Module:
     """
 
     def change(name: str, module: nn.Module) -> nn.Module | None:
-        return (
-            module.dequantized()
-            if isinstance(module, (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention))
-            else None
-        )
+        return module.dequantized() if isinstance(module, INT8_MODULES) else None
 
     model = walk(model, "", change, {})
     for module in model.modules():
