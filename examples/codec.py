@@ -179,7 +179,7 @@ def int8_layers(model: Arrays) -> list[int8blas.InnerProduct]:
 
 
 def indices(z: np.ndarray, model: Arrays, number: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Run the network on so many rows at a time."""
+    """Run the network on `rows` rows at a time."""
     parts = [z[first : first + rows] for first in range(0, len(z), rows)]
     if number == "float32":
         found = [float_indices(part, model) for part in parts]

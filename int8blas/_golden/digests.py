@@ -43,7 +43,7 @@ def digest(result: Result) -> str:
 
 
 def compute(problem: Problem, isa: str, threads: int) -> str:
-    """Return the digest of a problem's result on an instruction set, with at most so many threads."""
+    """Return the digest of a problem's result on an instruction set, with at most `threads` threads."""
     with use_isa(isa), num_threads(threads), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # that results are saturated, which some are to be
         return digest(problem())

@@ -16,7 +16,7 @@ OPSET = 18
 
 
 def run(nodes: Sequence[tuple[Any, ...]], feeds: dict[str, Array], constants: dict[str, Array]) -> list[Array]:
-    """Run nodes (operator, inputs, outputs, attributes), the last of which makes the result."""
+    """Run nodes (operator, inputs, outputs, attributes). The last node makes the result."""
     made = [
         Node(kind, "", tuple(reads.split()), tuple(makes.split()), dict(*more)) for kind, reads, makes, *more in nodes
     ]

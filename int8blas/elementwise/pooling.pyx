@@ -335,13 +335,13 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         The scales of "src" and "dst", finite and not 0 in float32, that of "dst" more than 2**-128 in magnitude; 1 by
         default.
     zero_points : mapping of str to int, optional
-        The zero points of "src" and "dst", any int32; 0 by default. That of
-        "src" is what padding is where it counts. Floats have none.
+        The zero points of "src" and "dst", any int32; 0 by default. Padding that counts has the zero point of "src".
+        Floats have none.
     post_ops : post-op, or sequence of them, optional
         What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
     dst_dtype : dtype, optional
-        `src`'s dtype, the default, or float32, for the quotient itself; with scales, zero points or
-        post-ops uint8, int8, int32, float32, float16 or bfloat16.
+        `src`'s dtype, the default, or float32, for the quotient itself; with scales, zero points or post-ops uint8,
+        int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
         Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to what is in it.
 
@@ -364,9 +364,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
     Without scales, zero points and post-ops, scale and zero point of the result are those of `src`, with
-    ``include_padding=True`` if `zero_point` is given. Where
-    padding counts and is not 0, or the last window reaches behind it, the source is copied with its padding. Results
-    are the same bit for bit on every CPU and for every number of threads.
+    ``include_padding=True`` if `zero_point` is given. Where padding counts and is not 0, or the last window reaches
+    behind it, the source is copied with its padding. Results are the same bit for bit on every CPU and for every number
+    of threads.
 
     Examples
     --------
