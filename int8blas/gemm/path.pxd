@@ -71,7 +71,7 @@ cdef inline void start_plan(Plan *p) noexcept nogil:
     p.k_parts = p.segments = 1
     p.grid.rows = p.grid.columns = p.grid.row_parts = p.grid.column_parts = 1
     p.grid.stretches = False
-    p.own_columns = p.own_rows = p.packs_squares = False
+    p.wide = p.own_columns = p.own_rows = p.packs_squares = False
 
 
 cdef inline int planned_threads(const Plan *p) noexcept nogil:

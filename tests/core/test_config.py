@@ -403,6 +403,13 @@ def test_explain_names_the_kernel_and_computes_nothing(isa, pair, numerics, form
     assert_same(pair.gemm(1, a, form, numerics=numerics), reference.gemm(1, a, b, numerics=numerics))
 
 
+def test_the_sums_of_a_tiny_product_are_never_wide(isa):
+    """Not even behind a plan with wide sums, which lay in the same memory."""
+    long, tiny = ((np.ones((m, k), np.uint8), np.ones((k, n), np.int8)) for m, n, k in ((64, 64, 140_000), (3, 7, 5)))
+    assert int8blas.explain(*long).wide_sums
+    assert not int8blas.explain(*tiny).wide_sums
+
+
 def test_explain_takes_transposed_operands(isa):
     a, b = np.ones((5, 3), np.uint8), np.ones((7, 5), np.int8)
     assert str(int8blas.explain(a, b, trans_a=True, trans_b=True)) == str(int8blas.explain(a.T, b.T))
