@@ -564,7 +564,7 @@ cdef class Layer:
         for i, op in enumerate(self.attributes.post_ops):
             # A kernel may apply a relu as a lower bound of results, which it is with positive scales.
             if (not i and not before and not after and isinstance(op, Eltwise) and op.algorithm == "relu"
-                    and op.alpha == 0 and op.scale == 1 and np.min(scales.get("dst", ONE)) > 0):
+                    and op.alpha == 0 and op.scale == 1 and np.all(scales.get("dst", ONE) > 0)):
                 bound.stage.relu = 1
                 continue
             p = &bound.ops[count]

@@ -54,3 +54,13 @@ def test_integer_arithmetic_has_no_negative_scales(scheme):
     for value in (-1.0, [1.0, -1.0]):
         with pytest.raises(ValueError, match=text):
             int8blas.InnerProduct(np.ones((2, 3), np.int8), scales={"weights": value}, **arguments)
+
+
+@pytest.mark.parametrize("layer", ["InnerProduct", "Convolution"])
+def test_no_outputs_have_no_sign(isa, layer):
+    weights, src, dst = ((0, 3), (2, 3), (2, 0)) if layer == "InnerProduct" else ((0, 3, 1, 1), (2, 4, 4, 3), (2, 4, 4, 0))
+    create = getattr(int8blas, layer)(
+        np.zeros(weights, np.int8), src_dtype=np.uint8, dst_dtype=np.uint8,
+        attributes=Attributes(post_ops=[ReLU()], scales={"dst": 1 << 1}), scales={"dst": np.zeros(0, np.float32)},
+    )  # fmt: skip
+    assert create(np.zeros(src, np.uint8)).shape == dst
