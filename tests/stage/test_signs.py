@@ -58,7 +58,9 @@ def test_integer_arithmetic_has_no_negative_scales(scheme):
 
 @pytest.mark.parametrize("layer", ["InnerProduct", "Convolution"])
 def test_no_outputs_have_no_sign(isa, layer):
-    weights, src, dst = ((0, 3), (2, 3), (2, 0)) if layer == "InnerProduct" else ((0, 3, 1, 1), (2, 4, 4, 3), (2, 4, 4, 0))
+    weights, src, dst = (0, 3), (2, 3), (2, 0)
+    if layer == "Convolution":
+        weights, src, dst = (*weights, 1, 1), (2, 4, 4, 3), (2, 4, 4, 0)
     create = getattr(int8blas, layer)(
         np.zeros(weights, np.int8), src_dtype=np.uint8, dst_dtype=np.uint8,
         attributes=Attributes(post_ops=[ReLU()], scales={"dst": 1 << 1}), scales={"dst": np.zeros(0, np.float32)},
