@@ -95,7 +95,7 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 #     metric              largest inner products ('I'), smallest squared Euclidean distances ('E') or largest cosines
 #                         ('C'); lower case is accepted
 #     queries, ldq        m rows of k elements, ldq apart
-#     count               rows to find, 1 to 1024
+#     count               rows to find, at least 1
 #     indices, scores     m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. They must be aligned to
 #                         8 bytes and must not overlap other operands. Inner products and distances are whole numbers.
 #

@@ -39,7 +39,7 @@ from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, start
-from int8blas.neighbors.search cimport MOST_QUERIES, MOST_WANTED, Search, Shard, parts_for, search_packed, term_bound
+from int8blas.neighbors.search cimport Search, Shard, batch_size, parts_for, search_packed, term_bound
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX
@@ -460,7 +460,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     packed = <const PackedMatrix *>aligned(base, HEADER_ALIGNMENT)
     if base is NULL or packed.here != packed or packed.k != k or packed.n != n:
         return -7
-    if not 1 <= count <= MOST_WANTED:
+    if count < 1:
         return -8
     b_bytes = ceil_div(n, I8_PANEL) * packed.panels.step
     found_bytes = span(m, count, count, 8)
@@ -484,7 +484,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     s.most = min(count, n)
     s.exclude_first, s.exclude_end, s.excluded = 0, 0, NULL
     s.shards, s.shard_count, s.panels = &shard, 1, ceil_div(n, I8_PANEL)
-    s.queries, s.k = min(m, <int64_t>MOST_QUERIES), k
+    s.queries, s.k = batch_size(&s, m), k
     s.parts = parts_for(&s, max_threads())
     status = search_packed(&s, <const uint8_t *>queries, ldq, is_signed, m, count, indices, scores)
     if status:

@@ -3,7 +3,7 @@
 import operator
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport INT32_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -18,7 +18,7 @@ from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, is_in_memory, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
 from int8blas.neighbors.search cimport (
-    MOST_QUERIES, MOST_WANTED, Search, Shard, begin, finish, integer_score, parts_for, search_step, step_panels,
+    MOST_QUERIES, Search, Shard, batch_size, begin, finish, integer_score, parts_for, search_step, step_panels,
     term_bound)
 from int8blas.neighbors.squares cimport row_squares
 
@@ -31,9 +31,9 @@ cdef int64_t wanted_count(object k) except -1:
         count = operator.index(k)
     except TypeError:
         raise TypeError(f"k must be an integer, got {type(k).__name__}") from None
-    if not 1 <= count <= MOST_WANTED:
-        raise ValueError(f"k must be between 1 and {MOST_WANTED}, got {shown(count)}")
-    return count
+    if count < 1:
+        raise ValueError(f"k must be at least 1, got {shown(count)}")
+    return min(count, INT64_MAX)
 
 
 cdef object as_shard(object x, str name, int64_t k):
@@ -136,13 +136,13 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
     cdef int status
     cdef bint flips = cnp.PyArray_TYPE(queries) == cnp.NPY_INT8
     cdef cnp.ndarray best, entries, some
-    s.queries = min(count, <int64_t>MOST_QUERIES)
+    s.queries = batch_size(s, count)
     s.parts = parts_for(s, max_threads())
     best = np.empty(s.parts * s.queries * sizeof(Best), np.uint8)
     entries = np.empty((s.parts * s.queries * s.most, sizeof(Entry)), np.uint8)
     s.best = <Best *>cnp.PyArray_DATA(best)
     while first < count:
-        s.queries = min(<int64_t>MOST_QUERIES, count - first)
+        s.queries = batch_size(s, count - first)
         some = queries[first:first + s.queries].view(np.uint8)
         s.rows = <const uint8_t *>cnp.PyArray_DATA(some)
         if flips:
@@ -180,7 +180,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors`, of shape (N, K). A list of such
         shards, of any sizes, is searched as one base, with rows numbered from shard to shard.
     k : int
-        The number of rows to find for each query, 1 to 1024.
+        The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine'}, optional
         The score of a row: ``q @ x``, largest first; ``sum((q - x)**2)``, smallest first; or
         ``q @ x / sqrt((q @ q) * (x @ x))``, largest first.

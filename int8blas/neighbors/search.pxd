@@ -8,9 +8,10 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry
 
 cdef enum:
-    # Most rows to find, and most queries that pass through the base together.
-    MOST_WANTED = 1024
+    # Most queries that pass through the base together.
     MOST_QUERIES = 256
+    # Most entries of a thread, 4 MiB: more than 1024 rows to find are found for fewer queries at a time.
+    MOST_ENTRIES = MOST_QUERIES * 1024
 
 
 # The rows of one matrix of the base, packed or plain: their product with all queries, except A and C.
@@ -57,6 +58,11 @@ cdef inline int64_t term_bound(int metric, bint same_sign, bint is_signed) noexc
     if metric == I8_SQEUCLIDEAN:
         return 255 * 255 if same_sign else 383 * 383
     return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
+
+
+cdef inline int64_t batch_size(const Search *s, int64_t count) noexcept nogil:
+    """Return how many of `count` queries pass through the base together."""
+    return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // max(<int64_t>1, s.most))))
 
 
 cdef inline int64_t integer_score(const Search *s, int64_t query, const Entry *entry) noexcept nogil:

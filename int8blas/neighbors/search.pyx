@@ -361,14 +361,14 @@ cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is
     cdef char *memory
     cdef int64_t i, j
     cdef int status = 0
-    s.queries = min(count, <int64_t>MOST_QUERIES)
+    s.queries = batch_size(s, count)
     memory = <char *>allocate(lay_out_queries(s, &q, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
     lay_out_queries(s, &q, memory)
     s.rows, s.unsigned_rows, s.query_squares, s.best = q.rows, q.rows, q.squares, q.best
     while count > 0 and status == 0:
-        s.queries = min(count, <int64_t>MOST_QUERIES)
+        s.queries = batch_size(s, count)
         s.kernels.packing.row_squares(q.squares, s.queries, s.k, queries, row, 1, is_signed)
         for i in range(s.queries):
             for j in range(s.k):

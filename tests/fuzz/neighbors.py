@@ -25,7 +25,7 @@ def problem(draws):
         "x": x,
         "y": y,
         "metric": draws.among(METRICS),
-        "count": draws.integer(1, min(n, 1024)),
+        "count": draws.integer(1, n),
         "excluded": excluded,
         "cuts": sorted(set(cuts)),
         "packed": bool(draws.below(2)),

@@ -584,10 +584,10 @@ def test_nearest_rows(isa, pair, metric, rng):
         memory = np.zeros(FUNCTIONS["packed_b_size"](k, n) + 1, np.uint8)
         pack = FUNCTIONS["pack_b_s8" if base.dtype == np.int8 else "pack_b_u8"]
         assert pack(b"T", k, n, address(base), max(1, k), memory.ctypes.data + 1) == 0
-        expected, expected_scores = reference_neighbors.nearest(queries, base, 30, metric)
         letter = {"inner": b"I", "sqeuclidean": b"e", "cosine": b"C"}[metric]
-        for where in (packed.address, memory.ctypes.data + 1):
-            result, indices, scores = find(queries, base, where, 30, letter)
+        for where, count in ((packed.address, 30), (memory.ctypes.data + 1, 30), (packed.address, 2000)):
+            expected, expected_scores = reference_neighbors.nearest(queries, base, count, metric)
+            result, indices, scores = find(queries, base, where, count, letter)
             assert result == 0
             assert_same(indices[:, :n], expected, m=m, n=n, k=k)
             assert np.array_equal(scores[:, :n], expected_scores)
@@ -638,7 +638,7 @@ def test_nearest_says_which_argument_is_wrong(rng):
         5: (None,),
         6: (0, 39),
         7: (None, across.address, address(indices)),
-        8: (0, -1, 1025),
+        8: (0, -1),
         9: (None, address(indices) + 4, address(queries) // 8 * 8, packed.data.ctypes.data),
         10: (None, address(scores) + 4, address(indices) + 8, packed.data.ctypes.data),
     }
