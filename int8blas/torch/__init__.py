@@ -1,22 +1,36 @@
-"""int8 in PyTorch models: :func:`quantize_` replaces linear layers, convolutions, attention and
-embeddings.
+"""int8 in PyTorch models: :func:`quantize_` replaces the modules of a model that have large weights.
 
+    reports         report, compare: errors, sizes and times of a model after quantize_
     quantize        quantize_, dequantize_, Int8Dynamic: which modules of a model are replaced
-      -> modules      Int8Linear, Int8Conv, Int8Embedding, Int8MultiheadAttention
+      -> modules      Int8Linear, Int8MultiheadAttention, and what all int8 modules share
+      -> convolutions Int8Conv
+      -> recurrent    Int8Recurrent, and its operator
+      -> tables       Int8Embedding, Int8EmbeddingBag
         -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
 
 Only this room imports torch, and no other room imports this one.
 """
 
-from int8blas.torch.modules import Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention
+from int8blas.torch.convolutions import Int8Conv
+from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
 from int8blas.torch.quantize import Int8Dynamic, dequantize_, quantize_
+from int8blas.torch.recurrent import Int8Recurrent
+from int8blas.torch.reports import Comparison, Report, Row, compare, report
+from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
 __all__ = [
+    "Comparison",
     "Int8Conv",
     "Int8Dynamic",
     "Int8Embedding",
+    "Int8EmbeddingBag",
     "Int8Linear",
     "Int8MultiheadAttention",
+    "Int8Recurrent",
+    "Report",
+    "Row",
+    "compare",
     "dequantize_",
     "quantize_",
+    "report",
 ]

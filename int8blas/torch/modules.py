@@ -14,24 +14,14 @@ from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.stage.weights_scales import scales_of
-from int8blas.torch.ops import (
-    LAYERS,
-    as_tensor,
-    convolution,
-    convolve,
-    embedding,
-    find_rows,
-    linear,
-    make_convolution,
-    make_layer,
-    multiply,
-    runs_now,
-    unpacked,
-)
+from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked
 
 
 class Int8Module(nn.Module):
-    """What int8 modules share: their buffers are the state of a layer of int8blas, in `_layer`."""
+    """What int8 modules share: their buffers are the state of a layer of int8blas, in `_layer`; `dtype` is that of the
+    weights which they were made of."""
+
+    dtype: torch.dtype
 
     def _restore(self) -> None:
         """Make the layer from the buffers."""
@@ -112,6 +102,7 @@ class Int8Linear(Int8Module):
 
     def __init__(self, layer: InnerProduct) -> None:
         super().__init__()
+        self.dtype = torch.float32
         self.in_features, self.out_features = layer.weights.shape
         self.register_buffer("packed", None)
         self.register_buffer("scale", torch.from_numpy(np.array(layer.scales["weights"], np.float32)))
@@ -137,7 +128,9 @@ class Int8Linear(Int8Module):
         Int8Linear
         """
         shift = None if bias is None else bias.detach().float().numpy()
-        return cls(InnerProduct.dynamic(weight.detach().float().numpy(), shift, group=group))
+        module = cls(InnerProduct.dynamic(weight.detach().float().numpy(), shift, group=group))
+        module.dtype = weight.dtype
+        return module
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""
@@ -154,13 +147,13 @@ class Int8Linear(Int8Module):
         return torch.from_numpy(np.ascontiguousarray((self._layer.weights.unpack() * scale).T))
 
     def dequantized(self) -> nn.Linear:
-        """Return an ``nn.Linear`` with the same weights in float32.
+        """Return an ``nn.Linear`` with the same weights, in the dtype that they had.
 
         Returns
         -------
         nn.Linear
         """
-        module = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None)
+        module = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, dtype=self.dtype)
         with torch.no_grad():
             module.weight.copy_(self.weight)
             if self.bias is not None:
@@ -178,7 +171,8 @@ class Int8Linear(Int8Module):
     def _take(self, packed: PackedB) -> None:
         """Set the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
-        self._layer = LAYERS[self.packed] = make_layer(packed, self.scale, self.bias)
+        self._layer = make_layer(packed, self.scale, self.bias)
+        LAYERS[self.packed] = {(): self._layer}
 
 
 def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -186,166 +180,6 @@ def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     array = weight.detach().float().numpy()
     scale = scales_of(array, "weight", 1)
     return quantize(array, scale, axis=0), scale
-
-
-class Int8Conv(Int8Module):
-    """A convolution with int8 weights; each image of a source is quantized as it comes.
-
-    :func:`quantize_` makes it of ``nn.Conv1d``, ``Conv2d`` and ``Conv3d``. Images with their channels last in memory
-    (``torch.channels_last``) are fastest, and so is their result.
-
-    Parameters
-    ----------
-    module : nn.Conv1d, nn.Conv2d or nn.Conv3d
-        A convolution that pads with zeros.
-
-    Attributes
-    ----------
-    quantized : Tensor of int8
-        The weights, in the shape of the module's.
-    scale : Tensor of float32
-        One scale for each output channel.
-    bias : Tensor of float32 or None
-        As given.
-
-    Examples
-    --------
-    >>> import torch, int8blas.torch
-    >>> int8blas.torch.quantize_(torch.nn.Conv2d(16, 32, 3, padding=1))
-    Int8Conv(16, 32, kernel_size=(3, 3), stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1, bias=True)
-    """
-
-    quantized: Tensor
-    scale: Tensor
-    bias: Tensor | None
-
-    def __init__(self, module: Any) -> None:
-        super().__init__()
-        self.kernel_size, self.stride = tuple(module.kernel_size), tuple(module.stride)
-        self.dilation, self.groups, self.padding = tuple(module.dilation), module.groups, module.padding
-        self.in_channels, self.out_channels = module.in_channels, module.out_channels
-        if module.padding == "same":
-            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
-            self.pads = tuple((total // 2, total - total // 2) for total in totals)
-        else:
-            padding = (0,) * len(self.stride) if module.padding == "valid" else module.padding
-            self.pads = tuple((p, p) for p in padding)
-        integers, scale = quantized_rows(module.weight)
-        self.register_buffer("quantized", torch.from_numpy(integers))
-        self.register_buffer("scale", torch.from_numpy(scale))
-        self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
-        self._restore()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the convolution of x, (n, channels, ...) or (channels, ...)."""
-        if x.dim() == len(self.stride) + 1:
-            return self.forward(x.unsqueeze(0)).squeeze(0)
-        if not torch.compiler.is_compiling() and runs_now(x):
-            return convolve(self._layer, x)
-        pads = [p for pair in self.pads for p in pair]
-        result: Tensor = convolution(
-            x, self.quantized, self.scale, self.bias, list(self.stride), pads, list(self.dilation), self.groups
-        )
-        return result
-
-    def dequantized(self) -> nn.Module:
-        """Return a convolution of torch with the same weights in float32.
-
-        Returns
-        -------
-        nn.Module
-        """
-        kind: Any = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(self.stride) - 1]
-        module: nn.Module = kind(
-            self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation,
-            self.groups, self.bias is not None,
-        )  # fmt: skip
-        state = {"weight": self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))}
-        if self.bias is not None:
-            state["bias"] = self.bias
-        module.load_state_dict(state)
-        return module
-
-    def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
-        return (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"padding={self.pads}, dilation={self.dilation}, groups={self.groups}, bias={self.bias is not None}"
-        )
-
-    def _restore(self) -> None:
-        self._layer = LAYERS[self.quantized] = make_convolution(
-            self.quantized, self.scale, self.bias, self.stride, self.pads, self.dilation, self.groups
-        )
-
-
-class Int8Embedding(Int8Module):
-    """A table of int8 with a scale for each row, a quarter of the memory of float32.
-
-    :func:`quantize_` makes it of ``nn.Embedding``. The result has the dtype that the table had.
-
-    Parameters
-    ----------
-    module : nn.Embedding
-        A module without `max_norm`.
-
-    Attributes
-    ----------
-    num_embeddings, embedding_dim, padding_idx
-        As of the module.
-    quantized : Tensor of int8
-        (num_embeddings, embedding_dim).
-    scale : Tensor of float32
-        One scale for each row.
-
-    Examples
-    --------
-    >>> import torch, int8blas.torch
-    >>> layer = int8blas.torch.quantize_(torch.nn.Embedding(1000, 64))
-    >>> layer, layer(torch.tensor([[3, 1, 999]])).shape
-    (Int8Embedding(1000, 64), torch.Size([1, 3, 64]))
-    """
-
-    quantized: Tensor
-    scale: Tensor
-
-    def __init__(self, module: nn.Embedding) -> None:
-        super().__init__()
-        self.num_embeddings, self.embedding_dim = module.num_embeddings, module.embedding_dim
-        self.padding_idx, self.dtype = module.padding_idx, module.weight.dtype
-        integers, scale = quantized_rows(module.weight)
-        self.register_buffer("quantized", torch.from_numpy(integers))
-        self.register_buffer("scale", torch.from_numpy(scale))
-
-    def forward(self, indices: Tensor) -> Tensor:
-        """Return the rows of the table at `indices`, integers of any shape from 0 to num_embeddings - 1."""
-        if not torch.compiler.is_compiling() and runs_now(indices):
-            return find_rows(indices, self.quantized, self.scale).to(self.dtype)
-        result: Tensor = embedding(indices, self.quantized, self.scale)
-        return result.to(self.dtype)
-
-    @property
-    def weight(self) -> Tensor:
-        """The float table that the integers stand for, made at each access."""
-        return (self.quantized * self.scale[:, None]).to(self.dtype)
-
-    def dequantized(self) -> nn.Embedding:
-        """Return an ``nn.Embedding`` with the same table in float32.
-
-        Returns
-        -------
-        nn.Embedding
-        """
-        table = self.quantized * self.scale[:, None]
-        return nn.Embedding.from_pretrained(table, freeze=False, padding_idx=self.padding_idx)
-
-    def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-    def _restore(self) -> None:
-        """The buffers are all that there is."""
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -441,7 +275,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def dequantized(self) -> nn.MultiheadAttention:
-        """Return an ``nn.MultiheadAttention`` with the same weights in float32.
+        """Return an ``nn.MultiheadAttention`` with the same weights, in the dtype that they had.
 
         Returns
         -------
@@ -450,7 +284,7 @@ class Int8MultiheadAttention(nn.Module):
         projections = (self.q_proj, self.k_proj, self.v_proj)
         module = nn.MultiheadAttention(
             self.embed_dim, self.num_heads, self.dropout, bias=self.q_proj.bias is not None, kdim=self.kdim,
-            vdim=self.vdim, batch_first=self.batch_first,
+            vdim=self.vdim, batch_first=self.batch_first, dtype=self.q_proj.dtype,
         )  # fmt: skip
         with torch.no_grad():
             if self._qkv_same_embed_dim:

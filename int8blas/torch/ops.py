@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from int8blas.convolution.convolution import Convolution
+from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.core.threads import num_threads
 from int8blas.elementwise.gather import gather
 from int8blas.gemm.packing import PackedB, restore_packed
@@ -28,8 +29,16 @@ NO_GRADIENT = (
     "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
 )
 
-# The layer of each tensor of packed weights.
-LAYERS: MutableMapping[Any, Any] = WeakTensorKeyDictionary()
+# The layers of each tensor of weights, by those of their parameters that are no tensors and may differ.
+LAYERS: MutableMapping[Any, dict[tuple[Any, ...], Any]] = WeakTensorKeyDictionary()
+
+
+def layer_of(weights: Tensor, key: tuple[Any, ...], make: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the layer of a tensor of weights; make it if there is none."""
+    layers = LAYERS.setdefault(weights, {})
+    if key not in layers:
+        layers[key] = make(*arguments)
+    return layers[key]
 
 
 def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None) -> InnerProduct:
@@ -69,9 +78,7 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
 @torch.library.custom_op("int8blas::linear", mutates_args=(), device_types="cpu")
 def linear(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int) -> Tensor:
     """Return x @ weights.T + bias for packed int8 weights."""
-    layer = LAYERS.get(packed)
-    if layer is None:
-        layer = LAYERS[packed] = make_layer(unpacked(packed, scale, in_features), scale, bias)
+    layer = layer_of(packed, (), lambda: make_layer(unpacked(packed, scale, in_features), scale, bias))
     return multiply(layer, x)
 
 
@@ -110,13 +117,18 @@ def _(info: Any, in_dims: Any, *args: Any) -> Any:
 
 
 def make_convolution(
-    quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int
-) -> Convolution:
-    """Return the dynamic convolution of int8 weights, channels last."""
-    return Convolution.dynamic(
-        quantized.detach().numpy(), None if bias is None else bias.detach().numpy(), strides=tuple(strides),
-        padding=tuple(pads), dilation=tuple(dilation), groups=groups, scales={"weights": scale.detach().numpy()},
-    )  # fmt: skip
+    quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int,
+    output_padding: Any,
+) -> Convolution | Deconvolution:  # fmt: skip
+    """Return the dynamic convolution of int8 weights, channels last: a transposed one if there is an output padding."""
+    weights = quantized.detach().numpy()
+    options: dict[str, Any] = {
+        "strides": tuple(strides), "padding": tuple(pads), "dilation": tuple(dilation), "groups": groups,
+        "scales": {"weights": scale.detach().numpy()}, "bias": None if bias is None else bias.detach().numpy(),
+    }  # fmt: skip
+    if output_padding:
+        return Deconvolution.dynamic(weights, output_padding=tuple(output_padding), **options)
+    return Convolution.dynamic(weights, **options)
 
 
 def result_format(x: Tensor) -> torch.memory_format:
@@ -125,7 +137,7 @@ def result_format(x: Tensor) -> torch.memory_format:
     return torch.channels_last if last else torch.contiguous_format
 
 
-def convolve(layer: Convolution, x: Tensor) -> Tensor:
+def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
     """Apply a convolution to images (n, channels, ...)."""
     y = multiply(layer, x.movedim(1, -1)).movedim(-1, 1)
     return y.contiguous(memory_format=result_format(x))
@@ -134,25 +146,28 @@ def convolve(layer: Convolution, x: Tensor) -> Tensor:
 @torch.library.custom_op("int8blas::convolution", mutates_args=(), device_types="cpu")
 def convolution(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], groups: int,
+    dilation: Sequence[int], groups: int, output_padding: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """Return the convolution of x with int8 weights; `pads` has two numbers for each dimension."""
-    layer = LAYERS.get(quantized)
-    if layer is None:
-        pairs = list(zip(pads[::2], pads[1::2], strict=True))
-        layer = LAYERS[quantized] = make_convolution(quantized, scale, bias, strides, pairs, dilation, groups)
+    """Return the convolution of x with int8 weights, a transposed one if there is an output padding; `pads` has two
+    numbers for each dimension."""
+    pairs = list(zip(pads[::2], pads[1::2], strict=True))
+    layer = layer_of(
+        quantized, tuple(output_padding), make_convolution,
+        quantized, scale, bias, strides, pairs, dilation, groups, output_padding,
+    )  # fmt: skip
     return convolve(layer, x)
 
 
 @convolution.register_fake
 def _(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], groups: int,
+    dilation: Sequence[int], groups: int, output_padding: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    sizes = [
-        (size + pads[2 * d] + pads[2 * d + 1] - dilation[d] * (quantized.shape[2 + d] - 1) - 1) // strides[d] + 1
-        for d, size in enumerate(x.shape[2:])
-    ]
+    sizes = []
+    for d, size in enumerate(x.shape[2:]):
+        window, pad = dilation[d] * (quantized.shape[2 + d] - 1) + 1, pads[2 * d] + pads[2 * d + 1]
+        whole = (size - 1) * strides[d] + window - pad + output_padding[d] if output_padding else 0
+        sizes.append(whole if output_padding else (size + pad - window) // strides[d] + 1)
     return x.new_empty((x.shape[0], quantized.shape[0], *sizes)).contiguous(memory_format=result_format(x))
 
 
@@ -187,12 +202,17 @@ def _(info: Any, in_dims: Any, *args: Any) -> Any:
     raise NotImplementedError("int8blas::embedding has no vmap: give it all indices")
 
 
+def traces() -> bool:
+    """Return whether torch.jit traces, for which sizes are tensors."""
+    return torch._C._get_tracing_state() is not None
+
+
 def runs_now(x: Tensor) -> bool:
     """Return whether x is a plain tensor that nothing traces, so that a module may compute without the dispatcher."""
     return (
         type(x) is Tensor
         and not (x.requires_grad and torch.is_grad_enabled())
-        and torch._C._get_tracing_state() is None
+        and not traces()
         and not torch._C._len_torch_dispatch_stack()
         and torch._C._functorch.maybe_current_level() is None
     )

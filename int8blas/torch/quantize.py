@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from int8blas.core.parameters import integer
 from int8blas.stage.weights_scales import MAX_GROUP
-from int8blas.torch.modules import Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention
+from int8blas.torch.convolutions import TORCH_KINDS, Int8Conv
+from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
+from int8blas.torch.recurrent import Int8Recurrent
+from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
-INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention)
+INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention, Int8Recurrent)
 # Attributes that keep a module of torch from its fast path, which would read the float weights of its children.
 FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
     nn.TransformerEncoder: ("use_nested_tensor", False),
 }
+# Why modules of models after quantize_ are float.
+FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -53,28 +61,63 @@ def is_conv1d(module: nn.Module) -> bool:
     return kind.__name__ == "Conv1D" and kind.__module__ == "transformers.pytorch_utils"
 
 
-def replacement(module: nn.Module, config: Int8Dynamic) -> nn.Module | None:
-    """Return the int8 module that computes what a float module does, or None."""
+def linear_of(module: Any, config: Int8Dynamic) -> Int8Linear:
+    """Return the int8 module of a linear layer."""
+    weight = module.weight.t() if is_conv1d(module) else module.weight
+    return Int8Linear.from_float(weight, module.bias, group=config.group)
+
+
+# What makes the int8 module of each kind of module.
+KINDS: dict[Any, Callable[[Any, Int8Dynamic], nn.Module]] = {
+    nn.Linear: linear_of,
+    nn.MultiheadAttention: lambda module, config: Int8MultiheadAttention(module, group=config.group),
+    nn.Embedding: lambda module, config: Int8Embedding(module),
+    nn.EmbeddingBag: lambda module, config: Int8EmbeddingBag(module),
+    **dict.fromkeys(TORCH_KINDS[0] + TORCH_KINDS[1], lambda module, config: Int8Conv(module)),
+    **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
+}
+
+
+def kind_of(module: nn.Module) -> Any:
+    """Return the key of a module in KINDS, or its own type."""
+    if is_conv1d(module):
+        return nn.Linear
+    # torch.nn.utils.parametrize gives such a module a class of its own; its weights are those that forward would take.
+    return type(module).__mro__[1] if is_parametrized(module) else type(module)
+
+
+def inputs_of(module: Any) -> tuple[int, ...]:
+    """Return the sizes that `group` has to divide."""
+    if isinstance(module, nn.MultiheadAttention):
+        return module.embed_dim, module.kdim, module.vdim
+    if is_conv1d(module):
+        return (module.weight.shape[0],)
+    return (module.in_features,) if isinstance(module, nn.Linear) else ()
+
+
+def objection(module: Any, config: Int8Dynamic) -> str:
+    """Return why a module stays float; nothing if there is an int8 module for it."""
+    kind = kind_of(module)
+    if kind not in KINDS:
+        bases = [base.__name__ for base in KINDS if isinstance(module, base)]
+        return f"{kind.__name__} is a subclass of {bases[0]}" if bases else f"no int8 module for {kind.__name__}"
     parameters = list(module.parameters())
-    fits = all(each.device.type == "cpu" and each.dtype in FLOATS and each.numel() for each in parameters)
-    hooks = any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks))
-    if not fits or hooks:
-        return None
-    group = config.group
-    if type(module) is nn.MultiheadAttention:
-        sizes = (module.embed_dim, module.kdim, module.vdim)
-        if module.bias_k is not None or module.add_zero_attn or any(group and size % group for size in sizes):
-            return None
-        return Int8MultiheadAttention(module, group=group)
-    if type(module) is nn.Embedding:
-        return Int8Embedding(module) if module.max_norm is None else None
-    if type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
-        return Int8Conv(module) if module.padding_mode == "zeros" else None
-    if type(module) is not nn.Linear and not is_conv1d(module):
-        return None
-    layer: Any = module
-    weight = layer.weight if type(module) is nn.Linear else layer.weight.t()
-    return None if group and weight.shape[1] % group else Int8Linear.from_float(weight, layer.bias, group=group)
+    for each in parameters:
+        if each.device.type != "cpu":
+            return f"it is on the device {each.device.type!r}; move it to the CPU first"
+        if each.dtype not in FLOATS:
+            return f"it has {each.dtype}; only float32, bfloat16 and float16 are replaced"
+        if not each.numel():
+            return "it has a parameter without elements"
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+        return "it has hooks (those of torch.nn.utils.weight_norm too); remove them first"
+    if kind is nn.MultiheadAttention and (module.bias_k is not None or module.add_zero_attn):
+        return "it has add_bias_kv or add_zero_attn"
+    if kind in (nn.Embedding, nn.EmbeddingBag) and module.max_norm is not None:
+        return "max_norm changes its rows when they are used"
+    if config.group and any(size % config.group for size in inputs_of(module)):
+        return f"group={config.group} does not divide its inputs, {inputs_of(module)}"
+    return ""
 
 
 def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Module | None],
@@ -85,7 +128,7 @@ def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Mod
     new = change(name, module)
     done[module] = module if new is None else new.train(module.training)
     # The functions of nn.MultiheadAttention read the weights of its child.
-    if new is None and not isinstance(module, nn.MultiheadAttention):
+    if new is None and not isinstance(module, (nn.MultiheadAttention, *INT8_MODULES)):
         for key, child in module._modules.items():
             if child is not None:
                 module._modules[key] = walk(child, f"{name}.{key}" if name else key, change, done)
@@ -100,12 +143,13 @@ def is_int8(module: nn.Module) -> bool:
 def quantize_(
     model: nn.Module, config: Int8Dynamic | None = None, *, filter: Callable[[str, nn.Module], bool] | None = None
 ) -> nn.Module:
-    """Replace linear layers, convolutions, attention and embeddings of a model by int8 modules, in place.
+    """Replace the modules of a model that have large weights by int8 modules, in place.
 
-    ``nn.Linear``, ``nn.Conv1d``, ``Conv2d`` and ``Conv3d`` that pad with zeros, ``nn.MultiheadAttention`` (also in
-    ``nn.TransformerEncoderLayer``), ``nn.Embedding`` and transformers' ``Conv1D`` are replaced. All other modules stay
-    as they are: subclasses, modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the
-    CPU.
+    ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
+    ``nn.RNN``, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
+    ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, also with weights of
+    ``torch.nn.utils.parametrizations``. All other modules stay as they are: subclasses, modules with hooks, dtypes
+    other than float32, bfloat16 and float16, devices other than the CPU.
 
     Parameters
     ----------
@@ -126,9 +170,15 @@ def quantize_(
     TypeError, ValueError
         If an argument is not as above, or a weight is not finite; a note names the module.
 
+    Warns
+    -----
+    UserWarning
+        If a module of such a kind stays float although `filter` chose it; the warning says why.
+
     See Also
     --------
     dequantize_ : bring the floats back.
+    report : errors, sizes and times of all modules.
 
     Examples
     --------
@@ -149,15 +199,29 @@ def quantize_(
         raise TypeError(f"filter must be callable or None, got {type(filter).__name__}")
     chosen = Int8Dynamic() if config is None else config
 
+    left = []
+
     def change(name: str, module: nn.Module) -> nn.Module | None:
+        if isinstance(module, INT8_MODULES):
+            return None
+        if filter is not None and not filter(name, module):
+            FLOAT[module] = "filter did not choose it"
+            return None
+        reason = objection(module, chosen)
+        if reason:
+            FLOAT[module] = reason
+            if isinstance(module, tuple(KINDS)):
+                left.append(f"{name or 'the model'}: {reason}")
+            return None
         try:
-            new = replacement(module, chosen) if filter is None or filter(name, module) else None
+            return KINDS[kind_of(module)](module, chosen)
         except (TypeError, ValueError) as error:
             error.add_note(f"in module {name!r}, {module}")
             raise
-        return new
 
     model = walk(model, "", change, {})
+    if left:
+        warnings.warn(f"int8blas.torch.quantize_ left {len(left)} float:\n" + "\n".join(left), stacklevel=2)
     for module in model.modules():
         for kind, (name, value) in FAST_PATHS.items():
             if isinstance(module, kind) and is_int8(module) and not hasattr(module, "_int8blas_fast_path"):
@@ -167,7 +231,9 @@ def quantize_(
 
 
 def dequantize_(model: nn.Module) -> nn.Module:
-    """Replace the int8 modules of a model by float32 modules with the same weights, in place.
+    """Replace the int8 modules of a model by modules of torch with the same weights, in place.
+
+    Weights have the dtype that they had before :func:`quantize_`.
 
     Parameters
     ----------

@@ -87,6 +87,15 @@ def test_filter_subclasses_hooks_and_shared_modules():
     assert names == ["", "a", "own", "hooked", "kept"]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dequantized_models_have_their_dtype(dtype):
+    parts = [nn.Linear(16, 16), nn.Conv1d(16, 16, 3), nn.Embedding(5, 16), nn.GRU(16, 16), nn.MultiheadAttention(16, 2)]
+    for module in parts:
+        for make in (copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))):
+            back = i8.dequantize_(make(i8.quantize_(copy.deepcopy(module).to(dtype))))
+            assert {each.dtype for each in back.parameters()} == {dtype}
+
+
 def test_dequantize_gives_the_weights_of_the_integers():
     layer = nn.Linear(64, 24)
     weight = layer.weight.detach()
@@ -189,6 +198,13 @@ CONVOLUTIONS = [
     (nn.Conv2d, (8, 8, 3), {"groups": 8, "stride": (2, 1)}, (2, 8, 9, 10)),
     (nn.Conv2d, (6, 8, 1), {"padding": "valid"}, (0, 6, 9, 10)),
     (nn.Conv3d, (3, 4, 3), {"padding": 1}, (2, 3, 5, 6, 7)),
+    (nn.Conv1d, (6, 8, 4), {"padding": "same", "padding_mode": "circular"}, (2, 6, 11)),
+    (nn.Conv2d, (6, 8, 3), {"padding": (2, 1), "padding_mode": "reflect"}, (2, 6, 9, 10)),
+    (nn.Conv3d, (3, 4, 3), {"padding": 1, "padding_mode": "replicate"}, (2, 3, 5, 6, 7)),
+    (nn.ConvTranspose1d, (6, 8, 3), {"stride": 2, "padding": 1, "output_padding": 1}, (2, 6, 11)),
+    (nn.ConvTranspose2d, (6, 12, 3), {"groups": 3, "dilation": (2, 1), "bias": False}, (2, 6, 9, 10)),
+    (nn.ConvTranspose2d, (8, 8, (4, 2)), {"groups": 8, "stride": 2, "padding": (1, 0)}, (8, 9, 10)),
+    (nn.ConvTranspose3d, (3, 4, 2), {"stride": (2, 1, 2)}, (2, 3, 5, 6, 7)),
 ]
 
 
@@ -209,9 +225,11 @@ def test_convolutions(kind, sizes, options, shape):
             assert error(y, back(image.float()).detach()) < 0.02
     if x.dim() == layer.quantized.dim() and y.numel():
         arguments = (layer.quantized, layer.scale, layer.bias, list(layer.stride),
-                     [p for pair in layer.pads for p in pair], list(layer.dilation), layer.groups)  # fmt: skip
+                     [p for pair in layer.pads for p in pair], list(layer.dilation), layer.groups,
+                     list(layer.output_padding) if layer.transposed else [])  # fmt: skip
         for image in images[:1] + images[2:]:
-            torch.library.opcheck(torch.ops.int8blas.convolution.default, (image, *arguments))
+            if layer.padding_mode == "zeros":
+                torch.library.opcheck(torch.ops.int8blas.convolution.default, (image, *arguments))
             assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(image), layer(image))
 
 
@@ -222,7 +240,6 @@ def test_files_copies_and_gradients_of_convolutions():
         assert torch.equal(clone(x), layer(x))
     with pytest.raises(RuntimeError, match="have no gradient"):
         layer(x.requires_grad_()).sum().backward()
-    assert type(i8.quantize_(nn.Conv2d(6, 8, 3, padding_mode="reflect"))) is nn.Conv2d
     with torch.no_grad():
         broken = nn.Sequential(nn.Conv2d(6, 8, 3))
         broken[0].weight[0, 0, 0, 0] = float("nan")
@@ -251,6 +268,55 @@ def test_embeddings(dtype):
     assert torch.equal(i8.dequantize_(layer)(indices).detach().to(dtype), y)
     with pytest.raises(ValueError, match="indices must be between 0 and 49, got 50"):
         other(torch.tensor([50]))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 3}, {"include_last_offset": True}])
+def test_embedding_bags(mode, options):
+    bag = nn.EmbeddingBag(50, 24, mode=mode, **options)
+    layer = i8.quantize_(copy.deepcopy(bag))
+    near = i8.dequantize_(copy.deepcopy(layer))
+    indices, offsets = torch.tensor([0, 3, 49, 7, 7, 3, 3]), torch.tensor([0, 2, 2, 5, 7])
+    given = [(indices, offsets), (indices.int(), offsets.int())]
+    if not options.get("include_last_offset"):
+        given.append((indices[:6].view(2, 3), None))
+    for each in given:
+        weights = torch.rand(each[0].shape) if mode == "sum" else None
+        y, wanted = layer(*each, weights), near(*each, weights)
+        assert torch.equal(y, wanted)
+        assert error(y, bag(*each, weights)) < 0.01 or not wanted.any()
+    assert torch.equal(
+        torch.compile(layer, fullgraph=True, backend="aot_eager")(indices, offsets), layer(indices, offsets)
+    )
+    assert torch.equal(pickle.loads(pickle.dumps(layer))(indices, offsets), layer(indices, offsets))
+    short = i8.quantize_(copy.deepcopy(bag).bfloat16())
+    assert short(indices, offsets).dtype == torch.bfloat16
+
+
+def test_sizes_of_transposed_convolutions():
+    module, x = nn.ConvTranspose2d(6, 8, 3, stride=3), torch.randn(2, 6, 4, 5)
+    layer = i8.quantize_(copy.deepcopy(module))
+    for size in ([13, 16], [2, 8, 14, 15]):
+        wanted = module(x, output_size=size)
+        assert layer(x, output_size=size).shape == wanted.shape
+        assert error(layer(x, output_size=size), wanted.detach()) < 0.02
+    with pytest.raises(ValueError, match=r"output_size must be from \(12, 15\) to \(14, 17\)"):
+        layer(x, output_size=[15, 15])
+    with pytest.raises(TypeError, match="output_size is only for a transposed convolution"):
+        i8.quantize_(nn.Conv2d(6, 8, 3))(x, output_size=[15, 15])
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(32, 8), lambda: nn.Conv1d(6, 8, 3), lambda: nn.LSTM(8, 5)])
+def test_parametrized_modules_give_their_weights(make):
+    module = make()
+    name = "weight_hh_l0" if isinstance(module, nn.LSTM) else "weight"
+    nn.utils.parametrizations.weight_norm(module, name)
+    with torch.no_grad():
+        getattr(module.parametrizations, name).original0.mul_(3)
+    layer = i8.quantize_(copy.deepcopy(module))
+    assert isinstance(layer, (i8.Int8Linear, i8.Int8Conv, i8.Int8Recurrent))
+    weight = getattr(i8.dequantize_(layer), name)
+    assert error(weight, getattr(module, name).detach()) < 0.01
 
 
 def test_embeddings_that_change_stay_float():

@@ -1,0 +1,190 @@
+"""int8 convolutions and transposed convolutions in the place of torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.ops import convolution, convolve, layer_of, make_convolution, runs_now
+
+TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
+    (nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
+
+
+def by_outputs(weight: Tensor, groups: int) -> Tensor:
+    """Exchange inputs and outputs within each group: (in, out / groups, ...) becomes (out, in / groups, ...)."""
+    return weight.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+
+
+class Int8Conv(Int8Module):
+    """A convolution, or a transposed one, with int8 weights; each image of a source is quantized as it comes.
+
+    :func:`quantize_` makes it of ``nn.Conv1d``, ``Conv2d``, ``Conv3d`` and of ``nn.ConvTranspose1d``, ``2d`` and
+    ``3d``. Images with their channels last in memory (``torch.channels_last``) are fastest, and so is their result.
+
+    Parameters
+    ----------
+    module : nn.Module
+        A convolution of torch.
+
+    Attributes
+    ----------
+    quantized : Tensor of int8
+        The weights, (out_channels, in_channels / groups, ...).
+    scale : Tensor of float32
+        One scale for each output channel.
+    bias : Tensor of float32 or None
+        As given.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> int8blas.torch.quantize_(torch.nn.Conv2d(16, 32, 3, padding=1))
+    Int8Conv(16, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+    >>> int8blas.torch.quantize_(torch.nn.ConvTranspose1d(16, 32, 4, stride=2, bias=False))
+    Int8Conv(16, 32, kernel_size=(4,), stride=(2,), bias=False, transposed=True)
+    """
+
+    quantized: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    # Arguments of torch's modules that `repr` leaves out if all their elements are as here.
+    USUAL: ClassVar[dict[str, Any]] = {
+        "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": True, "padding_mode": "zeros",
+        "transposed": False,
+    }  # fmt: skip
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.dtype = module.weight.dtype
+        self.kernel_size, self.stride = tuple(module.kernel_size), tuple(module.stride)
+        self.dilation, self.groups, self.padding = tuple(module.dilation), module.groups, module.padding
+        self.in_channels, self.out_channels = module.in_channels, module.out_channels
+        self.transposed, self.padding_mode = module.transposed, module.padding_mode
+        self.output_padding = tuple(module.output_padding)
+        if module.padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            self.pads = tuple((total // 2, total - total // 2) for total in totals)
+        else:
+            padding = (0,) * len(self.stride) if module.padding == "valid" else module.padding
+            self.pads = tuple((p, p) for p in padding)
+        weight = by_outputs(module.weight, self.groups) if self.transposed else module.weight
+        integers, scale = quantized_rows(weight)
+        self.register_buffer("quantized", torch.from_numpy(integers))
+        self.register_buffer("scale", torch.from_numpy(scale))
+        self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
+        self._restore()
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the convolution of x, (n, channels, ...) or (channels, ...).
+
+        Parameters
+        ----------
+        x : Tensor
+            Images.
+        output_size : sequence of int, optional
+            The size of a transposed convolution's result, as for torch's modules.
+
+        Returns
+        -------
+        Tensor
+        """
+        if x.dim() == len(self.stride) + 1:
+            return self.forward(x.unsqueeze(0), output_size).squeeze(0)
+        pads, output_padding = self.pads, self.output_padding
+        if output_size is not None:
+            output_padding = self.padding_for(x, output_size)
+        if self.padding_mode != "zeros":
+            x = functional.pad(x, [p for pair in reversed(pads) for p in pair], mode=self.padding_mode)
+            pads = ((0, 0),) * len(pads)
+        if not torch.compiler.is_compiling() and runs_now(x):
+            layer = self._layer if output_size is None else self._layer_for(output_padding)
+            return convolve(layer, x)
+        result: Tensor = convolution(
+            x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
+            list(self.dilation), self.groups, list(output_padding) if self.transposed else [],
+        )  # fmt: skip
+        return result
+
+    def padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """Return the output padding with which a transposed convolution of x has a size.
+
+        Parameters
+        ----------
+        x : Tensor
+            Images (n, channels, ...).
+        output_size : sequence of int
+            Of the result, with or without the first two dimensions.
+
+        Returns
+        -------
+        tuple of int
+        """
+        if not self.transposed:
+            raise TypeError("output_size is only for a transposed convolution")
+        dims = len(self.stride)
+        wanted = tuple(output_size)[-dims:]
+        least = tuple(
+            (size - 1) * s - before - after + d * (k - 1) + 1
+            for size, s, (before, after), d, k in zip(
+                x.shape[2:], self.stride, self.pads, self.dilation, self.kernel_size, strict=True
+            )
+        )
+        most = tuple(low + s - 1 for low, s in zip(least, self.stride, strict=True))
+        if len(output_size) not in (dims, dims + 1, dims + 2) or not all(
+            low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)
+        ):
+            raise ValueError(f"output_size must be from {least} to {most} for x of shape {tuple(x.shape)}, got "
+                             f"{tuple(output_size)}")  # fmt: skip
+        return tuple(size - low for low, size in zip(least, wanted, strict=True))
+
+    def dequantized(self) -> nn.Module:
+        """Return a convolution of torch with the same weights, in the dtype that they had.
+
+        Returns
+        -------
+        nn.Module
+        """
+        kind = TORCH_KINDS[self.transposed][len(self.stride) - 1]
+        options = {"output_padding": self.output_padding} if self.transposed else {"padding_mode": self.padding_mode}
+        module: nn.Module = kind(
+            self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, dilation=self.dilation,
+            groups=self.groups, bias=self.bias is not None, dtype=self.dtype, **options,
+        )  # fmt: skip
+        weight = self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))
+        state = {"weight": by_outputs(weight, self.groups) if self.transposed else weight}
+        if self.bias is not None:
+            state["bias"] = self.bias
+        module.load_state_dict(state)
+        return module
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        told = {name: getattr(self, name) for name in self.USUAL} | {"bias": self.bias is not None}
+        words = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        words += [
+            f"{name}={value!r}"
+            for name, value in told.items()
+            if value != self.USUAL[name] and value != (self.USUAL[name],) * len(self.stride)
+        ]
+        return ", ".join(words)
+
+    def _restore(self) -> None:
+        self._layer = self._layer_for(self.output_padding)
+
+    def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
+        """Return the layer of int8blas with an output padding, which is made once."""
+        pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
+        key = output_padding if self.transposed else ()
+        return layer_of(
+            self.quantized, key, make_convolution,
+            self.quantized, self.scale, self.bias, self.stride, pads, self.dilation, self.groups, key,
+        )  # fmt: skip

@@ -1,0 +1,388 @@
+"""int8 recurrent layers in the place of torch's.
+
+An LSTM without projections is an :class:`int8blas.DynamicLSTM`, which runs all steps without Python. All other layers
+are loops: one dynamic product for the sources of all steps, then one for the state of each step, between functions of
+torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from int8blas.layers.dynamic_lstm import DynamicLSTM
+from int8blas.layers.inner_product import InnerProduct
+from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.ops import FLOATS, layer_of, refuse_gradient, runs_now, thread_limit, traces
+
+Views = list[Tensor]
+
+
+def lstm_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
+    """Compute the next states of an LSTM; the gates are i, f, c~, o."""
+    gates[0].add_(recurrent[0])
+    gates[1].sigmoid_()
+    c.mul_(gates[3]).addcmul_(gates[2], gates[4].tanh_())
+    torch.mul(gates[5].sigmoid_(), c.tanh(), out=h)
+
+
+def gru_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
+    """Compute the next state of a GRU; the gates are r, z, n, and r multiplies the product of the state."""
+    gates[0].add_(recurrent[0]).sigmoid_()
+    gates[3].addcmul_(gates[1], recurrent[3]).tanh_()
+    torch.lerp(gates[3], h, gates[2], out=h)
+
+
+def tanh_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
+    """Compute the next state of an RNN."""
+    torch.tanh(gates[0].add_(recurrent[0]), out=h)
+
+
+def relu_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
+    """Compute the next state of an RNN with relu."""
+    torch.clamp(gates[0].add_(recurrent[0]), min=0, out=h)
+
+
+# The step of each kind of layer, and the first and the last of the gates that its views have.
+STEPS: dict[str, tuple[Callable[..., None], tuple[tuple[int, int], ...]]] = {
+    "LSTM": (lstm_step, ((0, 4), (0, 2), (0, 1), (1, 2), (2, 3), (3, 4))),
+    "GRU": (gru_step, ((0, 2), (0, 1), (1, 2), (2, 3))),
+    "RNN_TANH": (tanh_step, ((0, 1),)),
+    "RNN_RELU": (relu_step, ((0, 1),)),
+}
+
+
+class Loop:
+    """A recurrent layer of one direction, a step at a time.
+
+    Parameters
+    ----------
+    mode : str
+        As ``nn.RNNBase`` has it.
+    factors : sequence of (Tensor of int8, Tensor of float32, Tensor or None)
+        Weights, scales and bias of the source, the state and, if there is one, the projection.
+    """
+
+    def __init__(self, mode: str, factors: Sequence[tuple[Tensor, Tensor, Tensor | None]]) -> None:
+        self.step, self.parts = STEPS[mode]
+        self.units = factors[0][0].shape[0] // self.parts[-1][1]
+        self.layers = [
+            InnerProduct.dynamic(
+                weight.numpy(), None if bias is None else bias.numpy(), scales={"weights": scale.numpy()}
+            )
+            for weight, scale, bias in factors
+        ]
+
+    def views(self, gates: Tensor) -> list[Tensor]:
+        """Return the views of gates, (..., gates * units), that a step takes."""
+        return [gates[..., first * self.units : end * self.units] for first, end in self.parts]
+
+    def __call__(self, x: Tensor, active: list[int], h: Tensor, c: Tensor, y: Tensor, backwards: bool) -> None:
+        """Store the results in y and the last states in h and c; step t has `active[t]` sequences, the first ones."""
+        gates = torch.from_numpy(self.layers[0](x.numpy()))
+        recurrent = torch.empty(gates.shape[1:])
+        of_steps, of_state = [each.unbind(0) for each in self.views(gates)], self.views(recurrent)
+        out = h if len(self.layers) == 2 else torch.empty(len(h), self.units)
+        count = n = len(h)
+        whole: tuple[Any, ...] = (of_state, c, out, h.numpy(), recurrent.numpy())
+        part = whole
+        for t in range(len(x))[::-1] if backwards else range(len(x)):
+            now = [each[t] for each in of_steps]
+            if active[t] < count:
+                if active[t] != n:
+                    n = active[t]
+                    part = ([each[:n] for each in of_state], *(each[:n] for each in whole[1:]))
+                now = [each[:n] for each in now]
+            else:
+                n, part = count, whole
+            self.layers[1](part[3], out=part[4])
+            self.step(now, part[0], part[1], part[2])
+            if len(self.layers) > 2:
+                self.layers[2](part[2].numpy(), out=part[3])
+            y[t, :n] = h[:n]
+
+
+Factor = tuple[Tensor, Tensor, Tensor | None]
+
+
+def make_lstm(factors: list[list[Factor]]) -> DynamicLSTM:
+    """Return an LSTM without projections, of one direction or of both."""
+    units = factors[0][0][0].shape[0] // 4
+
+    def by_gate(values: Any) -> np.ndarray[Any, Any]:
+        return values.numpy().reshape(4, units, *values.shape[1:])
+
+    def stacked(k: int, part: int, *order: int) -> np.ndarray[Any, Any]:
+        return np.stack([by_gate(direction[k][part]).transpose(*order) for direction in factors])
+
+    biases = [
+        sum((by_gate(bias) for _, _, bias in direction if bias is not None), np.zeros((4, units), np.float32))
+        for direction in factors
+    ]
+    return DynamicLSTM(
+        stacked(0, 0, 2, 0, 1), stacked(1, 0, 2, 0, 1), np.stack(biases),
+        scales={"layer": stacked(0, 1, 0, 1), "iter": stacked(1, 1, 0, 1)},
+        direction="bidirectional_concat" if len(factors) == 2 else "left2right",
+    )  # fmt: skip
+
+
+def make_recurrent(
+    mode: str, directions: int, weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]
+) -> DynamicLSTM | list[Loop]:
+    """Return one layer, of all its directions."""
+    factors = [
+        (weight.detach(), scale.detach(), bias.detach() if bias.numel() else None)
+        for weight, scale, bias in zip(weights, scales, biases, strict=True)
+    ]
+    each = len(factors) // directions
+    by_direction: Any = [factors[d * each : (d + 1) * each] for d in range(directions)]
+    if mode == "LSTM" and each == 2:
+        return make_lstm(by_direction)
+    return [Loop(mode, part) for part in by_direction]
+
+
+def run(
+    layer: DynamicLSTM | list[Loop], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Execute one layer; return its results and last states, with the dtype of x."""
+    if x.dtype not in FLOATS:
+        raise TypeError(f"x must be float32, bfloat16 or float16, got {x.dtype}")
+    source, h, c = (each.detach().float().contiguous() for each in (x, h, c))
+    with thread_limit():
+        if isinstance(layer, DynamicLSTM):
+            results = layer(source.numpy(), h.numpy(), c.numpy(), lengths=None if lengths is None else lengths.numpy())
+            y, h, c = (torch.from_numpy(each) for each in results)
+        else:
+            steps, n = source.shape[:2]
+            active = [n] * steps if lengths is None else [int((lengths > t).sum()) for t in range(steps)]
+            h, c, width = h.clone(), c.clone(), h.shape[2]
+            y = torch.zeros(steps, n, len(layer) * width)
+            none = c.new_empty(n, 0)
+            for d, loop in enumerate(layer):
+                loop(source, active, h[d], c[d] if len(c) else none, y[:, :, d * width : (d + 1) * width], d == 1)
+    return y.to(x.dtype), h.to(x.dtype), c.to(x.dtype)
+
+
+@torch.library.custom_op("int8blas::recurrent", mutates_args=(), device_types="cpu")
+def recurrent(
+    x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
+    scales: Sequence[Tensor], biases: Sequence[Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences,
+    units); c is empty where there is none. Return all results and the last states."""
+    layer = layer_of(weights[0], (), make_recurrent, mode, len(h), weights, scales, biases)
+    return run(layer, x, lengths, h, c)
+
+
+@recurrent.register_fake
+def _(
+    x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
+    scales: Sequence[Tensor], biases: Sequence[Tensor],
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    y = x.new_empty(x.shape[0], x.shape[1], h.shape[0] * h.shape[2])
+    return y, x.new_empty(h.shape), x.new_empty(c.shape)
+
+
+def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+    """Return operators that raise, for all inputs that may have a gradient."""
+    x, h, c = (refuse_gradient(gradients[0], shape) for shape in ctx.shapes)
+    return x, None, h, c, None, None, None, None
+
+
+def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Keep the shapes of source and states for the backward pass."""
+    ctx.shapes = [inputs[k].shape for k in (0, 2, 3)]
+
+
+recurrent.register_autograd(refuse, setup_context=set_shapes)
+
+
+@recurrent.register_vmap
+def _(info: Any, in_dims: Any, *args: Any) -> Any:
+    raise NotImplementedError("int8blas::recurrent has no vmap: give it the whole batch")
+
+
+class Int8Recurrent(Int8Module):
+    """An LSTM, a GRU or an RNN with int8 weights; sources and states are quantized as they come.
+
+    :func:`quantize_` makes it of ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both directions,
+    `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of a call by
+    common ranges, as :class:`int8blas.DynamicLSTM` does; all other layers quantize the rows of each sequence alone.
+
+    Parameters
+    ----------
+    module : nn.LSTM, nn.GRU or nn.RNN
+        A layer of torch.
+
+    Attributes
+    ----------
+    mode : str
+        "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
+    input_size, hidden_size, num_layers, batch_first, dropout, bidirectional, proj_size
+        As of the module.
+
+    Notes
+    -----
+    Buffers have the names of torch's parameters: ``weight_ih_l0`` is int8, ``weight_ih_l0_scale`` has a float32 scale
+    for each of its rows, ``bias_ih_l0`` is float32.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> layer = int8blas.torch.quantize_(torch.nn.LSTM(40, 64, num_layers=2, batch_first=True))
+    >>> layer
+    Int8Recurrent('LSTM', 40, 64, num_layers=2, batch_first=True)
+    >>> y, (h, c) = layer(torch.ones(8, 25, 40))
+    >>> y.shape, h.shape, c.shape
+    (torch.Size([8, 25, 64]), torch.Size([2, 8, 64]), torch.Size([2, 8, 64]))
+    """
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.dtype = module.weight_ih_l0.dtype
+        self.mode, self.input_size, self.hidden_size = module.mode, module.input_size, module.hidden_size
+        self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
+        self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
+        self.directions = 2 if module.bidirectional else 1
+        for name in self._names():
+            integers, scale = quantized_rows(getattr(module, name))
+            self.register_buffer(name, torch.from_numpy(integers))
+            self.register_buffer(f"{name}_scale", torch.from_numpy(scale))
+            bias = getattr(module, name.replace("weight", "bias"), None)
+            if bias is not None:
+                self.register_buffer(name.replace("weight", "bias"), bias.detach().float().clone())
+        self._restore()
+
+    def _names(self, layer: int | None = None) -> list[str]:
+        """Return the names of the weights of one layer or of all."""
+        kinds = ("ih", "hh", "hr") if self.proj_size else ("ih", "hh")
+        layers = range(self.num_layers) if layer is None else (layer,)
+        return [
+            f"weight_{kind}_l{k}{end}" for k in layers for end in ("", "_reverse")[: self.directions] for kind in kinds
+        ]
+
+    def _tensors(self, layer: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Return weights, scales and biases of a layer; a bias that there is not is empty."""
+        names = self._names(layer)
+        weights = [getattr(self, name) for name in names]
+        scales = [getattr(self, f"{name}_scale") for name in names]
+        none = torch.empty(0)
+        return weights, scales, [getattr(self, name.replace("weight", "bias"), none) for name in names]
+
+    def _restore(self) -> None:
+        self._layer = []
+        for k in range(self.num_layers):
+            tensors = self._tensors(k)
+            self._layer.append(layer_of(tensors[0][0], (), make_recurrent, self.mode, self.directions, *tensors))
+
+    def forward(self, x: Any, hx: Any = None) -> Any:
+        """Return the results and the last states, as torch's layer does.
+
+        Parameters
+        ----------
+        x : Tensor or PackedSequence
+            (steps, sequences, inputs), (sequences, steps, inputs) with `batch_first`, or (steps, inputs).
+        hx : Tensor or tuple of Tensor, optional
+            The first state, for an LSTM h and c.
+
+        Returns
+        -------
+        y : Tensor or PackedSequence
+        states : Tensor or tuple of Tensor
+        """
+        if isinstance(x, PackedSequence):
+            return self._packed(x, hx)
+        if not traces() and (x.dim() not in (2, 3) or x.shape[-1] != self.input_size):
+            raise ValueError(
+                f"x must have 2 or 3 dimensions, the last of {self.input_size}, got shape {tuple(x.shape)}"
+            )
+        time_first = x.dim() == 2 or not self.batch_first
+        source = x.unsqueeze(1) if x.dim() == 2 else x if time_first else x.transpose(0, 1)
+        states = None
+        if hx is not None:
+            states = [each.unsqueeze(1) if x.dim() == 2 else each for each in (hx if self.mode == "LSTM" else (hx,))]
+        y, last = self._layers(source, None, states)
+        if x.dim() == 2:
+            y, last = y.squeeze(1), [each.squeeze(1) for each in last]
+        elif not time_first:
+            y = y.transpose(0, 1)
+        return y, tuple(last) if self.mode == "LSTM" else last[0]
+
+    def _packed(self, x: PackedSequence, hx: Any) -> Any:
+        """Execute the layers on packed sequences, which lie in falling order of their lengths."""
+        source, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
+        states = None
+        if hx is not None:
+            states = list(hx if self.mode == "LSTM" else (hx,))
+            if x.sorted_indices is not None:
+                states = [each.index_select(1, x.sorted_indices) for each in states]
+        y, last = self._layers(source, lengths, states)
+        packed = pack_padded_sequence(y, lengths)
+        if x.unsorted_indices is not None:
+            last = [each.index_select(1, x.unsorted_indices) for each in last]
+        result = PackedSequence(packed.data, packed.batch_sizes, x.sorted_indices, x.unsorted_indices)
+        return result, tuple(last) if self.mode == "LSTM" else last[0]
+
+    def _layers(self, x: Tensor, lengths: Tensor | None, states: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        """Execute all layers on x (steps, sequences, inputs)."""
+        count, n = self.num_layers * self.directions, x.shape[1]
+        shapes = [(count, n, self.proj_size or self.hidden_size)]
+        shapes += [(count, n, self.hidden_size)] if self.mode == "LSTM" else []
+        if states is None:
+            states = [x.new_zeros(shape) for shape in shapes]
+        elif not traces() and [tuple(each.shape) for each in states] != shapes:
+            raise ValueError(f"hx must have shape {', '.join(map(str, shapes))}, got "
+                             f"{', '.join(str(tuple(each.shape)) for each in states)}")  # fmt: skip
+        now = not torch.compiler.is_compiling() and all(runs_now(each) for each in (x, *states))
+        last: list[list[Tensor]] = [[] for _ in states]
+        for k in range(self.num_layers):
+            part = slice(k * self.directions, (k + 1) * self.directions)
+            h = states[0][part]
+            c = states[1][part] if len(states) > 1 else h.new_empty(0)
+            if now:
+                x, h, c = run(self._layer[k], x, lengths, h, c)
+            else:
+                x, h, c = recurrent(x, lengths, h, c, self.mode, *self._tensors(k))
+            for found, state in zip(last, (h, c), strict=False):
+                found.append(state)
+            if k < self.num_layers - 1 and self.dropout:
+                x = functional.dropout(x, self.dropout, self.training)
+        return x, [torch.cat(found) for found in last]
+
+    def flatten_parameters(self) -> None:
+        """Do nothing: torch's layers have this method, for GPUs."""
+
+    def dequantized(self) -> nn.RNNBase:
+        """Return a layer of torch with the same weights, in the dtype that they had.
+
+        Returns
+        -------
+        nn.RNNBase
+        """
+        kinds: dict[str, Any] = {"LSTM": nn.LSTM, "GRU": nn.GRU}
+        options: dict[str, Any] = {"proj_size": self.proj_size} if self.mode == "LSTM" else {}
+        if self.mode.startswith("RNN"):
+            options = {"nonlinearity": self.mode.removeprefix("RNN_").lower()}
+        module: nn.RNNBase = kinds.get(self.mode, nn.RNN)(
+            self.input_size, self.hidden_size, self.num_layers, bias=self.bias, batch_first=self.batch_first,
+            dropout=self.dropout, bidirectional=self.bidirectional, dtype=self.dtype, **options,
+        )  # fmt: skip
+        state = {name: getattr(self, name) * getattr(self, f"{name}_scale")[:, None] for name in self._names()}
+        state |= {
+            name: tensor for name, tensor in self._buffers.items() if name.startswith("bias") and tensor is not None
+        }
+        module.load_state_dict(state)
+        return module
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
+                 "proj_size": 0}  # fmt: skip
+        told = [f"{name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value]
+        return ", ".join([f"{self.mode!r}, {self.input_size}, {self.hidden_size}", *told])

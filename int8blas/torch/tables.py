@@ -1,0 +1,158 @@
+"""int8 tables in the place of torch's embeddings."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.ops import embedding, find_rows, runs_now
+
+
+class Int8Embedding(Int8Module):
+    """A table of int8 with a scale for each row, a quarter of the memory of float32.
+
+    :func:`quantize_` makes it of ``nn.Embedding``. The result has the dtype that the table had.
+
+    Parameters
+    ----------
+    module : nn.Embedding
+        A module without `max_norm`.
+
+    Attributes
+    ----------
+    num_embeddings, embedding_dim, padding_idx
+        As of the module.
+    quantized : Tensor of int8
+        (num_embeddings, embedding_dim).
+    scale : Tensor of float32
+        One scale for each row.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> layer = int8blas.torch.quantize_(torch.nn.Embedding(1000, 64))
+    >>> layer, layer(torch.tensor([[3, 1, 999]])).shape
+    (Int8Embedding(1000, 64), torch.Size([1, 3, 64]))
+    """
+
+    quantized: Tensor
+    scale: Tensor
+
+    def __init__(self, module: nn.Embedding | nn.EmbeddingBag) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = module.num_embeddings, module.embedding_dim
+        self.padding_idx, self.dtype = module.padding_idx, module.weight.dtype
+        integers, scale = quantized_rows(module.weight)
+        self.register_buffer("quantized", torch.from_numpy(integers))
+        self.register_buffer("scale", torch.from_numpy(scale))
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Return the rows of the table at `indices`, integers of any shape from 0 to num_embeddings - 1."""
+        if not torch.compiler.is_compiling() and runs_now(indices):
+            return find_rows(indices, self.quantized, self.scale).to(self.dtype)
+        result: Tensor = embedding(indices, self.quantized, self.scale)
+        return result.to(self.dtype)
+
+    @property
+    def weight(self) -> Tensor:
+        """The float table that the integers stand for, made at each access."""
+        return (self.quantized * self.scale[:, None]).to(self.dtype)
+
+    def dequantized(self) -> nn.Embedding:
+        """Return an ``nn.Embedding`` with the same table, in the dtype that it had.
+
+        Returns
+        -------
+        nn.Embedding
+        """
+        return nn.Embedding.from_pretrained(self.weight, freeze=False, padding_idx=self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+    def _restore(self) -> None:
+        """The buffers are all that there is."""
+
+
+class Int8EmbeddingBag(Int8Embedding):
+    """Sums, means or maxima of rows of an int8 table with a scale for each row.
+
+    :func:`quantize_` makes it of ``nn.EmbeddingBag``. The result has the dtype that the table had.
+
+    Parameters
+    ----------
+    module : nn.EmbeddingBag
+        A module without `max_norm`.
+
+    Attributes
+    ----------
+    num_embeddings, embedding_dim, padding_idx, mode, include_last_offset
+        As of the module.
+    quantized : Tensor of int8
+        (num_embeddings, embedding_dim).
+    scale : Tensor of float32
+        One scale for each row.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> layer = int8blas.torch.quantize_(torch.nn.EmbeddingBag(1000, 64, mode="sum"))
+    >>> layer, layer(torch.tensor([3, 1, 999]), torch.tensor([0, 2])).shape
+    (Int8EmbeddingBag(1000, 64, mode='sum'), torch.Size([2, 64]))
+    """
+
+    def __init__(self, module: nn.EmbeddingBag) -> None:
+        super().__init__(module)
+        self.mode, self.include_last_offset = module.mode, module.include_last_offset
+
+    def forward(  # type: ignore[override, unused-ignore]
+        self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        """Return a row for each bag of indices, as ``nn.EmbeddingBag`` does.
+
+        Parameters
+        ----------
+        indices : Tensor of int
+            (bags, indices), or the indices of all bags in turn.
+        offsets : Tensor of int, optional
+            Where each bag begins, for indices of one dimension.
+        per_sample_weights : Tensor, optional
+            Factors of the rows, with the shape of `indices`; for the mode "sum" alone.
+
+        Returns
+        -------
+        Tensor
+        """
+        rows = super().forward(indices.reshape(-1))
+        places = torch.arange(indices.numel()).view(indices.shape)
+        padding = None
+        if self.padding_idx is not None:
+            padding = indices.numel()
+            places = places.masked_fill(indices == self.padding_idx, padding)
+            rows = torch.cat([rows, rows.new_zeros(1, self.embedding_dim)])
+        if offsets is not None:
+            offsets = offsets.long()
+        return functional.embedding_bag(
+            places, rows, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset, padding_idx=padding,
+        )  # fmt: skip
+
+    def dequantized(self) -> nn.EmbeddingBag:  # type: ignore[override, unused-ignore]
+        """Return an ``nn.EmbeddingBag`` with the same table, in the dtype that it had.
+
+        Returns
+        -------
+        nn.EmbeddingBag
+        """
+        return nn.EmbeddingBag.from_pretrained(
+            self.weight, freeze=False, mode=self.mode, padding_idx=self.padding_idx,
+            include_last_offset=self.include_last_offset,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` says between the parentheses."""
+        return f"{super().extra_repr()}, mode={self.mode!r}"

@@ -1,0 +1,167 @@
+"""int8blas.torch: LSTM, GRU and RNN."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import int8blas
+
+torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
+with warnings.catch_warnings():  # torch's own, at import
+    warnings.simplefilter("ignore")
+    import int8blas.torch as i8
+nn = torch.nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+OPTIONS = [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False, "dropout": 0.0}]
+LAYERS = [(kind, options) for kind in (nn.LSTM, nn.GRU, nn.RNN) for options in OPTIONS]
+LAYERS += [
+    (nn.LSTM, {"proj_size": 12, "num_layers": 2, "bidirectional": True}),
+    (nn.LSTM, {"proj_size": 12, "bias": False}),
+    (nn.RNN, {"nonlinearity": "relu"}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _start():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+def error(result, expected):
+    return float((result.detach().float() - expected.float()).norm() / expected.float().norm())
+
+
+def flat(output):
+    y, states = output
+    y = y.data if isinstance(y, nn.utils.rnn.PackedSequence) else y
+    return [y, *(states if isinstance(states, tuple) else (states,))]
+
+
+def assert_near(found, wanted):
+    for x, y in zip(flat(found), flat(wanted), strict=True):
+        assert x.shape == y.shape
+        assert 0 < error(x, y.detach()) < 0.03
+
+
+@pytest.mark.parametrize(("kind", "options"), LAYERS)
+def test_layers_are_near_the_float_ones(kind, options):
+    float_layer = kind(40, 64, **options).eval()
+    layer = i8.quantize_(copy.deepcopy(float_layer))
+    assert isinstance(layer, i8.Int8Recurrent)
+    with torch.no_grad():
+        x = torch.randn(7, 5, 40)
+        assert_near(layer(x), float_layer(x))
+        states = [torch.randn_like(each) for each in flat(float_layer(x))[1:]]
+        hx = tuple(states) if kind is nn.LSTM else states[0]
+        assert_near(layer(x, hx), float_layer(x, hx))
+        assert_near(layer(x[0]), float_layer(x[0]))
+        first = tuple(each[:, 0] for each in states)
+        first = first if kind is nn.LSTM else first[0]
+        assert_near(layer(x[0], first), float_layer(x[0], first))
+        y, _ = layer(x.bfloat16())
+        assert y.dtype == torch.bfloat16
+        # The weights that the integers stand for.
+        assert_near(layer(x), i8.dequantize_(copy.deepcopy(layer))(x))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2}, {"proj_size": 12}])
+@pytest.mark.parametrize("lengths", [(7, 5, 3, 1), (3, 7, 1, 5)])
+def test_packed_sequences(kind, options, lengths):
+    if "proj_size" in options and kind is nn.GRU:
+        pytest.skip("torch's GRU has no projections")
+    float_layer = kind(40, 64, **options).eval()
+    layer = i8.quantize_(copy.deepcopy(float_layer))
+    ordered = list(lengths) == sorted(lengths, reverse=True)
+    packed = nn.utils.rnn.pack_sequence([torch.randn(n, 40) for n in lengths], enforce_sorted=ordered)
+    with torch.no_grad():
+        wanted, found = float_layer(packed), layer(packed)
+        assert_near(found, wanted)
+        states = tuple(torch.randn_like(each) for each in flat(wanted)[1:])
+        hx = states if kind is nn.LSTM else states[0]
+        assert_near(layer(packed, hx), float_layer(packed, hx))
+    for name in ("batch_sizes", "sorted_indices", "unsorted_indices"):
+        ours, theirs = getattr(found[0], name), getattr(wanted[0], name)
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+
+
+def test_an_lstm_is_a_dynamic_lstm():
+    float_layer, x = nn.LSTM(8, 5), torch.randn(6, 2, 8)
+    layer = i8.quantize_(copy.deepcopy(float_layer))
+    weights = [float_layer.weight_ih_l0, float_layer.weight_hh_l0]
+    ours = int8blas.DynamicLSTM(
+        *(w.detach().numpy().reshape(4, 5, -1).transpose(2, 0, 1) for w in weights),
+        (float_layer.bias_ih_l0 + float_layer.bias_hh_l0).detach().numpy().reshape(4, 5),
+    )
+    assert np.array_equal(layer(x)[0].numpy(), ours(x.numpy())[0])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("count", [0, 1])
+def test_few_sequences(kind, count):
+    layer = i8.quantize_(kind(8, 5))
+    y, _ = layer(torch.randn(4, count, 8))
+    assert y.shape == (4, count, 5)
+
+
+def test_sequences_of_a_gru_do_not_depend_on_others():
+    layer, x = i8.quantize_(nn.GRU(40, 64)), torch.randn(7, 5, 40)
+    assert torch.equal(layer(x)[0][:, :1], layer(x[:, :1])[0])
+
+
+@pytest.mark.parametrize("options", [{"bidirectional": True}, {"proj_size": 12}])
+def test_compilers_take_layers(options):
+    layer = i8.quantize_(nn.LSTM(40, 64, num_layers=2, **options)).eval()
+    x = torch.randn(7, 5, 40)
+    wanted = flat(layer(x))
+    exported = torch.export.export(layer, (x,)).module()
+    for other in (torch.compile(layer, fullgraph=True, backend="aot_eager"), exported, torch.jit.trace(layer, x)):
+        assert all(torch.equal(a, b) for a, b in zip(flat(other(x)), wanted, strict=True))
+    shape = (layer.directions, 5)
+    states = torch.zeros(*shape, layer.proj_size or 64), torch.zeros(*shape, 64)
+    torch.library.opcheck(torch.ops.int8blas.recurrent.default, (x, None, *states, layer.mode, *layer._tensors(0)))
+    with pytest.raises(NotImplementedError, match="has no vmap"):
+        torch.vmap(lambda x: layer(x)[0])(torch.randn(2, 7, 5, 40))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_gradients_are_refused(kind):
+    layer = i8.quantize_(kind(8, 5))
+    for x, h in ((torch.randn(3, 2, 8, requires_grad=True), None), (torch.randn(3, 2, 8), torch.zeros(1, 2, 5))):
+        if h is not None:
+            h.requires_grad_()
+        y, _ = layer(x, (h, torch.zeros(1, 2, 5)) if h is not None and kind is nn.LSTM else h)
+        with pytest.raises(RuntimeError, match="have no gradient"):
+            y.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_files_and_copies(kind):
+    layer, other, x = i8.quantize_(kind(8, 5, 2)), i8.quantize_(kind(8, 5, 2)), torch.randn(3, 2, 8)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    for clone in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(clone(x)[0], layer(x)[0])
+
+
+def test_wrong_sources_and_states():
+    layer = i8.quantize_(nn.LSTM(8, 5))
+    with pytest.raises(ValueError, match=r"x must have 2 or 3 dimensions, the last of 8, got shape \(3, 2, 7\)"):
+        layer(torch.ones(3, 2, 7))
+    with pytest.raises(ValueError, match=r"hx must have shape \(1, 2, 5\), \(1, 2, 5\), got \(1, 3, 5\), \(1, 2, 5\)"):
+        layer(torch.ones(3, 2, 8), (torch.ones(1, 3, 5), torch.ones(1, 2, 5)))
+    with pytest.raises(TypeError, match=r"x must be float32, bfloat16 or float16, got torch\.float64"):
+        layer(torch.ones(3, 2, 8).double())
+
+
+def test_dropout_between_layers_is_that_of_training():
+    layer, x = i8.quantize_(nn.GRU(8, 5, 2, dropout=0.9)), torch.randn(3, 2, 8)
+    assert torch.equal(layer.eval()(x)[0], layer(x)[0])
+    assert not torch.equal(layer.train()(x)[0], layer.eval()(x)[0])
