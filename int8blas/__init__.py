@@ -6,10 +6,10 @@ wherever uint8 is. docs/howto/arrays.md has the rules.
 
 The rooms, each of which imports those to its left and nothing else of the package::
 
-    core <- gemm <-+- stage <-+- convolution <-+- network <- onnx
-                   |          +- layers      <-+
-                   |          +- elementwise <-+
-                   +- neighbors    +- torch (of all but neighbors, network and onnx)
+    core <- gemm <- stage <-+- convolution <-+- network <- onnx
+                            +- layers      <-+
+                            +- elementwise <-+
+                                 +- neighbors    +- torch (of all but neighbors, network and onnx)
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
@@ -18,7 +18,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     layers        InnerProduct, LSTM, GRU, DynamicLSTM
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
-    neighbors     nearest, sqeuclidean
+    neighbors     nearest, sqeuclidean, Index
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
     torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
 
@@ -70,6 +70,7 @@ from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.rnn import GRU, LSTM
 from int8blas.neighbors.distances import sqeuclidean
+from int8blas.neighbors.index import Index
 from int8blas.neighbors.nearest import nearest
 from int8blas.network.folding import fold_batch_norm, shifted_bias
 from int8blas.network.graph import LayerQuantization, calibrate, fuse_quantization, move_strides
@@ -86,6 +87,7 @@ __all__ = [
     "DynamicLSTM",
     "Eltwise",
     "Explanation",
+    "Index",
     "InnerProduct",
     "LayerQuantization",
     "PReLU",

@@ -7,7 +7,7 @@ position or size, and may write or read fewer bytes at a time than requested.
 import contextlib
 import io
 import os
-import threading
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol, TypeAlias
 
@@ -74,10 +74,12 @@ def written(path: Any) -> Iterator[Callable[[Any], None]]:
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
     path = os.fsdecode(path)
-    unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    unfinished = f"{path}.{secrets.token_hex(8)}"  # which no process that ended here has left
     try:
         with open(unfinished, "xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # before the new name is on the disk
         os.replace(unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Distances between rows, and the nearest rows. The room imports core and gemm.
+"""Distances between rows, the nearest rows, an index. The room imports core, gemm and elementwise.
 
-Both functions multiply rows by rows and sum the squares of each row::
+Distances and nearest rows multiply rows by rows and sum the squares of each row::
 
     distances       sqeuclidean: |x|^2 + |y|^2 - 2 x.y, a product whose epilogue adds the squares
       -> in_place     few rows x; reads each row y once, for products and squares
@@ -8,4 +8,7 @@ Both functions multiply rows by rows and sum the squares of each row::
       -> search       a step: each thread multiplies blocks of base rows and keeps scores above a threshold
         -> best         the best rows of a query so far, a heap
     squares         sums of squares of the rows of arrays
+    index           Index: ids, floats, filters; each search is one of nearest
+      -> shards       packed rows with ids, which never change; what adding and removing makes of them
+      -> index_files  a folder of arrays, written so that an interrupted call leaves the old one
 """

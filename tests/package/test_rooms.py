@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "convolution": {"core", "gemm", "stage"},
     "layers": {"core", "gemm", "stage"},
     "elementwise": {"core", "gemm", "stage"},
-    "neighbors": {"core", "gemm"},
+    "neighbors": {"core", "gemm", "elementwise"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
     "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
     "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},

@@ -1,0 +1,699 @@
+"""``Index``: vectors that are found by ids; floats become int8 here, and scores become floats again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import as_array, in_float32
+from int8blas.core.parameters import int8_dtype, integer, real
+from int8blas.core.words import dtype_error, shown
+from int8blas.elementwise.quantization import dequantize, quantize
+from int8blas.gemm.packing import PackedB
+from int8blas.neighbors import index_files
+from int8blas.neighbors.nearest import nearest
+from int8blas.neighbors.shards import Ids, Mask, Rows, Shard, Vectors, appended, removed
+
+METRICS = ("cosine", "inner", "sqeuclidean")
+# Vectors that are quantized, or given as floats, at a time: 12 MiB of 384 elements.
+BLOCK = 8192
+# Copying a row that a filter keeps takes as long as searching this many rows for up to 8 queries (AVX512-VNNI).
+COPYING = 14
+# Candidates for each of the k vectors that are ranked by their floats.
+CANDIDATES = 4
+# The first number of rows that a search by radius finds for each query, and the factor to the next.
+RADIUS_ROWS, RADIUS_STEP = 256, 8
+# The most rows that it finds at a time, for all queries together: 64 MiB.
+MOST_FOUND = 1 << 22
+# The smallest scale of a vector: its inverse is finite.
+TINY = float(np.finfo(np.float32).tiny)
+
+Array: TypeAlias = npt.NDArray[Any]
+Filter: TypeAlias = "range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]"
+
+
+class Queries(NamedTuple):
+    """Queries as rows, the factor from each one's integer scores to those of the index, and as they were given."""
+
+    rows: Rows
+    factors: npt.NDArray[np.float64] | float
+    given: Array
+    is_single: bool
+
+    def only(self, which: npt.NDArray[np.intp]) -> Queries:
+        factors = self.factors if isinstance(self.factors, float) else self.factors[which]
+        return self._replace(rows=self.rows[which], factors=factors)
+
+
+class Searched(NamedTuple):
+    """Rows that are searched: a base for `nearest`, the ids of its rows, those to leave out, and how many are left."""
+
+    rows: PackedB | Rows
+    ids: Ids
+    excluded: Mask | None
+    live: int
+
+
+class Index:
+    """Vectors that are searched exactly, held in int8 or uint8, each with an id.
+
+    Parameters
+    ----------
+    dim : int
+        The number of elements of a vector.
+    metric : {'cosine', 'inner', 'sqeuclidean'}, optional
+        The score of a vector, as of :func:`nearest`: largest cosines, largest inner products, or smallest squared
+        distances first.
+    dtype : dtype, optional
+        What vectors are held in: int8, made of floats or given, or uint8, given.
+    scale : float, optional
+        For inner products and distances of floats: an element x is held as ``x / scale``, rounded, from -128 to 127. By
+        default the first floats that are added set it, to their largest magnitude divided by 127. Cosines have a scale
+        for each vector, and none for all.
+
+    Attributes
+    ----------
+    dim, metric, dtype
+        As given.
+    scale : float or None
+        As given, or as found. None for cosines, for uint8, and as long as no floats have been added.
+
+    See Also
+    --------
+    nearest : one search among packed rows or arrays, by their numbers.
+
+    Notes
+    -----
+    **Scores.** Integers are compared exactly; scores are these integers times the scales, in float64, or cosines of
+    the integers. Integers that are added or asked for with a scale are multiples of it.
+
+    **Ties.** Of equal scores, the vector that was added first comes first. An updated vector counts as added last. The
+    result does not depend on the CPU, the number of threads, or, with a given scale, how vectors were divided among
+    calls of `add`.
+
+    **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that were
+    there when it began. The GIL is released while it searches.
+
+    **Memory.** ``dim`` bytes a vector (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed vectors
+    keep their memory until half of a shard of up to 262,144 vectors is removed.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> index = int8blas.Index(2)
+    >>> index.add(np.array([[3, 0], [0, 0.5], [40, 30]], np.float32))
+    array([0, 1, 2])
+    >>> scores, ids = index.search(np.array([1, 0.1]), 2)
+    >>> ids, scores.round(3)
+    (array([0, 2]), array([0.995, 0.858]))
+    >>> index.remove(0)
+    >>> index.add([[-5.0, 1.0]], ids=[70])
+    array([70])
+    >>> index.search(np.array([[1, 0.1], [0, 1]]), 1)[1]
+    array([[2],
+           [1]])
+    >>> index.search(np.array([1, 0.1]), 5, include=lambda ids: ids > 1)[1]
+    array([ 2, 70])
+    """
+
+    dim: int
+    metric: str
+    dtype: np.dtype[Any]
+    scale: float | None
+
+    def __init__(
+        self,
+        dim: SupportsIndex,
+        metric: Literal["cosine", "inner", "sqeuclidean"] = "cosine",
+        dtype: npt.DTypeLike = "int8",
+        *,
+        scale: float | None = None,
+    ) -> None:
+        self.dim = integer(dim, "dim")
+        if self.dim < 1:
+            raise ValueError(f"dim must be at least 1, got {shown(dim)}")
+        if not isinstance(metric, str) or metric not in METRICS:
+            raise ValueError(f"metric must be 'cosine', 'inner' or 'sqeuclidean', got {shown(metric)}")
+        self.metric, self.dtype = metric, int8_dtype(dtype, "dtype")
+        self.scale = None if scale is None else real(scale, "scale")
+        if self.scale is not None:
+            if metric == "cosine" or self.dtype == np.uint8:
+                raise ValueError(f"scale must be None for {'cosines' if metric == 'cosine' else 'uint8'}, got {scale}")
+            if not TINY <= self.scale <= float(np.finfo(np.float32).max):
+                raise ValueError(f"scale must be positive and finite in float32, got {shown(scale)}")
+            self.scale = float(np.float32(self.scale))
+        self._shards: tuple[Shard, ...] = ()
+        self._next_id = 0
+        self._lock = threading.Lock()  # of all that change the index
+
+    # --- vectors -----------------------------------------------------------------------------------------------------
+
+    def add(self, x: npt.ArrayLike, ids: npt.ArrayLike | None = None) -> Ids:
+        """Add vectors.
+
+        Parameters
+        ----------
+        x : array_like of float or of the dtype of the index
+            Vectors of shape (N, dim), or one of shape (dim,). Floats become int8.
+        ids : array_like of int, optional
+            An id for each vector, from 0 to 2**63 - 2, that no other has. By default they go on behind the largest id
+            that there has been.
+
+        Returns
+        -------
+        ndarray of int64
+            The ids.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above; nothing is added then.
+
+        Warns
+        -----
+        RuntimeWarning
+            If elements were beyond the range of the scale, and saturated.
+        """
+        with self._lock:
+            rows, scales, scale = self._quantized(x, "x", self.scale)
+            if ids is None:
+                if self._next_id + len(rows) >= np.iinfo(np.int64).max:
+                    raise ValueError("ids must be given: there are none behind the largest one")
+                numbers = np.arange(self._next_id, self._next_id + len(rows))
+            else:
+                numbers = self._new_ids(ids, len(rows))
+            self._shards = tuple(appended(self._shards, Vectors(rows, numbers, scales)))
+            self._next_id = max(self._next_id, int(numbers.max(initial=-1)) + 1)
+            self.scale = scale
+        return numbers.copy()
+
+    def remove(self, ids: npt.ArrayLike) -> None:
+        """Remove vectors.
+
+        Parameters
+        ----------
+        ids : int or array_like of int
+            Their ids.
+
+        Raises
+        ------
+        KeyError
+            If there is no vector of an id; nothing is removed then.
+        """
+        with self._lock:
+            self._shards = tuple(removed(self._shards, self._present(_ids_of(ids, "ids"))))
+
+    def update(self, ids: npt.ArrayLike, x: npt.ArrayLike) -> None:
+        """Replace vectors.
+
+        Parameters
+        ----------
+        ids : int or array_like of int
+            Their ids, each once.
+        x : array_like
+            The new vectors, as of :meth:`add`.
+
+        Raises
+        ------
+        KeyError
+            If there is no vector of an id; nothing is replaced then.
+        """
+        with self._lock:
+            rows, scales, scale = self._quantized(x, "x", self.scale)
+            numbers = self._present(_ids_of(ids, "ids"))
+            _check_count(numbers, len(rows))
+            self._shards = tuple(appended(removed(self._shards, numbers), Vectors(rows, numbers, scales)))
+            self.scale = scale
+
+    def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Return vectors as they are held: integers times scales.
+
+        Parameters
+        ----------
+        ids : int or array_like of int
+            Their ids.
+
+        Returns
+        -------
+        ndarray of float32
+            Shape (N, dim), or (dim,) for one id.
+
+        Raises
+        ------
+        KeyError
+            If there is no vector of an id.
+        """
+        shards, wanted = self._shards, _ids_of(ids, "ids")
+        numbers, places = np.unique(wanted, return_inverse=True)
+        result, found = np.empty((len(numbers), self.dim), np.float32), np.zeros(len(numbers), bool)
+        for shard in shards:
+            which = shard.positions(numbers)
+            target = np.searchsorted(numbers, shard.ids[which])
+            found[target] = True
+            scales = None if shard.scales is None else shard.scales[which]
+            result[target] = self._floats(shard.take(which), scales)
+        if not found.all():
+            raise KeyError(f"ids must be of vectors in the index, {numbers[~found][0]} is not")
+        return result[places[0]] if np.ndim(ids) == 0 else result[places]
+
+    def blocks(self) -> Iterator[tuple[Ids, npt.NDArray[np.float32]]]:
+        """Iterate over all vectors, some thousands at a time.
+
+        Yields
+        ------
+        ids : ndarray of int64
+            In the order in which the vectors were added.
+        vectors : ndarray of float32
+            As of :meth:`reconstruct`.
+        """
+        for shard in self._shards:
+            live = np.arange(len(shard)) if shard.removed is None else np.flatnonzero(~shard.removed)
+            for start in range(0, len(live), BLOCK):
+                which = live[start : start + BLOCK]
+                scales = None if shard.scales is None else shard.scales[which]
+                yield shard.ids[which], self._floats(shard.take(which), scales)
+
+    def __len__(self) -> int:
+        return sum(shard.live for shard in self._shards)
+
+    def __contains__(self, id: object) -> bool:
+        number = _ids_of(id, "id")
+        return any(len(shard.positions(number)) for shard in self._shards)
+
+    def __repr__(self) -> str:
+        return f"<Index of {len(self)} vectors: dim={self.dim}, metric={self.metric!r}, dtype={self.dtype}>"
+
+    # --- searches ----------------------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        q: npt.ArrayLike,
+        k: SupportsIndex,
+        *,
+        include: Filter | None = None,
+        exclude: Filter | None = None,
+        rescore: Array | Callable[[Ids], npt.ArrayLike] | None = None,
+    ) -> tuple[npt.NDArray[np.float64], Ids]:
+        """Find the k best vectors for each query.
+
+        Parameters
+        ----------
+        q : array_like of float, int8 or uint8
+            Queries of shape (M, dim), or one of shape (dim,). Floats become int8.
+        k : int
+            How many, at least 1.
+        include, exclude : range, array_like of int or bool, or callable, optional
+            The only vectors to look at, and vectors to leave out, by their ids: a range; ids, of which some may not be
+            there; a mask of bool, whose element at an id says whether it is meant; or a function that gets ids, an
+            array of int64, and returns such a mask for them.
+        rescore : array_like of float or callable, optional
+            The floats: an array, which may be mapped from a file, whose row at an id is the vector, or a function of
+            ids that returns rows. The 4 k best vectors are found, and the best k of them by the scores of the floats,
+            in float64.
+
+        Returns
+        -------
+        scores : ndarray of float64
+            Best first, of shape (M, k), or (k,) for one query; fewer if there are fewer vectors.
+        ids : ndarray of int64
+            Of the same shape. Of equal scores, the vector that was added first comes first.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above.
+
+        Warns
+        -----
+        RuntimeWarning
+            If elements of a query for distances were beyond the range of the scale, and saturated.
+        """
+        count = integer(k, "k")
+        if count < 1:
+            raise ValueError(f"k must be at least 1, got {shown(k)}")
+        queries = self._queries(q)
+        searched = self._searched(include, exclude, len(queries.rows))
+        if rescore is None:
+            scores, ids = self._find(queries, searched, count)
+        else:
+            scores, ids = self._ranked(queries, self._find(queries, searched, CANDIDATES * count)[1], count, rescore)
+        return (scores[0], ids[0]) if queries.is_single else (scores, ids)
+
+    def range_search(
+        self, q: npt.ArrayLike, radius: float, *, include: Filter | None = None, exclude: Filter | None = None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], Ids]:
+        """Find all vectors whose scores are at least `radius`, or distances at most `radius`.
+
+        Parameters
+        ----------
+        q : array_like
+            Queries, as of :meth:`search`.
+        radius : float
+            The worst score.
+        include, exclude : range, array_like of int or bool, or callable, optional
+            As of :meth:`search`.
+
+        Returns
+        -------
+        limits : ndarray of int64
+            Of shape (M + 1,): the results of query i are ``scores[limits[i]:limits[i + 1]]``, and so are its ids.
+        scores : ndarray of float64
+            Best first for each query.
+        ids : ndarray of int64
+            In the order of the scores.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above.
+        """
+        worst = real(radius, "radius")
+        if np.isnan(worst):
+            raise ValueError("radius must be a number, got nan")
+        queries = self._queries(q)
+        searched = self._searched(include, exclude, len(queries.rows))
+        found: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries.rows)
+        live, k, left = sum(part.live for part in searched), RADIUS_ROWS, np.arange(len(queries.rows))
+        # More rows for the queries of which the last row found is within the radius too.
+        while len(left) and live:
+            count, more = max(1, MOST_FOUND // k), []
+            for some in np.split(left, range(count, len(left), count)):
+                scores, ids = self._find(queries.only(some), searched, k)
+                inside = np.count_nonzero(scores <= worst if self.metric == "sqeuclidean" else scores >= worst, axis=1)
+                done = (inside < k) | (k >= live)
+                for i in np.flatnonzero(done):
+                    found[some[i]] = scores[i, : inside[i]].copy(), ids[i, : inside[i]].copy()
+                more.append(some[~done])
+            left, k = np.concatenate(more), RADIUS_STEP * k
+        limits = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(ids) for _, ids in found], out=limits[1:])
+        return (
+            limits,
+            np.concatenate([np.empty(0), *(scores for scores, _ in found)]),
+            np.concatenate([np.empty(0, np.int64), *(ids for _, ids in found)]),
+        )
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a folder, or what has changed since it was saved there.
+
+        Parameters
+        ----------
+        path : path-like
+            The folder, which is made if it is not there. One process at a time may save to it.
+
+        Raises
+        ------
+        OSError
+            If a file cannot be written.
+
+        Notes
+        -----
+        The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names them with their
+        checksums. A file is written once and never changed; `index.json` is replaced when all others are on the disk.
+        So a call that is interrupted, at any moment, leaves the index that was there before. Packed rows that the
+        folder has already are not written again.
+        """
+        with self._lock:  # of two calls, which would delete each other's files
+            index_files.save(os.fspath(path), self._settings(), self._shards)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = False) -> Index:
+        """Read an index that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The folder.
+        mmap : bool, optional
+            Map vectors from their files, which processes share, rather than read them. Saving to the folder leaves what
+            is mapped alone.
+        verify : bool, optional
+            Compare all bytes with their checksums at once. Otherwise each shard of vectors is compared when it is first
+            searched.
+
+        Returns
+        -------
+        Index
+
+        Raises
+        ------
+        OSError
+            If a file cannot be read.
+        ValueError
+            If the folder has no index, or one that is corrupted, truncated, or of another version: here, or in the
+            first search.
+        """
+        settings, shards = index_files.load(os.fspath(path), mmap, verify)
+        try:
+            index = cls(settings["dim"], settings["metric"], settings["dtype"], scale=settings["scale"])
+            index._next_id = integer(settings["next_id"], "next_id")
+        except (TypeError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is corrupted, or of a later int8blas: {error}") from None
+        index._shards = tuple(shards)
+        return index
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "dim": self.dim, "metric": self.metric, "dtype": self.dtype.name, "scale": self.scale,
+            "next_id": self._next_id,
+        }  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    # --- floats and integers -----------------------------------------------------------------------------------------
+
+    def _array(self, x: Any, name: str) -> Array:
+        """Vectors as a 2-D array, of floats in float32."""
+        array = in_float32(x, name)
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8)
+        if array.ndim not in (1, 2) or array.shape[-1] != self.dim:
+            raise ValueError(f"{name} must have vectors of {self.dim} elements, got shape {array.shape}")
+        return array.reshape(-1, self.dim)
+
+    def _quantized(
+        self, x: Any, name: str, scale: float | None
+    ) -> tuple[Rows, npt.NDArray[np.float32] | None, float | None]:
+        """Vectors in the dtype of the index, the scale of each of them if it has one, and the scale of the index."""
+        array = self._array(x, name)
+        has_scales = self.metric == "cosine" and self.dtype == np.int8
+        if array.dtype == self.dtype:
+            return array, np.ones(len(array), np.float32) if has_scales else None, scale
+        if array.dtype != np.float32 or self.dtype == np.uint8:
+            raise dtype_error(array, name, (self.dtype,) if self.dtype == np.uint8 else ("int8", "float32"), x)
+        steps = _steps(array, name)
+        if has_scales:
+            return _rounded(array, steps), steps, scale
+        if scale is None:
+            # Of zeros alone, a step is as good as any other; the next floats would saturate.
+            scale = float(steps.max(initial=0)) if array.any() else 1.0
+        _warn_of_saturation(array, scale, name)
+        return _rounded(array, np.full(len(array), scale, np.float32)), None, scale
+
+    def _queries(self, q: Any) -> Queries:
+        given = as_array(q, "q")
+        array, scale = self._array(given, "q"), self.scale
+        factor = 1.0 if scale is None or self.metric == "cosine" else scale * scale
+        is_single = given.ndim == 1
+        if array.dtype in (np.int8, np.uint8):
+            return Queries(array, factor, array * np.float64(1.0 if scale is None else scale), is_single)
+        if array.dtype != np.float32:
+            raise dtype_error(array, "q", ("int8", "uint8", "float32"), q)
+        steps = _steps(array, "q")
+        if self.metric == "sqeuclidean":
+            if self.dtype == np.uint8 or scale is None:
+                raise TypeError("q must be int8 or uint8, got float32: the index has no scale, as it holds integers")
+            _warn_of_saturation(array, scale, "q")
+            return Queries(_rounded(array, np.full(len(array), scale, np.float32)), factor, array, is_single)
+        factors = steps * np.float64(1.0 if scale is None else scale) if self.metric == "inner" else 1.0
+        return Queries(_rounded(array, steps), factors, array, is_single)
+
+    def _floats(self, rows: Rows, scales: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
+        if scales is not None:
+            return dequantize(np.ascontiguousarray(rows), scales, axis=0)
+        return dequantize(np.ascontiguousarray(rows), 1.0 if self.scale is None else self.scale)
+
+    # --- ids ---------------------------------------------------------------------------------------------------------
+
+    def _new_ids(self, ids: Any, count: int) -> Ids:
+        numbers = _ids_of(ids, "ids")
+        _check_count(numbers, count)
+        taken = [shard.ids[which] for shard in self._shards if len(which := shard.positions(numbers))]
+        if taken:
+            raise ValueError(f"ids must be new, {taken[0][0]} is in the index")
+        return numbers
+
+    def _present(self, numbers: Ids) -> Ids:
+        """Ids, all of which are in the index."""
+        found = [shard.ids[shard.positions(numbers)] for shard in self._shards]
+        missing = np.setdiff1d(numbers, np.concatenate([np.empty(0, np.int64), *found]))
+        if len(missing):
+            raise KeyError(f"ids must be of vectors in the index, {missing[0]} is not")
+        return numbers
+
+    # --- searches ----------------------------------------------------------------------------------------------------
+
+    def _searched(self, include: Filter | None, exclude: Filter | None, count: int) -> list[Searched]:
+        """What filters leave for `count` queries. Few rows of a shard are copied: all others cost nothing then."""
+        wanted = None if include is None else _filter(include, "include")
+        unwanted = None if exclude is None else _filter(exclude, "exclude")
+        parts = []
+        for shard in self._shards:
+            if wanted is None and unwanted is None:
+                parts.append(Searched(shard.rows, shard.ids, shard.removed, shard.live))
+                continue
+            left = np.ones(len(shard), bool) if wanted is None else wanted(shard)
+            if unwanted is not None:
+                left &= ~unwanted(shard)
+            if shard.removed is not None:
+                left &= ~shard.removed
+            live = int(np.count_nonzero(left))
+            if COPYING * live > (len(shard) - live) * max(1, count / 8):
+                parts.append(Searched(shard.rows, shard.ids, None if live == len(shard) else ~left, live))
+            elif live:
+                which = np.flatnonzero(left)
+                parts.append(Searched(shard.take(which), shard.ids[which], None, live))
+        return parts
+
+    def _find(self, queries: Queries, searched: list[Searched], k: int) -> tuple[npt.NDArray[np.float64], Ids]:
+        if not searched:
+            return np.empty((len(queries.rows), 0)), np.empty((len(queries.rows), 0), np.int64)
+        excluded = None
+        if any(part.excluded is not None for part in searched):
+            excluded = np.concatenate(
+                [np.zeros(len(part.ids), bool) if part.excluded is None else part.excluded for part in searched]
+            )
+        numbers, scores = nearest(
+            queries.rows, [part.rows for part in searched], k, metric=self.metric, exclude=excluded
+        )  # type: ignore[call-overload]
+        ends = np.cumsum([len(part.ids) for part in searched])
+        if len(searched) == 1:
+            ids = searched[0].ids[numbers]
+        else:
+            ids, owner = np.empty(numbers.shape, np.int64), np.searchsorted(ends, numbers, side="right")
+            for i in np.unique(owner):
+                mine = owner == i
+                ids[mine] = searched[i].ids[numbers[mine] - (ends[i] - len(searched[i].ids))]
+        return np.multiply(scores, np.reshape(queries.factors, (-1, 1)), dtype=np.float64), ids
+
+    def _ranked(
+        self, queries: Queries, ids: Ids, k: int, rescore: Array | Callable[[Ids], npt.ArrayLike]
+    ) -> tuple[npt.NDArray[np.float64], Ids]:
+        """The best k of some ids for each query, by the scores of floats."""
+        if callable(rescore):
+            floats = as_array(rescore(ids.reshape(-1)), "rescore")
+        else:
+            floats = as_array(rescore, "rescore")
+            if floats.ndim == 2 and len(floats) <= ids.max(initial=-1):
+                raise ValueError(f"rescore must have a row at each id, got {len(floats)} rows and the id {ids.max()}")
+            floats = floats[ids.reshape(-1)]
+        if floats.shape != (ids.size, self.dim):
+            raise ValueError(f"rescore must have vectors of {self.dim} elements, got shape {floats.shape}")
+        x, q = floats.astype(np.float64).reshape(*ids.shape, self.dim), queries.given.astype(np.float64)
+        if self.metric == "sqeuclidean":
+            scores = np.square(x - q[:, np.newaxis]).sum(axis=2)
+        else:
+            scores = np.matmul(x, q[:, :, np.newaxis])[:, :, 0]
+        if self.metric == "cosine":
+            lengths = np.linalg.norm(x, axis=2) * np.linalg.norm(q, axis=1)[:, np.newaxis]
+            scores = np.divide(scores, lengths, out=np.zeros_like(scores), where=lengths > 0)
+        order = np.argsort(scores if self.metric == "sqeuclidean" else -scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)
+
+
+def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
+    """The step for each row in which its elements are at most 127 steps."""
+    largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
+    if not np.isfinite(largest).all():
+        raise ValueError(f"{name} must be finite, vector {np.flatnonzero(~np.isfinite(largest))[0]} is not")
+    steps: npt.NDArray[np.float32] = np.maximum(largest / np.float32(127), TINY)
+    return steps
+
+
+def _rounded(x: npt.NDArray[np.float32], steps: npt.NDArray[np.float32]) -> Rows:
+    rows = np.empty(x.shape, np.int8)
+    for start in range(0, len(x), BLOCK):
+        some = slice(start, start + BLOCK)
+        rows[some] = quantize(x[some], steps[some], axis=0)
+    return rows
+
+
+def _warn_of_saturation(x: npt.NDArray[np.float32], scale: float, name: str) -> None:
+    above, below = x.max(axis=1, initial=0) > 127.5 * scale, x.min(axis=1, initial=0) < -128.5 * scale
+    if beyond := int(np.count_nonzero(above | below)):
+        warnings.warn(
+            f"{name} has elements beyond the range of the scale {scale:.3g}, which were saturated, in {beyond} of "
+            f"{len(x)} vectors: give Index a larger scale",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _ids_of(ids: Any, name: str) -> Ids:
+    array = as_array(ids, name)
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    if array.ndim > 1:
+        raise ValueError(f"{name} must have at most 1 dimension, got shape {array.shape}")
+    if array.min() < 0 or array.max() >= np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be from 0 to 2**63 - 2, got {array.min() if array.min() < 0 else array.max()}")
+    return array.reshape(-1).astype(np.int64)
+
+
+def _check_count(ids: Ids, count: int) -> None:
+    if len(ids) != count:
+        raise ValueError(f"ids must have one for each of {count} vectors, got {len(ids)}")
+    if len(np.unique(ids)) != count:
+        raise ValueError("ids must have each id once")
+
+
+def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
+    """A function that returns a new mask of the rows of a shard that a filter means."""
+    if isinstance(given, range):
+        first, last, step = (given[0], given[-1], given.step) if len(given) else (0, -1, 1)
+        low, high = min(first, last), max(first, last)
+        if not len(given):
+            return lambda shard: np.zeros(len(shard), bool)
+        return lambda shard: (shard.ids >= low) & (shard.ids <= high) & ((shard.ids - first) % step == 0)
+    if callable(given):
+        return lambda shard: _asked(given, shard, name)
+    array = as_array(given, name)
+    if array.dtype == np.bool_ and array.ndim == 1:
+        return lambda shard: (shard.ids >= 0) & (shard.ids < len(array)) & _at(array, shard.ids)
+    numbers = _ids_of(array, name)
+
+    def mask_of(shard: Shard) -> Mask:
+        mask = np.zeros(len(shard), bool)
+        mask[shard.positions(numbers)] = True
+        return mask
+
+    return mask_of
+
+
+def _at(mask: Mask, ids: Ids) -> Mask:
+    return mask[np.clip(ids, 0, len(mask) - 1)] if len(mask) else np.zeros(len(ids), bool)
+
+
+def _asked(function: Callable[[Ids], npt.ArrayLike], shard: Shard, name: str) -> Mask:
+    live = np.ones(len(shard), bool) if shard.removed is None else ~shard.removed
+    answer = as_array(function(shard.ids[live]), name)
+    if answer.dtype != np.bool_ or answer.shape != (shard.live,):
+        raise ValueError(f"{name} must return a bool for each of {shard.live} ids, got {answer.dtype} {answer.shape}")
+    mask = np.zeros(len(shard), bool)
+    mask[live] = answer
+    return mask

@@ -1,0 +1,139 @@
+"""The vectors of an :class:`Index`: shards of packed rows, and a last one that is packed when it is long enough.
+
+A shard never changes. Adding, removing and merging make a new list of shards, so that a search goes on with the list
+that it began with. A removed row stays where it is, with the id -1, until half of its shard is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.gemm.packing import PackedB, pack_b
+
+# Rows of a shard: a shorter one is a plain array, which adding a row copies; a longer one is not made.
+LEAST, MOST = 1024, 1 << 18
+REMOVED = -1
+SIGN_BIT = np.uint8(0x80)
+
+Rows = npt.NDArray[np.int8 | np.uint8]
+Ids = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Stored(Protocol):
+    """Packed rows that are in a file."""
+
+    def packed(self) -> PackedB: ...
+
+
+class Vectors(NamedTuple):
+    """Rows with their ids, and what an element is multiplied by in each row; None is 1, or the scale of the index."""
+
+    rows: Rows
+    ids: Ids
+    scales: npt.NDArray[np.float32] | None
+
+    def only(self, which: slice | Mask) -> Vectors:
+        return Vectors(self.rows[which], self.ids[which], None if self.scales is None else self.scales[which])
+
+
+def joined(parts: Iterable[Vectors]) -> Vectors:
+    rows, ids, scales = zip(*parts, strict=True)
+    return Vectors(np.concatenate(rows), np.concatenate(ids), None if scales[0] is None else np.concatenate(scales))
+
+
+class Shard:
+    """Rows with ids and scales as of :class:`Vectors`."""
+
+    def __init__(self, rows: PackedB | Rows | Stored, ids: Ids, scales: npt.NDArray[np.float32] | None) -> None:
+        self.source, self.ids, self.scales = rows, ids, scales
+        removed = ids == REMOVED
+        self.live = len(ids) - int(np.count_nonzero(removed))
+        # Which rows are removed, or None if none is.
+        self.removed = removed if self.live < len(ids) else None
+        self.lowest, self.highest = (int(ids[~removed].min()), int(ids.max())) if self.live else (0, -1)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shard, (self.rows, self.ids, self.scales)
+
+    @cached_property
+    def rows(self) -> PackedB | Rows:
+        """The rows, a base for `nearest`; what is in a file is looked at first here."""
+        return self.source if isinstance(self.source, (PackedB, np.ndarray)) else self.source.packed()
+
+    def positions(self, ids: Ids) -> npt.NDArray[np.intp]:
+        """Where the rows with one of these ids are."""
+        some = ids[(ids >= self.lowest) & (ids <= self.highest)]
+        return np.flatnonzero(np.isin(self.ids, some)) if len(some) else np.empty(0, np.intp)
+
+    def take(self, which: npt.NDArray[np.intp]) -> Rows:
+        """The rows at these positions, in an array."""
+        if not isinstance(self.rows, PackedB):
+            return self.rows[which]
+        groups = _groups(self.rows)
+        return _as_rows(self.rows, groups[which // groups.shape[2], :, which % groups.shape[2]])
+
+    def vectors(self) -> Vectors:
+        """All that is not removed."""
+        rows = self.rows
+        if isinstance(rows, PackedB):
+            groups = _groups(rows).transpose(0, 2, 1)
+            rows = _as_rows(rows, groups.reshape(-1, groups.shape[2])[: len(self)])
+        every = Vectors(rows, self.ids, self.scales)
+        return every if self.removed is None else every.only(~self.removed)
+
+    def without(self, which: npt.NDArray[np.intp]) -> list[Shard]:
+        """The shard with rows removed: none if that is all, and a new one if it is half or more."""
+        ids = self.ids.copy()
+        ids[which] = REMOVED
+        shard = Shard(self.source, ids, self.scales)
+        if not shard.live:
+            return []
+        return [shard] if 2 * shard.live > len(shard) else [made(shard.vectors())]
+
+
+def _groups(packed: PackedB) -> npt.NDArray[np.int32]:
+    """The groups of four elements, each as one number, which NumPy copies at once: panels, groups, rows of a panel."""
+    return packed.data.view(np.int32)[..., 0]
+
+
+def _as_rows(packed: PackedB, groups: npt.NDArray[np.int32]) -> Rows:
+    rows = np.ascontiguousarray(groups).view(np.int8)[:, : packed.shape[0]]
+    return rows.view(np.uint8) ^ SIGN_BIT if packed.dtype == np.uint8 else rows
+
+
+def made(vectors: Vectors) -> Shard:
+    if len(vectors.ids) < LEAST:
+        return Shard(np.array(vectors.rows, order="C"), vectors.ids, vectors.scales)
+    return Shard(pack_b(vectors.rows, trans_b=True), vectors.ids, vectors.scales)
+
+
+def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
+    """Shards with vectors behind the last row. Two neighbours become one if the first is not the larger, so that there
+    are few, and each row is packed few times."""
+    result = list(shards)
+    if result and len(result[-1]) < LEAST:
+        vectors = joined([result.pop().vectors(), vectors])
+    for start in range(0, len(vectors.ids), MOST):
+        shard = made(vectors.only(slice(start, start + MOST)))
+        while result and LEAST <= len(result[-1]) <= len(shard) <= MOST - len(result[-1]):
+            shard = made(joined([result.pop().vectors(), shard.vectors()]))
+        result.append(shard)
+    return result
+
+
+def removed(shards: Iterable[Shard], ids: Ids) -> list[Shard]:
+    """Shards without the rows that have these ids."""
+    result: list[Shard] = []
+    for shard in shards:
+        which = shard.positions(ids)
+        result += shard.without(which) if len(which) else [shard]
+    return result
