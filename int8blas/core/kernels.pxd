@@ -376,6 +376,22 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_distance_fn)(const i8_distance_args *) noexcept nogil
 
+    enum: I8_STACK_UNIT
+
+    ctypedef struct i8_stack_operand:
+        const uint8_t *data
+        ptrdiff_t step
+        int span, first, row, column
+        int32_t zero
+        uint8_t flip
+
+    ctypedef struct i8_stack_args:
+        int64_t count
+        int m, n, k
+        i8_stack_operand a, b
+        int32_t *c
+        ptrdiff_t c_step
+
     ctypedef struct i8_tiles:
         i8_tile_fn of[8][3]
 
@@ -408,6 +424,7 @@ cdef extern from "isa/kernels.h" nogil:
                                const int64_t *sums) noexcept nogil
         int small_k_rows, small_k_limit
         void (*small_k)(const i8_small_k_args *) noexcept nogil
+        void (*stack)(const i8_stack_args *) noexcept nogil
         int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
                                int64_t groups, int64_t block) noexcept nogil
         void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil

@@ -3,6 +3,7 @@
 blas, syrk, matmul      the public functions; packing, PackedB; saturation, where 16-bit sums would leave their range;
                         explain, which finds an explanation
 call            a product of arrays as the driver takes it, and its execution
+stack           a stack of products that differ only in where their matrices are
 driver          the one way through: resolve, run; long K in parts
 plan            the table of paths, and resolve: a problem as it is computed, and its plan
 path            what a path is, and what all plans have in common

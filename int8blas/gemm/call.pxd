@@ -1,20 +1,9 @@
 # A problem for the driver from Python arguments (see call.pyx).
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.problem cimport Problem
-
-
-# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
-cdef struct Stack:
-    int64_t count
-    int dims
-    int64_t shape[cnp.NPY_MAXDIMS]
-    ptrdiff_t a[cnp.NPY_MAXDIMS]
-    ptrdiff_t b[cnp.NPY_MAXDIMS]
-    ptrdiff_t c[cnp.NPY_MAXDIMS]
 
 
 cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1
@@ -24,7 +13,6 @@ cdef cnp.ndarray set_bo(Problem *g, object value, str count)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
 cdef int run(Problem *g, str name) except -1
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil
-cdef int run_stack(Problem *g, const Stack *s, str name) except -1
 cdef int no_memory(str name) except -1
 cdef int warn_saturated(str name) except -1
 

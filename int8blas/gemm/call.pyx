@@ -3,22 +3,19 @@
 import sys
 import warnings
 
-from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdio cimport fputs, snprintf, stderr
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
-from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
+from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport carry_out, gemm
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport planned_threads
-from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.plan cimport Resolved, resolve
-from int8blas.gemm.problem cimport LOWER, WHOLE, thread_work
+from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
 
@@ -132,66 +129,6 @@ cdef int warn_saturated(str name) except -1:
     warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
                   "has them all", RuntimeWarning, stacklevel=1)
     return 0
-
-
-cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
-    """A, B and C number `index` of a stack whose first ones are those of `first`."""
-    cdef ptrdiff_t a = 0, b = 0, c = 0
-    cdef int64_t i
-    cdef int axis
-    for axis in reversed(range(s.dims)):
-        i = index % s.shape[axis]
-        index = index // s.shape[axis]
-        a += i * s.a[axis]
-        b += i * s.b[axis]
-        c += i * s.c[axis]
-    g.a.data, g.c = first.a.data + a, first.c + c
-    if first.b.data is not NULL:
-        g.b.data = first.b.data + b
-
-
-# Problems of a stack that threads share, each whole problems.
-cdef struct StackJob:
-    Problem first
-    const Stack *stack
-    int64_t shared
-
-
-cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Some problems of a stack on one thread. 0, or -1 if there is no memory."""
-    cdef const StackJob *j = <const StackJob *>job
-    cdef Problem g = j.first
-    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts)
-    cdef int status = 0
-    g.threads = 1
-    while index < end and status == 0:
-        set_matrices(&g, &j.first, j.stack, index)
-        status = gemm(&g)
-        index += 1
-    return status
-
-
-cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
-
-    Returns whether an element was saturated.
-    """
-    cdef StackJob job
-    cdef double work = <double>g.m * g.n * (g.k + 1)
-    cdef int saturated = 0, threads = max_threads()
-    cdef int64_t i
-    if g.m == 0 or g.n == 0:
-        return 0  # there may be any number of results without elements
-    g.threads, g.saturated = threads, &saturated
-    job.first, job.stack = g[0], s
-    job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
-    work *= job.shared
-    threads = threads_for(work, thread_work(g), <double>job.shared)
-    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
-    for i in range(job.shared, s.count):
-        set_matrices(g, &job.first, s, i)
-        saturated |= run(g, name)
-    return saturated
 
 
 cdef int run_verbose(Problem *g, str name) except -1:

@@ -15,10 +15,8 @@ from int8blas.core.threads cimport region_threads, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_formula
 from int8blas.gemm.path cimport Planned, planned_threads
-from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.paths.tiny cimport run_tiny
-from int8blas.gemm.paths.triangle cimport WHOLE_ROWS
-from int8blas.gemm.plan cimport pays_to_transpose, replan, resolve
+from int8blas.gemm.plan cimport replan, resolve, skips_plan
 from int8blas.gemm.problem cimport LOWER, UPPER, slice_columns, slice_k, slice_rows
 from int8blas.gemm.squares cimport find_column_squares
 
@@ -167,8 +165,7 @@ cdef int gemm(const Problem *g) noexcept nogil:
     cdef Resolved r
     if g.m == 0 or g.n == 0:
         return 0
-    # The smallest products skip `resolve`, which would come to the same: it takes 5 % of their time.
-    if is_tiny(g) and g.m < WHOLE_ROWS and g.column_squares is NULL and not pays_to_transpose(g):
+    if skips_plan(g):
         return run_tiny(g, NULL)
     resolve(g, &r)
     return carry_out(&r)

@@ -12,11 +12,9 @@ from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.call cimport (
-    Stack,
     check_memory,
     is_usable,
     run,
-    run_stack,
     set_a,
     set_ao,
     set_b,
@@ -27,6 +25,7 @@ from int8blas.gemm.call cimport (
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, start
+from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
 cnp.import_array()
 
@@ -250,7 +249,6 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
     Returns whether an element was saturated.
     """
     cdef Stack s
-    cdef int axis
     cdef int64_t a_rows, c_rows
     cdef ptrdiff_t a_row, c_row
     set_c(g, target)
@@ -259,28 +257,12 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
         if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
             g.m, g.a.row, g.c_row = a_rows, a_row, c_row
             return run(g, "matmul")
-    s.dims, s.count = len(batch), 1
-    for axis in range(s.dims):
-        s.shape[axis] = batch[axis]
-        s.count *= s.shape[axis]
-        s.c[axis] = target.strides[axis]
-    set_steps(s.a, x, s.dims)
-    if y is not None:
-        set_steps(s.b, y, s.dims)
+    set_stack(&s, batch, x, y, target)
     hold()
     try:
         return run_stack(g, &s, "matmul")
     finally:
         let_go()
-
-
-cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
-    """Distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
-    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims  # the axis of `array` before its first one, if negative
-    for axis in range(dims):
-        steps[axis] = 0
-        if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
-            steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
 
 
 cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:

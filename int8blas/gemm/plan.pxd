@@ -4,9 +4,9 @@ from int8blas.gemm.path cimport Description, Path, Plan, find_facts, start_plan
 from int8blas.gemm.paths.few_columns cimport FewColumnsPlan
 from int8blas.gemm.paths.few_rows cimport FewRowsPlan
 from int8blas.gemm.paths.long_k cimport LongKPlan
-from int8blas.gemm.paths.sizes cimport TINY_K, is_small_k
+from int8blas.gemm.paths.sizes cimport TINY_K, is_small_k, is_tiny
 from int8blas.gemm.paths.small_k cimport SmallKPlan
-from int8blas.gemm.paths.triangle cimport TrianglePlan
+from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, TrianglePlan
 from int8blas.gemm.problem cimport (
     LOWER,
     UPPER,
@@ -74,6 +74,12 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
         g.a.row == 1 and g.b.row == 1 and TRANSPOSED_ROWS <= g.m <= TRANSPOSED_TINY and g.n <= TRANSPOSED_TINY
         and g.k <= TINY_K
     )
+
+
+cdef inline bint skips_plan(const Problem *g) noexcept nogil:
+    """Return whether a problem, which is not empty, skips `resolve`: the smallest ones, for which it would come to the
+    path tiny, and takes 5 % of their time."""
+    return is_tiny(g) and g.m < WHOLE_ROWS and g.column_squares is NULL and not pays_to_transpose(g)
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:

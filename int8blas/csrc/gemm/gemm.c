@@ -93,6 +93,8 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups);
 
 #include "gemm/small_k_body.h"
 
+#include "gemm/stack_body.h"
+
 #include "gemm/limits_body.h"
 
 #if I8_PAIRED
@@ -141,6 +143,7 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .small_k_rows = I8_SMALL_K_ROWS,
     .small_k_limit = 4 * I8_SMALL_K_GROUPS,
     .small_k = i8_small_k,
+    .stack = i8_stack,
 #if I8_PAIRED
     .tiles[I8_DOT2] = &I8_OF_SET(dot2_tiles),
     .tiles[I8_DOT8] = &I8_OF_SET(dot8_tiles),

@@ -217,6 +217,31 @@ typedef struct {
     ptrdiff_t dst_row; /* in elements */
 } i8_small_k_args;
 
+/* A kernel of stacks multiplies `count` matrices of m x k by as many of k x n, with zero points, and with at most
+ * I8_STACK_UNIT bytes between the first and the last element of a matrix, elements of C, and k:
+ *
+ *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           at c + i * c_step, in elements, each contiguous
+ *
+ * Matrix i of an operand has its lowest byte at data + i * step, and `first` is the offset of its element (0, 0) from
+ * there. Bytes XORed with `flip` are u8, with zero points of -255 to 255 beside their values' own. Nothing outside the
+ * stack is read or written. */
+enum { I8_STACK_UNIT = 16 };
+typedef struct {
+    const uint8_t *data;
+    ptrdiff_t step;
+    int span, first, row, column; /* bytes of a matrix; offset; strides */
+    int32_t zero;
+    uint8_t flip;
+} i8_stack_operand;
+
+typedef struct {
+    int64_t count;
+    int m, n, k;
+    i8_stack_operand a, b;
+    int32_t *c;
+    ptrdiff_t c_step;
+} i8_stack_args;
+
 /* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, read in place, to sums of its own:
  *
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
@@ -346,6 +371,8 @@ typedef struct {
     int small_k_rows;  /* of the largest kernel of small K */
     int small_k_limit; /* most K of such kernels; 0 without any */
     void (*small_k)(const i8_small_k_args *);
+
+    void (*stack)(const i8_stack_args *);
 
     /* Without VNNI (outliers_body.h). split_panel returns the number of i8_outliers of a panel of B', and their starts
      * for each column of each block of `block` groups, an even number; it stores at most `room` outliers, and the dense

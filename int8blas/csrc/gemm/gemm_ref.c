@@ -112,6 +112,20 @@ static void i8_ref_column_squares(int32_t *squares, const int8_t *panel, int64_t
     }
 }
 
+static void i8_ref_stack(const i8_stack_args *t)
+{
+    for (int64_t index = 0; index < t->count; ++index)
+        for (int i = 0; i < t->m; ++i)
+            for (int j = 0; j < t->n; ++j) {
+                const uint8_t *a = t->a.data + index * t->a.step + t->a.first + i * t->a.row;
+                const uint8_t *b = t->b.data + index * t->b.step + t->b.first + j * t->b.column;
+                int32_t sum = 0;
+                for (int k = 0; k < t->k; ++k)
+                    sum += ((a[k * t->a.column] ^ t->a.flip) - t->a.zero) * ((b[k * t->b.row] ^ t->b.flip) - t->b.zero);
+                t->c[index * t->c_step + i * t->n + j] = sum;
+            }
+}
+
 static uint32_t i8_ref_read(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count)
 {
     uint64_t sum[4] = {0}, word;
@@ -136,5 +150,6 @@ const i8_gemm_kernels i8_gemm_ref = {
     .distances = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
                   {{i8_ref_squares_u, i8_ref_distances_su}, {i8_ref_squares_s, i8_ref_distances_ss}}},
     .column_squares = i8_ref_column_squares,
+    .stack = i8_ref_stack,
     .limits = {.read = i8_ref_read, .read_bytes = sizeof(uint64_t)},
 };

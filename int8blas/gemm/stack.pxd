@@ -1,0 +1,20 @@
+# A stack of products (see stack.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.gemm.problem cimport Problem
+
+
+# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
+cdef struct Stack:
+    int64_t count
+    int dims
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t a[cnp.NPY_MAXDIMS]
+    ptrdiff_t b[cnp.NPY_MAXDIMS]
+    ptrdiff_t c[cnp.NPY_MAXDIMS]
+
+
+cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept
+cdef int run_stack(Problem *g, const Stack *s, str name) except -1

@@ -1,0 +1,204 @@
+"""A stack of products that differ only in where their matrices are.
+
+The innermost dimension of a stack is a run of evenly spaced matrices. What is true of one product is true of all, so it
+is decided once, and a product costs a kernel: matrices that fit a register are multiplied by the kernel of stacks
+(csrc/gemm/stack_body.h), which computes a whole run; contiguous vectors by the kernel of dot products; small problems
+by the path tiny, without a plan. All others are resolved one by one.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.kernels cimport I8_STACK_UNIT, i8_stack_args, i8_stack_operand
+from int8blas.core.split cimport share
+from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
+from int8blas.core.verbose cimport verbose
+from int8blas.gemm.call cimport check_memory, run
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
+from int8blas.gemm.paths.long_k cimport Dot, dot
+from int8blas.gemm.paths.sizes cimport is_tiny
+from int8blas.gemm.paths.tiny cimport run_tiny
+from int8blas.gemm.plan cimport skips_plan
+from int8blas.gemm.problem cimport Problem, is_product, thread_work
+
+cnp.import_array()
+
+
+# How the products of a run are computed.
+cdef enum Way:
+    BY_REGISTER                 # by the kernel of stacks
+    BY_DOT                      # a product of vectors
+    BY_TILES                    # by the path tiny
+    BY_PLAN                     # by the driver
+
+
+cdef struct StackJob:
+    Problem first
+    const Stack *stack
+    int64_t shared              # problems that threads share, each whole problems
+    Way way
+    i8_stack_args kernel        # BY_REGISTER: sizes, and operands whose `step` is that of the innermost dimension
+    Dot dot                     # BY_DOT
+
+
+cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
+    """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
+    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims  # the axis of `array` before its first one, if negative
+    for axis in range(dims):
+        steps[axis] = 0
+        if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
+            steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
+
+
+cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept:
+    """Set a stack of the shape to which a, b and c are broadcast; b is None if one B serves all. Dimensions over which
+    all three go on evenly become one."""
+    cdef int axis, last = 0, dims = <int>len(shape)
+    for axis in range(dims):
+        s.shape[axis] = shape[axis]
+        s.b[axis] = 0
+    set_steps(s.a, a, dims)
+    set_steps(s.c, c, dims)
+    if b is not None:
+        set_steps(s.b, b, dims)
+    s.count = 1
+    for axis in range(dims):
+        s.count *= s.shape[axis]
+    for axis in range(1, dims):
+        if s.shape[last] == 1 or (
+            s.a[last] == s.a[axis] * s.shape[axis] and s.b[last] == s.b[axis] * s.shape[axis]
+            and s.c[last] == s.c[axis] * s.shape[axis]
+        ):
+            s.shape[axis] *= s.shape[last]
+        else:
+            last += 1
+        s.shape[last], s.a[last], s.b[last], s.c[last] = s.shape[axis], s.a[axis], s.b[axis], s.c[axis]
+    s.dims = last + 1
+
+
+cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
+    """Set A, B and C number `index` of a stack whose first ones are those of `first`."""
+    cdef ptrdiff_t a = 0, b = 0, c = 0
+    cdef int64_t i
+    cdef int axis
+    for axis in reversed(range(s.dims)):
+        i = index % s.shape[axis]
+        index = index // s.shape[axis]
+        a += i * s.a[axis]
+        b += i * s.b[axis]
+        c += i * s.c[axis]
+    g.a.data, g.c = first.a.data + a, first.c + c
+    if first.b.data is not NULL:
+        g.b.data = first.b.data + b
+
+
+cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
+                      uint8_t flip, int64_t zero) noexcept nogil:
+    """Set an operand of the kernel of stacks, except its address. Return whether a matrix fits a register."""
+    cdef ptrdiff_t row = from_.row if rows > 1 else 0, column = from_.column if columns > 1 else 0
+    cdef ptrdiff_t down = (rows - 1) * row, right = (columns - 1) * column
+    if not -I8_STACK_UNIT < down < I8_STACK_UNIT or not -I8_STACK_UNIT < right < I8_STACK_UNIT:
+        return False
+    x.first = <int>(-min(<ptrdiff_t>0, down) - min(<ptrdiff_t>0, right))
+    x.span = <int>(max(down, -down) + max(right, -right) + 1)
+    x.row, x.column, x.step, x.flip, x.zero = <int>row, <int>column, step, flip, <int32_t>zero
+    return x.span <= I8_STACK_UNIT
+
+
+cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
+    """Return the way of all products, and set what it needs."""
+    cdef i8_stack_args *t = &job.kernel
+    cdef Dot *d = &job.dot
+    cdef int last = s.dims - 1
+    cdef bint is_plain = (
+        g.kernels.gemm.stack is not NULL and is_product(g) and not g.saturating and g.panels.data is NULL
+        and g.c_col == sizeof(int32_t) and g.c_row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
+    )
+    if is_plain and g.m * g.n <= I8_STACK_UNIT and g.k <= I8_STACK_UNIT:
+        t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
+        t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
+        if (set_operand(&t.a, &g.a, g.m, g.k, s.a[last], g.a.sign_flip, g.a.zero_point)
+                and set_operand(&t.b, &g.b, g.k, g.n, s.b[last], g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)):
+            return BY_REGISTER
+    if is_plain and g.m == 1 and g.n == 1 and g.a.column == 1 and g.b.row == 1 and (
+        g.a.zero_point == (SHIFT if g.a.sign_flip else 0) and g.b.zero_point == (-SHIFT if g.b.sign_flip else 0)
+    ):
+        d.kernels, d.k, d.x_signed, d.y_signed = g.kernels, g.k, g.a.sign_flip != 0, g.b.sign_flip == 0
+        return BY_DOT
+    return BY_TILES if skips_plan(g) else BY_PLAN
+
+
+cdef void run_register(const StackJob *j, const Problem *g, int64_t count) noexcept nogil:
+    """Compute `count` products of a run, whose first is `g`, by the kernel of stacks."""
+    cdef i8_stack_args t = j.kernel
+    t.count = count
+    t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
+    t.c = <int32_t *>g.c
+    g.kernels.gemm.stack(&t)
+
+
+cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
+    """Compute one product of vectors."""
+    cdef Dot d = j.dot
+    cdef int64_t sum, kept
+    d.x, d.y = g.a.data, g.b.data
+    dot(&d, 1, &sum)
+    kept = max(<int64_t>INT32_MIN, min(<int64_t>INT32_MAX, sum))
+    (<int32_t *>g.c)[0] = <int32_t>kept
+    if kept != sum:
+        g.saturated[0] = 1
+
+
+cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """Compute some problems of a stack on one thread, run by run. Return 0, or -1 if there is no memory."""
+    cdef const StackJob *j = <const StackJob *>job
+    cdef const Stack *s = j.stack
+    cdef Problem g = j.first
+    cdef int last = s.dims - 1
+    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts), run_end
+    g.threads = 1
+    while index < end:
+        set_matrices(&g, &j.first, s, index)
+        run_end = min(end, index + s.shape[last] - index % s.shape[last])
+        if j.way == BY_REGISTER:
+            run_register(j, &g, run_end - index)
+            index = run_end
+        while index < run_end:
+            if j.way == BY_DOT:
+                run_dot(j, &g)
+            elif j.way == BY_TILES:
+                run_tiny(&g, NULL)
+            elif gemm(&g):
+                return -1
+            g.a.data += s.a[last]
+            g.c += s.c[last]
+            if g.b.data is not NULL:
+                g.b.data += s.b[last]
+            index += 1
+    return 0
+
+
+cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
+    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
+
+    Returns whether an element was saturated.
+    """
+    cdef StackJob job
+    cdef double work = <double>g.m * g.n * (g.k + 1)
+    cdef int saturated = 0, threads = max_threads()
+    cdef int64_t i
+    if g.m == 0 or g.n == 0:
+        return 0  # there may be any number of results without elements
+    g.threads, g.saturated = threads, &saturated
+    job.first, job.stack = g[0], s
+    job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
+    job.way = choose_way(g, s, &job)
+    work *= job.shared
+    threads = threads_for(work, thread_work(g), <double>job.shared)
+    check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
+    for i in range(job.shared, s.count):
+        set_matrices(g, &job.first, s, i)
+        saturated |= run(g, name)
+    return saturated
