@@ -22,7 +22,7 @@ import bench_variants
 import convolutions
 import linear
 import recurrent
-from calls import Call, Empty, Name, TransposeOf, api
+from calls import Call, Empty, Name, Spread, TransposeOf, api
 from peers.ours_convolution import convolution
 from peers.ours_linear import inner_product
 from peers.ours_recurrent import recurrent_layer
@@ -293,6 +293,106 @@ def everyday() -> Cases:
         yield Case("nearest", name, partial(nearest_call, queries, 20_000, metric, packed), "nearest")
 
 
+def values(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(-128, 128, shape, np.int8)
+
+
+def matmul_call(a: tuple[int, ...], b: tuple[int, ...]) -> Call:
+    return api.matmul(values(*a), values(*b))
+
+
+# Stacks of small matrices and of vectors; vectors of few k; and tall products of few columns.
+STACKS = (
+    ((10_000, 2, 2), (10_000, 2, 2)), ((10_000, 3, 3), (10_000, 3, 1)), ((10_000, 3, 3), (10_000, 3, 3)),
+    ((10_000, 1, 64), (10_000, 64, 1)), ((1000, 5, 5), (1000, 5, 5)), ((1000, 8, 8), (1000, 8, 1)),
+    ((1000, 16, 16), (1000, 16, 16)), ((1000, 17, 17), (1000, 17, 17)),
+)  # fmt: skip
+VECTORS = (
+    ((65_536, 32), (32,)), ((128, 128), (128,)), ((1000, 64), (64,)), ((1000, 256), (256,)), ((1, 212), (212, 16)),
+    ((1, 265), (265, 16)),
+)  # fmt: skip
+TALL = (
+    ((1_000_000, 4), (4, 4)), ((100_000, 3), (3, 3)), ((1000, 128), (128, 9)), ((1000, 128), (128, 17)),
+    ((1000, 32), (32, 8)), ((1000, 1), (1, 1000)), ((16, 1000), (1000, 16)),
+)  # fmt: skip
+
+
+def byte_calls(size: int) -> dict[str, Call]:
+    x, dst = values(size), Empty((size,), np.int8)
+    return {
+        "relu": api.eltwise(x, api.ReLU(), out=dst),
+        "clip": api.eltwise(x, api.Eltwise("clip", -50, 50), out=dst),
+        "tanh": api.eltwise(x, api.Eltwise("tanh"), scales={"src": 0.05, "dst": 1 / 127}, out=dst),
+    }
+
+
+def byte_call(size: int, name: str) -> Call:
+    return byte_calls(size)[name]
+
+
+def small_call(name: str) -> Call:
+    return small_calls()[name]
+
+
+def small_calls() -> dict[str, Call]:
+    """Calls whose time is that of the call."""
+    x, y = values(4, 4), np.ones((4, 4), np.float32)
+    return {
+        "matrix by vector": api.matmul(x, x[0]),
+        "concat": api.concat([x, x], -1),
+        "sum": api.sum([x, x]),
+        "binary": api.binary("add", x, x),
+        "relu": api.eltwise(x, api.ReLU()),
+        "avg_pool": api.avg_pool(x.reshape(1, 4, 4, 1), 2, strides=2),
+        "layer_norm": api.layer_norm(y, y[0], y[0]),
+        "softmax": api.softmax(x, scales={"src": 0.1, "dst": 1 / 128}),
+        "nearest": api.nearest(x, x, 2),
+        "quantize": api.quantize(y, 0.5),
+    }
+
+
+# Size, channels of source and destination, kernel, groups: few channels, and depthwise with a part of a vector.
+FEW_CHANNELS = (
+    (256, 32, 1, 1, 1), (128, 64, 3, 3, 1), (320, 8, 8, 3, 1), (256, 1, 1, 5, 1), (112, 17, 17, 3, 17),
+    (112, 24, 24, 3, 24), (112, 33, 33, 3, 33), (112, 40, 40, 3, 40), (112, 32, 64, 3, 32), (28, 256, 256, 3, 128),
+)  # fmt: skip
+
+
+def few_channels_call(size: int, ic: int, oc: int, kernel: int, groups: int) -> Call:
+    layer = api.Convolution(
+        values(oc, ic // groups, kernel, kernel), padding=kernel // 2, groups=groups, src_dtype=np.uint8,
+        dst_dtype=np.uint8, scales={"src": 0.1, "weights": 0.01, "dst": 0.1},
+    )  # fmt: skip
+    return layer(values(1, size, size, ic).view(np.uint8), out=Empty((1, size, size, oc), np.uint8))
+
+
+def edges() -> Cases:
+    """Shapes that a plain tool could win: they have little work for each call, product, row or channel."""
+    for cls, shapes in (("stacks", STACKS), ("vectors", VECTORS), ("tall", TALL)):
+        for a, b in shapes:
+            name = " @ ".join("x".join(map(str, shape)) for shape in (a, b))
+            yield Case(f"edge {cls}", name, partial(matmul_call, a, b))
+    for rows, columns in ((1024, 1024), (128, 128)):
+        matrix = values(rows, columns)
+        name = f"{rows}x{columns}"
+        yield Case("edge strided vectors", f"{name}, every other k", partial(api.matmul, Spread(matrix), matrix[0]))
+        yield Case("edge strided vectors", f"{name}, columns", partial(api.matmul, matrix.T, matrix[0]))
+        yield Case(
+            "edge strided vectors", f"{name}, every other column", partial(api.matmul, matrix[0], Spread(matrix))
+        )
+    for count, name in product((1000, 1 << 16, 1 << 20), byte_calls(1)):
+        yield Case("edge bytes", f"{name} {count}", partial(byte_call, count, name))
+    for name in small_calls():
+        yield Case("edge calls", name, partial(small_call, name))
+    for sizes in FEW_CHANNELS:
+        size, ic, oc, kernel, groups = sizes
+        name = f"{size}x{size}x{ic} {kernel}x{kernel} {oc} g{groups}"
+        yield Case("edge channels", name, partial(few_channels_call, *sizes))
+    for k in (10, 100, 1000):
+        base = values(10_000, 128)
+        yield Case("edge nearest", f"100 of 10,000, k {k}", partial(api.nearest, base[:100], base, k), "nearest")
+
+
 FAMILIES = {
     "gemm": gemm,
     "forms": forms,
@@ -305,4 +405,5 @@ FAMILIES = {
     "quantize": quantize,
     "normalization": normalization,
     "everyday": everyday,
+    "edges": edges,
 }
