@@ -19,6 +19,8 @@ def main():
             continue  # its examples read files, for which the extra "onnx" is needed
         if info.name.startswith("int8blas.torch") and not find_spec("torch"):
             continue  # its modules need the extra "torch"
+        if info.name.startswith("int8blas.sklearn") and not find_spec("sklearn"):
+            continue  # its modules need the extra "sklearn"
         module = importlib.import_module(info.name)
         vars(module).pop("__test__", None)  # Cython's list of examples, which the docstrings have anyway
         results = doctest.testmod(module)

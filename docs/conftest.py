@@ -9,6 +9,7 @@ PAGES = {
     "howto/onnx.md": ["onnx"],
     "howto/quantize_pytorch.md": ["torch"],
     "howto/replace_int_mm.md": ["torch"],
+    "howto/scikit_learn.md": ["sklearn"],
 }
 
 collect_ignore = ["_build"] + [page for page, modules in PAGES.items() if not all(map(find_spec, modules))]

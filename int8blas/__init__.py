@@ -9,7 +9,8 @@ The rooms, each of which imports those to its left and nothing else of the packa
     core <- gemm <- stage <-+- convolution <-+- network <- onnx
                             +- layers      <-+
                             +- elementwise <-+
-                                 +- neighbors    +- torch (of all but neighbors, network and onnx)
+                                 +- neighbors <- sklearn
+                                 +- torch (of all but neighbors, network and onnx)
 
     core          arrays become pointers or an error; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
@@ -20,6 +21,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean, Index
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
+    sklearn       scikit-learn's estimators on bytes: only its user imports it, and scikit-learn with it
     torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
 
     csrc          the same rooms in C, and isa: one table of kernels for each instruction set

@@ -342,7 +342,8 @@ class Index:
         if rescore is None:
             scores, ids = self._find(queries, searched, count)
         else:
-            scores, ids = self._ranked(queries, self._find(queries, searched, CANDIDATES * count)[1], count, rescore)
+            ids = self._find(queries, searched, CANDIDATES * count)[1]
+            scores, ids = ranked(self.metric, queries.given, ids, count, self._vectors_at(rescore, ids))
         return (scores[0], ids[0]) if queries.is_single else (scores, ids)
 
     def range_search(
@@ -568,6 +569,23 @@ class Index:
                 parts.append(Searched(shard.take(which), shard.ids[which], None, live))
         return parts
 
+    def _vectors_at(self, rescore: Array | Callable[[Ids], npt.ArrayLike], ids: Ids) -> Callable[[Ids], Array]:
+        if callable(rescore):
+            source = rescore
+        else:
+            floats = as_array(rescore, "rescore")
+            if floats.ndim == 2 and len(floats) <= ids.max(initial=-1):
+                raise ValueError(f"rescore must have a row at each id, got {len(floats)} rows and the id {ids.max()}")
+            source = floats.__getitem__
+
+        def vectors_at(some: Ids) -> Array:
+            vectors = as_array(source(some), "rescore")
+            if vectors.shape != (len(some), self.dim):
+                raise ValueError(f"rescore must have vectors of {self.dim} elements, got shape {vectors.shape}")
+            return vectors
+
+        return vectors_at
+
     def _find(self, queries: Queries, searched: list[Searched], k: int) -> tuple[npt.NDArray[np.float64], Ids]:
         if not searched:
             return np.empty((len(queries.rows), 0)), np.empty((len(queries.rows), 0), np.int64)
@@ -589,29 +607,28 @@ class Index:
                 ids[mine] = searched[i].ids[numbers[mine] - (ends[i] - len(searched[i].ids))]
         return np.multiply(scores, np.reshape(queries.factors, (-1, 1)), dtype=np.float64), ids
 
-    def _ranked(
-        self, queries: Queries, ids: Ids, k: int, rescore: Array | Callable[[Ids], npt.ArrayLike]
-    ) -> tuple[npt.NDArray[np.float64], Ids]:
-        """The best k of some ids for each query, by the scores of floats."""
-        if callable(rescore):
-            floats = as_array(rescore(ids.reshape(-1)), "rescore")
-        else:
-            floats = as_array(rescore, "rescore")
-            if floats.ndim == 2 and len(floats) <= ids.max(initial=-1):
-                raise ValueError(f"rescore must have a row at each id, got {len(floats)} rows and the id {ids.max()}")
-            floats = floats[ids.reshape(-1)]
-        if floats.shape != (ids.size, self.dim):
-            raise ValueError(f"rescore must have vectors of {self.dim} elements, got shape {floats.shape}")
-        x, q = floats.astype(np.float64).reshape(*ids.shape, self.dim), queries.given.astype(np.float64)
-        if self.metric == "sqeuclidean":
-            scores = np.square(x - q[:, np.newaxis]).sum(axis=2)
-        else:
-            scores = np.matmul(x, q[:, :, np.newaxis])[:, :, 0]
-        if self.metric == "cosine":
-            lengths = np.linalg.norm(x, axis=2) * np.linalg.norm(q, axis=1)[:, np.newaxis]
-            scores = np.divide(scores, lengths, out=np.zeros_like(scores), where=lengths > 0)
-        order = np.argsort(scores if self.metric == "sqeuclidean" else -scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)
+
+def ranked(
+    metric: str, queries: Array, ids: Ids, k: int, vectors_at: Callable[[Ids], Array]
+) -> tuple[npt.NDArray[np.float64], Ids]:
+    """The best k of some ids for each query, by the scores of floats: `vectors_at` returns them, with a row for each
+    id. Of equal scores, the order of ids stays."""
+    scores, dim = np.empty(ids.shape), queries.shape[1]
+    step = max(1, BLOCK // max(1, ids.shape[1]))
+    for start in range(0, len(ids), step):
+        some = slice(start, start + step)
+        x = vectors_at(ids[some].reshape(-1)).astype(np.float64).reshape(*ids[some].shape, dim)
+        q = queries[some, :, np.newaxis].astype(np.float64)
+        if metric == "sqeuclidean":
+            x -= queries[some, np.newaxis]
+            scores[some] = np.einsum("mkd,mkd->mk", x, x)
+            continue
+        scores[some] = np.matmul(x, q)[:, :, 0]
+        if metric == "cosine":
+            lengths = np.linalg.norm(x, axis=2) * np.linalg.norm(q, axis=1)
+            np.divide(scores[some], lengths, out=scores[some], where=lengths > 0)
+    order = np.argsort(scores if metric == "sqeuclidean" else -scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
 
 def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:

@@ -71,5 +71,5 @@ def test_members_of_packed_b_are_documented():
 def test_promises_name_every_module_with_public_names():
     promises = (pathlib.Path(__file__).parents[2] / "docs" / "promises.md").read_text()
     assert {"calibration", "onnx"} <= set(int8blas.__all__)
-    for name in ("int8blas", "int8blas.calibration", "int8blas.onnx", "int8blas.torch"):
+    for name in ("int8blas", "int8blas.calibration", "int8blas.onnx", "int8blas.sklearn", "int8blas.torch"):
         assert f"`{name}.__all__`" in promises

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "neighbors": {"core", "gemm", "elementwise"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
     "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
+    "sklearn": {"core", "gemm", "neighbors"},
     "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
 }
 # Public paths, and what python -m int8blas runs: above the rooms.

@@ -1,0 +1,27 @@
+"""scikit-learn's estimators on bytes: neighbors, k-means and principal components, with its parameters and attributes.
+
+    neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer: int8blas.Index
+    cluster         KMeans: exact distances, and exact sums of each cluster's rows
+    decomposition   PCA: the eigenvectors of an exact covariance
+    coding          the bytes of estimators: uint8 and int8 as they are, floats in int8 steps
+
+Only this room imports scikit-learn, and no other room imports this one.
+"""
+
+from int8blas.sklearn.cluster import KMeans
+from int8blas.sklearn.decomposition import PCA
+from int8blas.sklearn.neighbors import (
+    KNeighborsClassifier,
+    KNeighborsRegressor,
+    KNeighborsTransformer,
+    NearestNeighbors,
+)
+
+__all__ = [
+    "PCA",
+    "KMeans",
+    "KNeighborsClassifier",
+    "KNeighborsRegressor",
+    "KNeighborsTransformer",
+    "NearestNeighbors",
+]

@@ -1,0 +1,282 @@
+"""``KMeans``: Lloyd's algorithm on bytes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from int8blas.gemm.matmul import matmul
+from int8blas.gemm.packing import pack_b
+from int8blas.neighbors.distances import sqeuclidean
+from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
+
+Labels = npt.NDArray[np.int32]
+# Samples that leave and come to clusters by one product.
+COUNTED = 1 << 16
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """k-means clustering of bytes, with the attributes of scikit-learn's ``KMeans``.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        The number of clusters.
+    init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
+        The first centers: spread by greedy k-means++, drawn from the samples, or given.
+    n_init : int, optional
+        How many times to start; the result with the least inertia is kept.
+    max_iter : int, optional
+        The most iterations of one start.
+    tol : float, optional
+        Centers that move by less, in relation to the mean variance of features, end a start.
+    random_state : int, RandomState or None, optional
+        What draws the first centers.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of float64
+        The means of the clusters' samples, of shape (n_clusters, n_features).
+    labels_ : ndarray of int32
+        The cluster of each sample.
+    inertia_ : float
+        The sum of squared distances of samples, as bytes, to their centers.
+    n_iter_ : int
+        Iterations of the start that was kept.
+
+    Notes
+    -----
+    uint8 and int8 samples are taken as they are; others become int8, in equal steps from the middle of each feature's
+    range. First, samples are assigned by exact distances to centers that are rounded to bytes; when that changes
+    nothing more, by distances to centers in 16 bits. Means are of exact sums. Nothing depends on the CPU or the number
+    of threads. A cluster that loses all samples gets the sample that is farthest from its center.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from int8blas.sklearn import KMeans
+    >>> x = np.array([[0, 0], [3, 4], [250, 255], [255, 255]], np.uint8)
+    >>> found = KMeans(2, random_state=0).fit(x)
+    >>> found.labels_ == found.labels_[0], found.inertia_
+    (array([ True,  True, False, False]), 25.0)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters, self.init, self.n_init = n_clusters, init, n_init
+        self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
+
+    def fit(self, X: Any, y: None = None) -> Self:  # noqa: N803
+        """Find clusters.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        x = validate_data(self, X, order="C")
+        for name in ("n_clusters", "n_init", "max_iter"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if len(x) < self.n_clusters:
+            raise ValueError(f"n_samples={len(x)} should be >= n_clusters={self.n_clusters}")
+        self._coding = Coding(x, one_step=True)
+        rows, random = self._coding(x), check_random_state(self.random_state)
+        best = None
+        for _ in range(self.n_init if isinstance(self.init, str) else 1):
+            found = _lloyd(rows, self._first_centers(rows, random), self.max_iter, self.tol)
+            if best is None or found[2] < best[2]:
+                best = found
+        assert best is not None
+        self._centers, self.labels_, inertia, self.n_iter_ = best
+        self.inertia_ = inertia * float(self._coding.step[0]) ** 2
+        self.cluster_centers_ = self._coding.floats(self._centers)
+        self._n_features_out = self.n_clusters
+        return self
+
+    def predict(self, X: Any) -> Labels:  # noqa: N803
+        """Return the cluster of each sample.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of int32
+            Numbers of clusters.
+        """
+        check_is_fitted(self)
+        rows = self._coding(validate_data(self, X, reset=False, order="C"))
+        return _assigned(rows, self._centers, _squares(rows))[0]
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the distance of each sample to each center.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of float64
+            Of shape (n_samples, n_clusters).
+        """
+        check_is_fitted(self)
+        rows = self._coding(validate_data(self, X, reset=False, order="C"))
+        words, distances = _words(self._centers), np.empty((len(rows), len(self._centers)))
+        for some in blocks(len(rows)):
+            distances[some] = _squares(rows[some])[:, np.newaxis] + _terms(words, rows[some])
+        return np.sqrt(np.maximum(distances, 0)) * float(self._coding.step[0])
+
+    def score(self, X: Any, y: None = None) -> float:  # noqa: N803
+        """Return the negative inertia of samples.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            Minus the sum of squared distances to the nearest center.
+        """
+        return -float(np.square(self.transform(X).min(axis=1)).sum())
+
+    def _first_centers(self, rows: Int8, random: np.random.RandomState) -> Floats:
+        if isinstance(self.init, str):
+            if self.init == "random":
+                return rows[random.choice(len(rows), self.n_clusters, replace=False)].astype(np.float64)
+            if self.init == "k-means++":
+                return rows[_spread(rows, self.n_clusters, random)].astype(np.float64)
+            raise ValueError(f"init must be 'k-means++', 'random' or an array, got {self.init!r}")
+        centers = np.asarray(self.init, np.float64)
+        if centers.shape != (self.n_clusters, rows.shape[1]):
+            raise ValueError(f"init must have shape {(self.n_clusters, rows.shape[1])}, got {centers.shape}")
+        return np.clip((centers - self._coding.middle) / self._coding.step, -128, 127)
+
+
+def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
+    """Numbers of rows by greedy k-means++: of some that are drawn by their squared distances to the rows before, the
+    one that leaves the least sum of distances."""
+    packed, trials = pack_b(rows, trans_b=True), 2 + int(np.log(count))
+    chosen = [int(random.randint(len(rows)))]
+    left = sqeuclidean(rows[chosen[0]], packed, dtype=np.int64)
+    while len(chosen) < count:
+        sums = np.cumsum(left)
+        drawn = np.searchsorted(sums, random.uniform(size=trials) * sums[-1], side="right")
+        drawn = np.minimum(drawn, len(rows) - 1)
+        after = np.minimum(sqeuclidean(rows[drawn], packed, dtype=np.int64), left)
+        best = int(np.argmin(after.sum(axis=1)))
+        left = after[best]
+        chosen.append(int(drawn[best]))
+    return chosen
+
+
+def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Floats, Labels, float, int]:
+    """Centers, labels, inertia and the number of iterations; centers are rounded to bytes as long as that helps."""
+    squares = _squares(rows)
+    variance = squares.mean() - np.square(rows.mean(axis=0)).sum()
+    enough = tolerance * float(variance) / rows.shape[1]
+    is_rounded, least, iterations = True, np.inf, 0
+    labels, sums = np.full(len(rows), -1, np.int32), np.zeros(centers.shape, np.int64)
+    while iterations < most:
+        iterations += 1
+        before = labels
+        labels, distances = _assigned_to_bytes(rows, centers) if is_rounded else _assigned(rows, centers, squares)
+        inertia = float(distances.sum())
+        _move(sums, rows, before, labels)
+        new = _means(sums, rows, labels, distances)
+        moved = float(np.square(new - centers).sum())
+        is_over = np.array_equal(labels, before) or moved <= enough or (is_rounded and inertia >= least)
+        centers, least = new, min(least, inertia)
+        if is_over and not is_rounded:
+            break
+        is_rounded = is_rounded and not is_over
+    labels, distances = _assigned(rows, centers, squares)
+    return centers, labels, float(distances.sum()), iterations
+
+
+def _assigned_to_bytes(rows: Int8, centers: Floats) -> tuple[Labels, Floats]:
+    """The nearest of centers that are rounded to bytes, and squared distances to them."""
+    packed = pack_b(np.rint(centers).astype(np.int8), trans_b=True)
+    labels, distances = np.empty(len(rows), np.int32), np.empty(len(rows))
+    for some in blocks(len(rows)):
+        every = sqeuclidean(rows[some], packed)
+        labels[some] = every.argmin(axis=1)
+        distances[some] = _chosen(every, labels[some])
+    return labels, distances
+
+
+def _assigned(rows: Int8, centers: Floats, squares: Floats) -> tuple[Labels, Floats]:
+    """The nearest centers in 16 bits, and squared distances to them."""
+    words, labels, distances = _words(centers), np.empty(len(rows), np.int32), np.empty(len(rows))
+    for some in blocks(len(rows)):
+        terms = _terms(words, rows[some])
+        labels[some] = terms.argmin(axis=1)
+        distances[some] = squares[some] + _chosen(terms, labels[some])
+    return labels, np.maximum(distances, 0)
+
+
+def _chosen(every: npt.NDArray[Any], labels: Labels) -> npt.NDArray[Any]:
+    return np.take_along_axis(every, labels[:, np.newaxis], axis=1)[:, 0]
+
+
+def _words(centers: Floats) -> Words:
+    return Words(centers, np.full(len(centers), 1 / 256))
+
+
+def _terms(words: Words, rows: Int8) -> Floats:
+    """Squared distances to centers, less the squares of rows."""
+    terms = words.products(rows)
+    terms *= -2
+    terms += np.einsum("kd,kd->k", words.held, words.held)
+    return terms
+
+
+def _squares(rows: Int8) -> Floats:
+    return np.einsum("nd,nd->n", rows, rows, dtype=np.float64)
+
+
+def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
+    """Change the exact sums of clusters by the rows that have left them and come: a product of -1, 0 and 1 with these
+    rows. Before the first labels, which are -1, all sums are 0."""
+    clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
+    for start in range(0, len(changed), COUNTED):
+        some = changed[start : start + COUNTED]
+        signs = (labels[some] == clusters[:, np.newaxis]).view(np.int8) - (before[some] == clusters[:, np.newaxis])
+        sums += matmul(signs, rows[some], dtype=np.int64)
+
+
+def _means(sums: npt.NDArray[np.int64], rows: Int8, labels: Labels, distances: Floats) -> Floats:
+    sizes = np.bincount(labels, minlength=len(sums))
+    means = sums / np.maximum(sizes, 1)[:, np.newaxis]
+    empty = np.flatnonzero(sizes == 0)
+    if len(empty):
+        means[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
+    return means

@@ -1,0 +1,97 @@
+"""Samples as bytes, and matrices of floats as two of bytes.
+
+A sample of uint8 or int8 is what it is, as int8: uint8 is shifted by 128, which changes no distance and no covariance.
+Other samples are floats, in steps from the middle of each feature's range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.gemm.matmul import matmul
+from int8blas.gemm.packing import pack_b
+
+Floats = npt.NDArray[np.float64]
+Int8 = npt.NDArray[np.int8]
+
+# Samples that are converted or multiplied at a time: their floats stay in the L2 cache, up to some hundred features.
+BLOCK = 1024
+BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+def is_bytes(x: npt.NDArray[Any]) -> bool:
+    return x.dtype in BYTES
+
+
+class Coding:
+    """How samples become int8: ``x = middle + step * bytes``, for each feature, or with one step for all.
+
+    It is found from samples; later ones beyond their range become the ends of the range.
+    """
+
+    def __init__(self, x: npt.NDArray[Any], one_step: bool) -> None:
+        self.dtype = x.dtype if is_bytes(x) else None
+        if self.dtype is not None:
+            self.middle = np.full(x.shape[1], 128.0 if self.dtype == np.uint8 else 0.0)
+            self.step = np.ones(x.shape[1])
+            return
+        low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+        self.middle = low / 2 + high / 2
+        step = (high / 2 - low / 2) / 127
+        if one_step:
+            step[:] = step.max()
+        self.step = np.where(step > 0, step, 1.0)
+
+    def __call__(self, x: npt.NDArray[Any]) -> Int8:
+        if self.dtype is not None:
+            return self._same(x)
+        rows = np.empty(x.shape, np.int8)
+        for start in range(0, len(x), BLOCK):
+            some = slice(start, start + BLOCK)
+            rows[some] = np.clip(np.rint((x[some] - self.middle) / self.step), -127, 127)
+        return rows
+
+    def _same(self, x: npt.NDArray[Any]) -> Int8:
+        """Samples of the dtype that others had before, or with its values."""
+        if x.dtype != self.dtype:
+            info = np.iinfo(self.dtype)
+            if not ((x >= info.min) & (x <= info.max) & (x == np.rint(x))).all():
+                raise ValueError(f"X must have values of {self.dtype}, as it had in fit, got others of {x.dtype}")
+            x = x.astype(self.dtype)
+        return x.view(np.int8) ^ np.int8(-128) if self.dtype == np.uint8 else x.view(np.int8)
+
+    def floats(self, rows: npt.NDArray[Any]) -> Floats:
+        """What bytes, or means of bytes, stand for."""
+        return rows * self.step + self.middle
+
+
+class Words:
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``, whose products with int8 are two of bytes.
+
+    Steps are given, one for each vector, or such that the largest element of a vector is 127 * 256 of them. `held` is
+    the vectors as they are held.
+    """
+
+    def __init__(self, vectors: Floats, steps: Floats | None = None) -> None:
+        if steps is None:
+            largest: Floats = np.abs(vectors).max(axis=1, initial=0)
+            steps = np.asarray(np.where(largest > 0, largest, 1.0) / (127 * 256), np.float64)
+        words = np.rint(vectors / steps[:, np.newaxis]).astype(np.int32)
+        high = (words + 128) >> 8
+        self.steps, self.held = steps, words * steps[:, np.newaxis]
+        self.packed = pack_b(np.concatenate([high, words - (high << 8)]).astype(np.int8), trans_b=True)
+
+    def products(self, rows: Int8) -> Floats:
+        """Inner products of rows with each vector."""
+        both, count = matmul(rows, self.packed), len(self.steps)
+        products: Floats = np.multiply(both[:, :count], 256, dtype=np.float64)
+        products += both[:, count:]
+        products *= self.steps
+        return products
+
+
+def blocks(count: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, count, BLOCK)]
