@@ -6,8 +6,8 @@
 
 The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) has in JSON
 files; the dependencies of both packages are not needed here. int8_encoder.py makes a vector of length 1 of each. An
-index has them in int8, each in steps of its own range, and packed. int8blas.nearest finds the largest cosines, exactly,
-in which these steps cancel. Only rounding to int8 loses neighbours, and `rerank` finds most of them again.
+int8blas.Index has them in int8, each in steps of its own range, and finds the largest cosines, exactly, in which these
+steps cancel. Only rounding to int8 loses neighbours, and ranking some more by their floats finds most of them again.
 
 Where there are fewer sentences than vectors are asked for, the rest are made: a sentence's vector is turned in the
 direction of the difference of two others, by an angle that is found between sentences and their nearest neighbours.
@@ -44,24 +44,6 @@ MARKUP = re.compile(r"</?(?:p|li|ul|ol|note|important|dl|dt|dd|div|br|table|tr|t
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-class Index:
-    """Vectors in int8, packed."""
-
-    def __init__(self, vectors: np.ndarray) -> None:
-        self.base = int8blas.pack_b(quantized(vectors), trans_b=True)
-
-    def search(self, queries: np.ndarray, k: int) -> np.ndarray:
-        """Return the numbers of the vectors with the k largest cosines; of equal ones, the first."""
-        return int8blas.nearest(quantized(queries), self.base, k, metric="cosine")[0]
-
-
-def quantized(vectors: np.ndarray) -> np.ndarray:
-    """Each vector in steps of its own range, which do not change a cosine."""
-    return np.concatenate(
-        [int8blas.quantize(block, np.abs(block).max(axis=1) / 127, axis=0) for block in blocks_of(vectors)]
-    )
-
-
 def blocks_of(vectors: np.ndarray) -> Iterator[np.ndarray]:
     return (vectors[start : start + BLOCK] for start in range(0, len(vectors), BLOCK))
 
@@ -78,12 +60,6 @@ def float_search(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.n
             best[row], numbers[row] = both[chosen], np.concatenate([numbers[row], start + new])[chosen]
         start += len(block)
     return best, numbers
-
-
-def rerank(queries: np.ndarray, vectors: np.ndarray, candidates: np.ndarray, k: int) -> np.ndarray:
-    """The k candidates with the largest inner products in float32; `vectors` may be mapped from a file."""
-    cosines = np.matmul(vectors[candidates], queries[:, :, None])[:, :, 0]
-    return np.take_along_axis(candidates, np.argsort(-cosines, axis=1, kind="stable")[:, :k], axis=1)
 
 
 def recall(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -155,15 +131,15 @@ def enlarge(vectors: np.ndarray, size: int) -> np.ndarray:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
-def print_recall(queries: np.ndarray, vectors: np.ndarray, int8: Index, wanted: np.ndarray) -> float:
+def print_recall(queries: np.ndarray, vectors: np.ndarray, index: int8blas.Index, wanted: np.ndarray) -> float:
     """What int8 finds of what float32 finds; returns the fraction of the nearest NEAREST."""
-    candidates = int8.search(queries, 4 * NEAREST)
-    ranked = rerank(queries, vectors, candidates, NEAREST)
+    _, int8 = index.search(queries, NEAREST)
+    _, ranked = index.search(queries, NEAREST, rescore=vectors)
     print(f"\nrecall of {len(queries)} queries   nearest  nearest {NEAREST}")
-    for name, found in (("int8", candidates), (f"int8, {4 * NEAREST} reranked", ranked)):
+    for name, found in (("int8", int8), (f"int8, {4 * NEAREST} reranked", ranked)):
         first, all_found = (recall(found[:, :k], wanted[:, :k]) for k in (1, NEAREST))
         print(f"{name:<23} {first:8.4f} {all_found:11.4f}")
-    return recall(candidates[:, :NEAREST], wanted)
+    return recall(int8, wanted)
 
 
 def fastest(calls: list[Callable[[], Any]], rounds: int) -> list[float]:
@@ -178,7 +154,7 @@ def fastest(calls: list[Callable[[], Any]], rounds: int) -> list[float]:
     return best
 
 
-def print_times(queries: np.ndarray, vectors: np.ndarray, index: Index, rounds: int) -> None:
+def print_times(queries: np.ndarray, vectors: np.ndarray, index: int8blas.Index, rounds: int) -> None:
     print("\nqueries at a time      float32 queries/s   int8 queries/s  speedup")
     for count in (1, 16, 256):
         int8, float32 = fastest(
@@ -209,11 +185,12 @@ def main() -> int:
         queries, vectors = embedded[:count], embedded[count:]
         real = len(vectors)
         vectors = enlarge(vectors, max(options.size, real))
-        index = Index(vectors)
+        index = int8blas.Index(vectors.shape[1])
+        index.add(vectors)
         config = int8blas.show_config("dicts")
         print(f"{len(vectors):,} vectors, {real:,} of them of sentences; {config['cpu']['name']}, ", end="")
         print(f"{config['isas']['selected']}, threads: {config['threading']['threads']}")
-        print(f"float32 {vectors.nbytes / 2**20:.1f} MiB, int8 {index.base.nbytes / 2**20:.1f} MiB")
+        print(f"float32 {vectors.nbytes / 2**20:.1f} MiB, int8 {vectors.size / 2**20:.1f} MiB")
         found = print_recall(queries, vectors, index, float_search(queries, vectors, NEAREST)[1])
         print_times(queries, vectors, index, 1 if options.quick else 3)
     return int(found < SMALLEST_RECALL)

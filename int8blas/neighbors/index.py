@@ -24,7 +24,7 @@ METRICS = ("cosine", "inner", "sqeuclidean")
 # Vectors that are quantized, or given as floats, at a time: 12 MiB of 384 elements.
 BLOCK = 8192
 # Copying a row that a filter keeps takes as long as searching this many rows for up to 8 queries (AVX512-VNNI).
-COPYING = 14
+COPYING = 19
 # Candidates for each of the k vectors that are ranked by their floats.
 CANDIDATES = 4
 # The first number of rows that a search by radius finds for each query, and the factor to the next.
@@ -39,11 +39,12 @@ Filter: TypeAlias = "range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLi
 
 
 class Queries(NamedTuple):
-    """Queries as rows, the factor from each one's integer scores to those of the index, and as they were given."""
+    """Queries as rows, the factor from each one's integer scores to those of the index, and `given * unit`: floats."""
 
     rows: Rows
     factors: npt.NDArray[np.float64] | float
     given: Array
+    unit: float
     is_single: bool
 
     def only(self, which: npt.NDArray[np.intp]) -> Queries:
@@ -82,7 +83,7 @@ class Index:
     dim, metric, dtype
         As given.
     scale : float or None
-        As given, or as found. None for cosines, for uint8, and as long as no floats have been added.
+        As given, or as found. None for cosines, and without floats: an index of integers is of these numbers.
 
     See Also
     --------
@@ -188,9 +189,9 @@ class Index:
                 numbers = np.arange(self._next_id, self._next_id + len(rows))
             else:
                 numbers = self._new_ids(ids, len(rows))
+            self.scale = scale
             self._shards = tuple(appended(self._shards, Vectors(rows, numbers, scales)))
             self._next_id = max(self._next_id, int(numbers.max(initial=-1)) + 1)
-            self.scale = scale
         return numbers.copy()
 
     def remove(self, ids: npt.ArrayLike) -> None:
@@ -225,11 +226,10 @@ class Index:
             If there is no vector of an id; nothing is replaced then.
         """
         with self._lock:
-            rows, scales, scale = self._quantized(x, "x", self.scale)
+            rows, scales, _ = self._quantized(x, "x", self.scale)
             numbers = self._present(_ids_of(ids, "ids"))
             _check_count(numbers, len(rows))
             self._shards = tuple(appended(removed(self._shards, numbers), Vectors(rows, numbers, scales)))
-            self.scale = scale
 
     def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return vectors as they are held: integers times scales.
@@ -337,13 +337,15 @@ class Index:
         count = integer(k, "k")
         if count < 1:
             raise ValueError(f"k must be at least 1, got {shown(k)}")
-        queries = self._queries(q)
-        searched = self._searched(include, exclude, len(queries.rows))
+        shards = self._shards  # before the scale, which is set before the first of them
+        queries = self._queries(q, shards)
+        searched = _searched(shards, include, exclude, len(queries.rows))
         if rescore is None:
             scores, ids = self._find(queries, searched, count)
         else:
             ids = self._find(queries, searched, CANDIDATES * count)[1]
-            scores, ids = ranked(self.metric, queries.given, ids, count, self._vectors_at(rescore, ids))
+            floats = queries.given * np.float64(queries.unit)
+            scores, ids = ranked(self.metric, floats, ids, count, self._vectors_at(rescore, ids))
         return (scores[0], ids[0]) if queries.is_single else (scores, ids)
 
     def range_search(
@@ -377,8 +379,9 @@ class Index:
         worst = real(radius, "radius")
         if np.isnan(worst):
             raise ValueError("radius must be a number, got nan")
-        queries = self._queries(q)
-        searched = self._searched(include, exclude, len(queries.rows))
+        shards = self._shards  # before the scale, which is set before the first of them
+        queries = self._queries(q, shards)
+        searched = _searched(shards, include, exclude, len(queries.rows))
         found: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries.rows)
         live, k, left = sum(part.live for part in searched), RADIUS_ROWS, np.arange(len(queries.rows))
         # More rows for the queries of which the last row found is within the radius too.
@@ -498,29 +501,35 @@ class Index:
         steps = _steps(array, name)
         if has_scales:
             return _rounded(array, steps), steps, scale
+        if scale is None and len(array):
+            if self._shards:
+                raise ValueError(f"{name} must be int8, as the vectors before: they were added without a scale")
+            if not array.any():
+                raise ValueError(f"{name} must have elements other than 0, to set a scale: give Index a scale")
+            scale = float(steps.max())
         if scale is None:
-            # Of zeros alone, a step is as good as any other; the next floats would saturate.
-            scale = float(steps.max(initial=0)) if array.any() else 1.0
+            return np.empty(array.shape, np.int8), None, None
         _warn_of_saturation(array, scale, name)
         return _rounded(array, np.full(len(array), scale, np.float32)), None, scale
 
-    def _queries(self, q: Any) -> Queries:
+    def _queries(self, q: Any, shards: tuple[Shard, ...]) -> Queries:
         given = as_array(q, "q")
-        array, scale = self._array(given, "q"), self.scale
-        factor = 1.0 if scale is None or self.metric == "cosine" else scale * scale
+        array, scale = self._array(given, "q"), 1.0 if self.scale is None else self.scale
+        factor = 1.0 if self.metric == "cosine" else scale * scale
         is_single = given.ndim == 1
         if array.dtype in (np.int8, np.uint8):
-            return Queries(array, factor, array * np.float64(1.0 if scale is None else scale), is_single)
+            return Queries(array, factor, array, scale, is_single)
         if array.dtype != np.float32:
             raise dtype_error(array, "q", ("int8", "uint8", "float32"), q)
         steps = _steps(array, "q")
         if self.metric == "sqeuclidean":
-            if self.dtype == np.uint8 or scale is None:
+            if shards and self.scale is None:
                 raise TypeError("q must be int8 or uint8, got float32: the index has no scale, as it holds integers")
-            _warn_of_saturation(array, scale, "q")
-            return Queries(_rounded(array, np.full(len(array), scale, np.float32)), factor, array, is_single)
-        factors = steps * np.float64(1.0 if scale is None else scale) if self.metric == "inner" else 1.0
-        return Queries(_rounded(array, steps), factors, array, is_single)
+            if shards:
+                _warn_of_saturation(array, scale, "q")
+            return Queries(_rounded(array, np.full(len(array), scale, np.float32)), factor, array, 1.0, is_single)
+        factors = steps * np.float64(scale) if self.metric == "inner" else 1.0
+        return Queries(_rounded(array, steps), factors, array, 1.0, is_single)
 
     def _floats(self, rows: Rows, scales: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
         if scales is not None:
@@ -546,28 +555,6 @@ class Index:
         return numbers
 
     # --- searches ----------------------------------------------------------------------------------------------------
-
-    def _searched(self, include: Filter | None, exclude: Filter | None, count: int) -> list[Searched]:
-        """What filters leave for `count` queries. Few rows of a shard are copied: all others cost nothing then."""
-        wanted = None if include is None else _filter(include, "include")
-        unwanted = None if exclude is None else _filter(exclude, "exclude")
-        parts = []
-        for shard in self._shards:
-            if wanted is None and unwanted is None:
-                parts.append(Searched(shard.rows, shard.ids, shard.removed, shard.live))
-                continue
-            left = np.ones(len(shard), bool) if wanted is None else wanted(shard)
-            if unwanted is not None:
-                left &= ~unwanted(shard)
-            if shard.removed is not None:
-                left &= ~shard.removed
-            live = int(np.count_nonzero(left))
-            if COPYING * live > (len(shard) - live) * max(1, count / 8):
-                parts.append(Searched(shard.rows, shard.ids, None if live == len(shard) else ~left, live))
-            elif live:
-                which = np.flatnonzero(left)
-                parts.append(Searched(shard.take(which), shard.ids[which], None, live))
-        return parts
 
     def _vectors_at(self, rescore: Array | Callable[[Ids], npt.ArrayLike], ids: Ids) -> Callable[[Ids], Array]:
         if callable(rescore):
@@ -677,6 +664,29 @@ def _check_count(ids: Ids, count: int) -> None:
         raise ValueError(f"ids must have one for each of {count} vectors, got {len(ids)}")
     if len(np.unique(ids)) != count:
         raise ValueError("ids must have each id once")
+
+
+def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter | None, count: int) -> list[Searched]:
+    """What filters leave for `count` queries. Few rows of a shard are copied: all others cost nothing then."""
+    wanted = None if include is None else _filter(include, "include")
+    unwanted = None if exclude is None else _filter(exclude, "exclude")
+    parts = []
+    for shard in shards:
+        if wanted is None and unwanted is None:
+            parts.append(Searched(shard.rows, shard.ids, shard.removed, shard.live))
+            continue
+        left = np.ones(len(shard), bool) if wanted is None else wanted(shard)
+        if unwanted is not None:
+            left &= ~unwanted(shard)
+        if shard.removed is not None:
+            left &= ~shard.removed
+        live = int(np.count_nonzero(left))
+        if COPYING * live > (len(shard) - live) * max(1, count / 8):
+            parts.append(Searched(shard.rows, shard.ids, None if live == len(shard) else ~left, live))
+        elif live:
+            which = np.flatnonzero(left)
+            parts.append(Searched(shard.take(which), shard.ids[which], None, live))
+    return parts
 
 
 def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:

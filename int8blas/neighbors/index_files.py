@@ -160,11 +160,11 @@ def _shards(folder: str, tree: dict[str, Any], mmap: bool, verify: bool) -> list
         if name == "scales" and (tree["metric"] != "cosine" or tree["dtype"] != "int8" or not counts):
             small.append(None)
             continue
-        array = _read_array(folder, tree[name], dtype, (sum(counts),), mmap=False)
+        array = _read_array(folder, tree[name], dtype, (sum(counts),), mmap)
         if checksum_of(array) != tree[name]["checksum"]:
             raise ValueError(f"{os.path.join(folder, tree[name]['file'])} is corrupted: "
                              "it does not match its checksum")  # fmt: skip
-        small.append(array.astype(array.dtype.newbyteorder("=")))
+        small.append(array.astype(array.dtype.newbyteorder("="), copy=False))
     ids, scales = small
     shards, start = [], 0
     for entry, count in zip(tree["shards"], counts, strict=True):

@@ -56,7 +56,8 @@ class Shard:
         self.live = len(ids) - int(np.count_nonzero(removed))
         # Which rows are removed, or None if none is.
         self.removed = removed if self.live < len(ids) else None
-        self.lowest, self.highest = (int(ids[~removed].min()), int(ids.max())) if self.live else (0, -1)
+        held = ids if self.removed is None else ids[~removed]
+        self.lowest, self.highest = (int(held.min()), int(held.max())) if self.live else (0, -1)
 
     def __len__(self) -> int:
         return len(self.ids)

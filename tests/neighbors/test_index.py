@@ -225,6 +225,32 @@ def test_the_first_floats_set_the_scale():
         assert index.search([0.0, 1000], 1)[0] == [0.0]
 
 
+def test_no_scale_comes_from_nothing():
+    index = int8blas.Index(2, "inner")
+    index.add(np.empty((0, 2)))
+    assert index.scale is None
+    with refused(ValueError, "x must have elements other than 0, to set a scale: give Index a scale"):
+        index.add(np.zeros((3, 2)))
+    index.add(s8(1, 2))
+    with refused(ValueError, "x must be int8, as the vectors before: they were added without a scale"):
+        index.add(np.ones((3, 2)))
+    index.remove(0)
+    index.add([[0.0, 254]])
+    assert index.scale == 2
+    assert int8blas.Index(2, "sqeuclidean").search([[1.0, 1000]], 3)[1].shape == (1, 0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_ranking_of_integers_with_a_scale(metric, rng):
+    index = int8blas.Index(6, metric, scale=None if metric == "cosine" else 0.5)
+    x, q = rng.integers(-128, 128, (200, 6), np.int8), rng.integers(-128, 128, (4, 6), np.int8)
+    index.add(x)
+    scores, ids = index.search(q, 7)
+    found = index.search(q, 7, rescore=x * (1.0 if metric == "cosine" else 0.5))
+    assert np.allclose(found[0], scores, rtol=1e-12)
+    assert (found[1] == ids).mean() > 0.9  # of nearly equal cosines, rounding may exchange two
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_ranking_by_floats(metric, tmp_path, rng):
     x, q = (rng.normal(size=(n, 16)).astype(np.float32) for n in (400, 20))
