@@ -67,7 +67,7 @@ INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining
 LEVELS = [
     (
         "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|"
-        "gemm/saturation|layers/(dynamic_steps|real_attention|real_filter|real_product|recurrent)|neighbors/",
+        "gemm/saturation|layers/(dynamic_steps|real_attention|real_filter|real_product|real_steps|recurrent)|neighbors/",
         ["-O1", *INLINE],
     ),
     (

@@ -52,6 +52,8 @@ cdef struct RealArea:
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil
 cdef int64_t area_floats(const RealJob *j) noexcept nogil
+cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil
+cdef int64_t divide(RealJob *job) noexcept
 cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a)
 cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b)
 cdef void set_y(RealJob *job, cnp.ndarray y) noexcept

@@ -140,20 +140,24 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef int multiply(RealJob *job) except -1:
-    """Compute all products; k is at least 1."""
+cdef int64_t divide(RealJob *job) noexcept:
+    """Divide the products into units of work, for the kernels in use; k is at least 1. Return how many threads they
+    pay for."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads
-    if work == 0:
-        return 0
     job.kernels = current_kernels()
     job.panels, job.blocks = ceil_div(job.columns, I8_PANEL), ceil_div(job.rows, BLOCK_ROWS)
     threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
     job.per = <int>max(<int64_t>1, min(<int64_t>job.kernels.stage.real_panels,
                                        job.count * job.blocks * job.panels // threads))
     job.groups = ceil_div(job.panels, job.per)
-    threads = min(threads, job.count * job.blocks * job.groups)
-    if run_work(multiply_part, job, threads, work, THREAD_PRODUCTS, GIL_WORK):
+    return min(threads, job.count * job.blocks * job.groups)
+
+
+cdef int multiply(RealJob *job) except -1:
+    """Compute all products; k is at least 1."""
+    cdef double work = <double>job.count * job.rows * job.k * job.columns
+    if work and run_work(multiply_part, job, divide(job), work, THREAD_PRODUCTS, GIL_WORK):
         raise MemoryError("a product of real numbers: no memory for the workspace")
     return 0
 

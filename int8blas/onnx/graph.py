@@ -166,7 +166,7 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
                 raise ValueError(f"{node} must make tensors that are new, got {name!r}, which {how}")
             made[name] = node
     for node in graph.nodes:
-        missing = node.reads() - made.keys() - around
+        missing = node.reads().difference(made, around)  # made.keys() as an operand of "-" would be copied
         if missing:
             raise ValueError(f"{node} must take tensors that there are, got {min(missing)!r}")
     for value in graph.outputs:

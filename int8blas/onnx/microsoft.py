@@ -414,9 +414,8 @@ def dynamic_lstm(
     constant and the layer supports the node's attributes.
     """
     n = len(recurrent.directions_of(direction))
-    names = activations or ("Sigmoid", "Tanh", "Tanh") * n
     outputs = len(site.node.outputs)
-    usual = [name.lower() for name in names] == ["sigmoid", "tanh", "tanh"] * n and not clip and not input_forget
+    usual = recurrent.is_usual(activations, ("Sigmoid", "Tanh", "Tanh"), n) and not clip and not input_forget
     given = {i for i, name in enumerate(site.node.inputs) if name}
     if usual and 7 not in given and given.intersection({1, 2, 3, 8, 9, 10, 11}) <= site.constants.keys():
         return packed_lstm(site, direction, hidden_size, outputs)
@@ -429,13 +428,14 @@ def dynamic_lstm(
         p: Array | None, w_scale: Array, w_zero: Array, r_scale: Array, r_zero: Array,
     ) -> Any:  # fmt: skip
         size = hidden_size
-        cells, products = [], []
+        steps, products = [], []
         for d in range(n):
             bias = None if b is None else b[d, : 4 * size] + b[d, 4 * size :]
             state = dynamic_product(of_states[d], r[d], r_scale[d], r_zero[d])
-            cells.append(recurrent.lstm_cell(state, bias, None if p is None else p[d], f[d], clip, input_forget))
+            cell = recurrent.lstm_cell(state, bias, None if p is None else p[d], f[d], clip, input_forget)
+            steps.append(recurrent.in_turn(cell))
             products.append(dynamic_product(of_inputs[d], w[d], w_scale[d], w_zero[d]))
-        return recurrent.all_directions(x, products, cells, size, lengths, (h, c), direction, 0)[:outputs]
+        return recurrent.all_directions(x, products, steps, size, lengths, (h, c), direction, 0)[:outputs]
 
     return call
 

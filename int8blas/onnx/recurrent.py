@@ -1,23 +1,31 @@
-"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them."""
+"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them.
+
+Constant weights are transposed once. Steps of LSTM and GRU of float32 with the usual activations run in
+:mod:`int8blas.layers.real_steps`, all others in NumPy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from int8blas.layers.real_steps import gru_steps, lstm_steps
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.shape import reverse_sequence
-from int8blas.onnx.table import SAME_TYPE, Operator
-from int8blas.onnx.types import wide
+from int8blas.onnx.table import SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.types import is_short, wide
 
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
 # A step of one direction: from the gates of the input and the states to new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
+# All steps of one direction: from the gates of the input, the first states and the lengths of the rows to all outputs,
+# which are each step's first state, and the last states.
+Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta, or None for parameters they do not have.
 ACTIVATIONS: dict[str, tuple[Callable[..., Array], float | None, float | None]] = {
@@ -71,27 +79,22 @@ def backwards(x: Array, lengths: Array | None) -> Array:
     return x[::-1] if lengths is None else reverse_sequence(x, lengths)
 
 
-def run_cells(gates: Array, states: States, cell: Cell, lengths: Array | None, backward: bool) -> tuple[Array, States]:
-    """Run one direction. Return all outputs, which are each step's first state, and the last states.
+def in_turn(cell: Cell) -> Steps:
+    """Return the steps that a cell computes one after the other."""
 
-    Parameters
-    ----------
-    gates : Array
-        All steps' inputs times their weights, of shape (steps, rows, gates).
-    states : tuple of Array
-        The initial states, of shape (rows, hidden size) each.
-    """
-    gates = backwards(gates, lengths) if backward else gates
-    outputs = np.zeros((gates.shape[0], *states[0].shape), states[0].dtype)
-    for step, gate in enumerate(gates):
-        new = cell(gate, states)
-        if lengths is None:
-            states, outputs[step] = new, new[0]
-        else:
-            going = (step < lengths)[:, None]
-            states = tuple(np.where(going, after, before) for after, before in zip(new, states, strict=True))
-            outputs[step] = np.where(going, new[0], 0)
-    return (backwards(outputs, lengths) if backward else outputs), states
+    def steps(gates: Array, states: States, lengths: Array | None) -> tuple[Array, States]:
+        outputs = np.zeros((gates.shape[0], *states[0].shape), states[0].dtype)
+        for step, gate in enumerate(gates):
+            new = cell(gate, states)
+            if lengths is None:
+                states, outputs[step] = new, new[0]
+            else:
+                going = (step < lengths)[:, None]
+                states = tuple(np.where(going, after, before) for after, before in zip(new, states, strict=True))
+                outputs[step] = np.where(going, new[0], 0)
+        return outputs, states
+
+    return steps
 
 
 def clipped(clip: float | None) -> Function:
@@ -136,9 +139,9 @@ def lstm_cell(
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
-    """Return a GRU cell. Its gates are in the order z, r, h."""
-    size, limited = r.shape[1], clipped(clip)
-    both_gates, last_gate = times(r[: 2 * size]), times(r[2 * size :])
+    """Return a GRU cell, for transposed weights of the state. Its gates are in the order z, r, h."""
+    size, limited = len(r), clipped(clip)
+    both_gates, last_gate = times(r[:, : 2 * size]), times(r[:, 2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]
     rb = np.zeros(3 * size, r.dtype) if bias is None else bias[3 * size :]
 
@@ -156,18 +159,17 @@ def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | 
 
 
 def rnn_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None) -> Cell:
-    size, limited = r.shape[1], clipped(clip)
-    product = times(r)
-    both = 0 if bias is None else bias[:size] + bias[size:]
+    """Return an RNN cell, for transposed weights of the state."""
+    limited, product = clipped(clip), times(r)
 
     def cell(gates: Array, states: States) -> States:
-        return (f[0](limited(gates + product(states[0]) + both)),)
+        return (f[0](limited(gates + product(states[0]) + (0 if bias is None else bias))),)
 
     return cell
 
 
 def all_directions(
-    x: Array, products: Sequence[Product], cells: Sequence[Cell], hidden_size: int, lengths: Array | None,
+    x: Array, products: Sequence[Product], steps: Sequence[Steps], hidden_size: int, lengths: Array | None,
     initial: Sequence[Array | None], direction: str, layout: int,
 ) -> tuple[Array, ...]:  # fmt: skip
     """Return Y and the last states in ONNX's shapes. `products` multiply inputs by their weights."""
@@ -176,66 +178,144 @@ def all_directions(
     for d, backward in enumerate(directions_of(direction)):
         zero = np.zeros((x.shape[1], hidden_size), x.dtype)
         states = tuple(zero if s is None else (s[:, d] if layout else s[d]) for s in initial)
-        y, end = run_cells(products[d](x), states, cells[d], lengths, backward)
-        outputs.append(y)
+        gates = products[d](x)
+        y, end = steps[d](backwards(gates, lengths) if backward else gates, states, lengths)
+        outputs.append(backwards(y, lengths) if backward else y)
         last.append(end)
-    y = np.stack(outputs, 1)
+    y = outputs[0][:, None] if len(outputs) == 1 else np.stack(outputs, 1)
     ends = [np.stack(states, 1 if layout else 0) for states in zip(*last, strict=True)]
     return (y.transpose(2, 0, 1, 3) if layout else y, *ends)
 
 
 def times(w: Array) -> Product:
-    """Return a function that multiplies by transposed weights. Transpose them once for all steps."""
-    transposed = np.ascontiguousarray(w.T)
-    return lambda x: linear.matmul(x, transposed)
+    """Return a function that multiplies by transposed weights."""
+    return lambda x: linear.matmul(x, w)
 
 
-@wide
+class Weights(NamedTuple):
+    """The weights of one direction: transposed, of the inputs and of the state, and a bias."""
+
+    w: Array
+    r: Array
+    bias: Array | None
+
+
+def weights_of(site: Site, join: Callable[[Array], Array]) -> Callable[[Array, Array, Array | None], list[Weights]]:
+    """Return a function of W, R and B that arranges the weights of each direction: once, if all are constant. `join`
+    makes one bias of both."""
+
+    def arranged(w: Array, r: Array, b: Array | None) -> list[Weights]:
+        return [
+            Weights(np.ascontiguousarray(widened(w[d]).T), np.ascontiguousarray(widened(r[d]).T),
+                    None if b is None else join(widened(b[d])))
+            for d in range(len(w))
+        ]  # fmt: skip
+
+    w, r, b = (site.constants.get(i) for i in (1, 2, 3))
+    if w is None or r is None or (b is None and site.node.input(3)):
+        return arranged
+    known = arranged(w, r, b)
+    return lambda *_: known
+
+
+def widened(x: Array) -> Array:
+    """Return float32 in place of float16 and bfloat16."""
+    return x.astype(np.float32) if is_short(x) else x
+
+
+def sum_of_halves(bias: Array) -> Array:
+    """Return the sum of the biases of the inputs and of the state."""
+    half = len(bias) // 2
+    return np.asarray(bias[:half] + bias[half:])
+
+
+def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: int) -> bool:
+    """Return whether the activations are the default ones."""
+    return [name.lower() for name in names or ()] in ([], [name.lower() for name in default] * directions)
+
+
 def lstm(
-    x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
-    c: Array | None = None, p: Array | None = None, *, activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
-    clip: float | None = None, direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0,
-    layout: int = 0, outputs: int,
-) -> Any:  # fmt: skip
-    n, size = w.shape[0], r.shape[2]
-    f = functions(activations, ("Sigmoid", "Tanh", "Tanh"), n, activation_alpha, activation_beta)
-    biases = [None if b is None else b[d, : 4 * size] + b[d, 4 * size :] for d in range(n)]
-    cells = [lstm_cell(times(r[d]), biases[d], None if p is None else p[d], f[d], clip, input_forget) for d in range(n)]
-    found = all_directions(x, [times(each) for each in w], cells, size, lengths, (h, c), direction, layout)
-    return found[:outputs]
+    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
+) -> Call:  # fmt: skip
+    n, default, outputs = len(directions_of(direction)), ("Sigmoid", "Tanh", "Tanh"), len(site.node.outputs)
+    f = functions(activations, default, n, activation_alpha, activation_beta)
+    usual = is_usual(activations, default, n) and not clip and not input_forget
+    arranged = weights_of(site, sum_of_halves)
+
+    def steps(d: int, weights: Weights, p: Array | None) -> Steps:
+        if usual and p is None and weights.r.dtype == np.float32:
+            return lambda gates, states, lengths: lstm_steps(
+                gates, weights.r, weights.bias, states[0], states[1], lengths
+            )
+        peepholes = None if p is None else p[d]
+        return in_turn(lstm_cell(times(weights.r), weights.bias, peepholes, f[d], clip, input_forget))
+
+    @wide
+    def call(
+        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
+        c: Array | None = None, p: Array | None = None,
+    ) -> Any:  # fmt: skip
+        weights = arranged(w, r, b)
+        every = [steps(d, each, p) for d, each in enumerate(weights)]
+        products = [times(each.w) for each in weights]
+        return all_directions(x, products, every, r.shape[2], lengths, (h, c), direction, layout)[:outputs]
+
+    return call
 
 
-@wide
 def gru(
-    x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None, *,
-    activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
+    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
     activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0, outputs: int,
-) -> Any:  # fmt: skip
-    n = w.shape[0]
-    f = functions(activations, ("Sigmoid", "Tanh"), n, activation_alpha, activation_beta)
-    cells = [gru_cell(r[d], None if b is None else b[d], f[d], clip, linear_before_reset) for d in range(n)]
-    found = all_directions(x, [times(each) for each in w], cells, r.shape[2], lengths, (h,), direction, layout)
-    return found[:outputs]
+    hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
+) -> Call:  # fmt: skip
+    n, default, outputs = len(directions_of(direction)), ("Sigmoid", "Tanh"), len(site.node.outputs)
+    f = functions(activations, default, n, activation_alpha, activation_beta)
+    usual, after = is_usual(activations, default, n) and not clip, bool(linear_before_reset)
+    arranged = weights_of(site, np.asarray)
+
+    def steps(d: int, weights: Weights) -> Steps:
+        if usual and weights.r.dtype == np.float32:
+            return lambda gates, states, lengths: gru_steps(
+                gates, weights.r, weights.bias, states[0], lengths, reset_after=after
+            )
+        return in_turn(gru_cell(weights.r, weights.bias, f[d], clip, linear_before_reset))
+
+    @wide
+    def call(
+        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None
+    ) -> Any:
+        weights = arranged(w, r, b)
+        every, products = [steps(d, each) for d, each in enumerate(weights)], [times(each.w) for each in weights]
+        return all_directions(x, products, every, r.shape[2], lengths, (h,), direction, layout)[:outputs]
+
+    return call
 
 
-@wide
 def rnn(
-    x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None, *,
-    activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
+    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
     activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, layout: int = 0, outputs: int,
-) -> Any:  # fmt: skip
-    n = w.shape[0]
+    hidden_size: int | None = None, layout: int = 0,
+) -> Call:  # fmt: skip
+    n, outputs = len(directions_of(direction)), len(site.node.outputs)
     f = functions(activations, ("Tanh",), n, activation_alpha, activation_beta)
-    cells = [rnn_cell(r[d], None if b is None else b[d], f[d], clip) for d in range(n)]
-    found = all_directions(x, [times(each) for each in w], cells, r.shape[2], lengths, (h,), direction, layout)
-    return found[:outputs]
+    arranged = weights_of(site, sum_of_halves)
+
+    @wide
+    def call(
+        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None
+    ) -> Any:
+        weights = arranged(w, r, b)
+        every = [in_turn(rnn_cell(each.r, each.bias, f[d], clip)) for d, each in enumerate(weights)]
+        products = [times(each.w) for each in weights]
+        return all_directions(x, products, every, r.shape[2], lengths, (h,), direction, layout)[:outputs]
+
+    return call
 
 
 OPERATORS = [
-    Operator("LSTM", lstm, 7, traits=SAME_TYPE),
-    Operator("GRU", gru, 7, traits=SAME_TYPE),
-    Operator("RNN", rnn, 7, traits=SAME_TYPE),
+    Operator("LSTM", lstm, 7, prepared=True, traits=SAME_TYPE),
+    Operator("GRU", gru, 7, prepared=True, traits=SAME_TYPE),
+    Operator("RNN", rnn, 7, prepared=True, traits=SAME_TYPE),
 ]

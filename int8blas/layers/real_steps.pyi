@@ -1,0 +1,24 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_Floats = npt.NDArray[np.float32]
+
+def lstm_steps(
+    gates: _Floats,
+    weights: _Floats,
+    bias: _Floats | None,
+    h: _Floats,
+    c: _Floats,
+    lengths: npt.NDArray[Any] | None = None,
+) -> tuple[_Floats, tuple[_Floats, _Floats]]: ...
+def gru_steps(
+    gates: _Floats,
+    weights: _Floats,
+    bias: _Floats | None,
+    h: _Floats,
+    lengths: npt.NDArray[Any] | None = None,
+    *,
+    reset_after: bool = False,
+) -> tuple[_Floats, tuple[_Floats]]: ...
