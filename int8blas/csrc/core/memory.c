@@ -29,8 +29,8 @@ enum {
     KEPT_BYTES = 16 << 20,
     HELD = 4,
     HUGE_BYTES = 4 << 20,
-    ARRAY_SLOTS = 8,
-    ARRAY_BYTES = 1 << 20
+    ARRAY_SLOTS = 16,
+    ARRAY_BYTES = 1 << 17
 };
 
 /* A header in the last bytes of the ALIGNMENT bytes before the caller's memory. */
