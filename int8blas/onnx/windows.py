@@ -17,7 +17,7 @@ from int8blas.layers.real_filter import real_filter
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
-from int8blas.onnx.table import SAME_TYPE, Operator
+from int8blas.onnx.table import SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import wide
 
 Sizes = Sequence[int]
@@ -28,6 +28,8 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
+# Up to this many windows, products have a row for each window, else a column.
+FEW_WINDOWS = 8
 # Ones for sums over pixels: most images that are averaged have at most this many.
 ONES = np.ones((1, 1 << 12), np.float32)
 
@@ -151,8 +153,10 @@ def has_channels_last(x: Array) -> bool:
 def conv(
     x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
+    matrix: Callable[[], Array] | None = None,
 ) -> Array:  # fmt: skip
-    """Multiply weights by the matrix of windows for each image. A depthwise convolution goes tap by tap."""
+    """Multiply weights by the matrix of windows for each image. A depthwise convolution goes tap by tap. `matrix`
+    returns the transposed matrix of weights without groups."""
     if w.ndim != x.ndim or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
@@ -161,20 +165,42 @@ def conv(
     if each == 1 and oc == group:
         y = depthwise(image, w, at)
     else:
-        count = math.prod(at.outputs)
-        taps = math.prod(at.kernel)
-        if taps == 1:
-            matrix = image[next(at.taps())[1]].reshape(n, group, each, count)
+        count, depth = math.prod(at.outputs), each * math.prod(at.kernel)
+        every = all_windows(image, at)
+        if group == 1 and count <= FEW_WINDOWS:  # a tile of windows would be as wide as a tile of channels
+            rows = np.moveaxis(every.reshape(n, depth, count), 1, 2)
+            columns = w.reshape(oc, depth).T if matrix is None else matrix()
+            y = np.moveaxis(matmul(np.ascontiguousarray(rows), columns), 1, 2).reshape(n, oc, *at.outputs)
         else:
-            matrix = np.empty((n, x.shape[1], *at.kernel, *at.outputs), x.dtype)
-            for tap, index in at.taps():
-                at_tap: tuple[Any, ...] = (slice(None), slice(None), *tap)
-                matrix[at_tap] = image[index]
-            matrix = matrix.reshape(n, group, each * taps, count)
-        y = matmul(w.reshape(group, oc // group, each * taps), matrix).reshape(n, oc, *at.outputs)
+            y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
+            y = y.reshape(n, oc, *at.outputs)
     if b is not None:
         y += b.reshape(-1, *[1] * (x.ndim - 2))
     return y
+
+
+def prepared_conv(site: Site, **attributes: Any) -> Call:
+    """Transpose constant weights once, for images with few windows."""
+    w = site.constants.get(1)
+    if w is None or w.dtype != np.float32 or attributes.get("group", 1) != 1 or not w.size:
+        return functools.partial(conv, **attributes)
+    arranged = functools.cache(lambda: np.ascontiguousarray(w.reshape(len(w), -1).T))
+
+    def call(x: Array, w: Array, b: Array | None = None) -> Array:
+        y: Array = conv(x, w, b, matrix=arranged, **attributes)
+        return y
+
+    return call
+
+
+def all_windows(image: Array, at: Windows) -> Array:
+    """Return a view of all windows of a padded image, of shape (n, channels, *kernel, *outputs)."""
+    steps = image.strides[2:]
+    strides = (
+        *image.strides[:2], *(step * d for step, d in zip(steps, at.dilations, strict=True)),
+        *(step * s for step, s in zip(steps, at.strides, strict=True)),
+    )  # fmt: skip
+    return np.lib.stride_tricks.as_strided(image, (*image.shape[:2], *at.kernel, *at.outputs), strides, writeable=False)
 
 
 def depthwise(image: Array, w: Array, at: Windows) -> Array:
@@ -385,7 +411,7 @@ def global_max(x: Array) -> Array:
 
 
 OPERATORS = [
-    Operator("Conv", conv, 1, traits=SAME_TYPE),
+    Operator("Conv", prepared_conv, 1, prepared=True, traits=SAME_TYPE),
     Operator("ConvTranspose", conv_transpose, 1, traits=SAME_TYPE),
     Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=lambda **_: True)),
     Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),

@@ -5,6 +5,10 @@ import pytest
 import reference_onnx
 from onnx_models import loaded
 
+from int8blas.onnx.graph import Node
+from int8blas.onnx.table import Site
+from int8blas.onnx.windows import prepared_conv
+
 RNG = np.random.default_rng(11)
 F = np.float32
 SHAPES = {1: (2, 3, 7), 2: (1, 2, 7, 5), 3: (1, 2, 4, 5, 7)}
@@ -84,3 +88,16 @@ def test_a_window_without_elements_has_the_mean_0_and_the_lowest_maximum(operato
         y = {operator}<kernel_shape = [4], dilations = [2], auto_pad = "SAME_UPPER">(x) }}"""
     (y,) = loaded(text, opset=19).run(None, {"x": np.ones((1, 1, 1), dtype)})
     np.testing.assert_array_equal(y, np.full((1, 1, 1), wanted, dtype))
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("size", "kernel"), [((3, 4), (2, 2)), ((1, 1), (1, 1)), ((9,), (5,)), ((2, 3, 2), (2, 1, 1))])
+def test_few_windows_have_the_bits_of_many(size, kernel, constant):
+    """Products of few windows have a row for each window, others a column."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 5, *size[:-1], size[-1] + 64)).astype(np.float32)
+    w, b = rng.normal(size=(19, 5, *kernel)).astype(np.float32), rng.normal(size=19).astype(np.float32)
+    site = Site(Node("Conv", "", ("x", "w", "b"), ("y",)), {1: w, 2: b} if constant else {})
+    call = prepared_conv(site)
+    few, many = call(np.ascontiguousarray(x[..., : size[-1]]), w, b), call(x, w, b)
+    np.testing.assert_array_equal(few, many[..., : few.shape[-1]])
