@@ -89,11 +89,11 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
     """Return the steps of sat(rne(n * ratio) + zero): for each result above the lowest, the smallest integer n that
     reaches it. `ratio` is positive."""
     limits = np.iinfo(dtype)
+    numerator, denominator = 2 * ratio.numerator, ratio.denominator  # integers: Fractions take ten times as long
     steps = []
     for result in range(int(limits.min) - zero + 1, int(limits.max) - zero + 1):
-        bound = Fraction(2 * result - 1, 2) / ratio
-        tie = bound.denominator == 1 and result % 2
-        steps.append(-(-bound.numerator // bound.denominator) + (1 if tie else 0))
+        below, rest = divmod((2 * result - 1) * denominator, numerator)
+        steps.append(below + 1 if rest or result % 2 else below)  # a tie rounds to even
     return steps
 
 
@@ -121,9 +121,9 @@ def make_scaled_table(
     above = Fraction(scale) / Fraction(y_scale)
     # alpha applies where the real number is negative; the scale may be negative too.
     below = above * Fraction(alpha)
-    values = [int(x) - zero for x in bytes_of(dtype)]
-    chosen = [value * (above if value * scale >= 0 else below) for value in values]
-    return np.array([stored(value, y_zero, y_dtype) for value in chosen], y_dtype)
+    values = bytes_of(dtype).astype(np.int64) - zero
+    tables = [rounded(values, ratio, y_zero, y_dtype) for ratio in (above, below)]
+    return np.where(values * scale >= 0, *tables)
 
 
 scaled_table = functools.lru_cache(256)(make_scaled_table)
