@@ -40,8 +40,8 @@ def limited(count: int) -> Iterator[None]:
 
 def allowed(shape: Iterable[int], dtype: npt.DTypeLike) -> tuple[int, ...]:
     """Return a shape as a tuple of int, if a tensor of this shape is allowed."""
-    sizes = tuple(int(size) for size in shape)
-    if min(sizes, default=0) < 0:
+    sizes = tuple(map(int, shape))
+    if sizes and min(sizes) < 0:
         raise ValueError(f"shape must have sizes from 0 on, got {sizes}")
     count = math.prod(sizes) * np.dtype(dtype).itemsize
     if count > LIMIT.get():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -89,21 +90,35 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
     return np.clip(index, 0, size - 1).astype(np.int64), weights
 
 
+def find_sources(
+    size: int, count: int, scale: float, region: tuple[float, float], way: Way
+) -> list[tuple[Array, Array]]:  # fmt: skip
+    """Return the input position and the weight of each output position, for each tap; for "nearest" one tap."""
+    where = coordinates(size, count, scale, way.coordinates, region)
+    if way.mode == "nearest":
+        return [(np.clip(nearest_index(where, way.nearest), 0, size - 1), np.ones(count))]
+    index, weights = taps(where, size, scale, way)
+    return [(np.ascontiguousarray(index[:, tap]), weights[:, tap]) for tap in range(index.shape[1])]
+
+
+# Most calls repeat the sizes of the call before.
+sources = functools.lru_cache(64)(find_sources)
+
+
 def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, float], way: Way) -> Array:
     """Resize one dimension."""
     size = x.shape[axis]
     if scale == 1 and count == size and way.coordinates != "tf_crop_and_resize":
         return x
-    where = coordinates(size, count, scale, way.coordinates, region)
+    every = sources(size, count, scale, region, way)
     if way.mode == "nearest":
-        return np.take(x, np.clip(nearest_index(where, way.nearest), 0, size - 1), axis)
-    index, weights = taps(where, size, scale, way)
+        return np.take(x, every[0][0], axis)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     kind = x.dtype if x.dtype == np.float64 else np.float32
     y: Any = None
-    for tap in range(index.shape[1]):
-        part = np.take(x, index[:, tap], axis).astype(kind, copy=False)
-        part *= weights[:, tap].astype(kind).reshape(shape)
+    for index, weights in every:
+        part = np.take(x, index, axis).astype(kind, copy=False)
+        part *= weights.astype(kind).reshape(shape)
         y = part if y is None else np.add(y, part, out=y)
     return np.asarray(y)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -71,12 +73,30 @@ def concat(*arrays: Array, axis: int) -> Array:
     return joined(arrays, axis)
 
 
+def in_memory(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the permutation that sorts dimensions by their strides, and the way back; None for the order of C."""
+    return memory_order(x.strides)
+
+
+def find_memory_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the permutation that sorts dimensions by falling strides, and the way back; None without a change."""
+    to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
+    return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
+
+
+memory_order = functools.lru_cache(256)(find_memory_order)
+
+
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
     """Concatenate, in the order of memory of the first part. Bytes of a part that has a table are looked up."""
     first = parts[0]
     if not any(table is not None for table in tables):
-        if first.flags.c_contiguous:
+        order = None if first.flags.c_contiguous else in_memory(first)
+        if order is None:
             return np.concatenate(parts, axis)
+        to, back = order
+        with contextlib.suppress(ValueError):  # raised below, in the file's dimensions
+            return np.concatenate([part.transpose(to) for part in parts], back[axis]).transpose(back)
         tables = [None] * len(parts)
     along = axis + first.ndim if axis < 0 else axis
     sizes = [part.shape[along] for part in parts]
@@ -104,13 +124,15 @@ def split(
     if split is None:
         count = num_outputs or outputs
         part = -(-length // count) if num_outputs else length // count
-        ends = [min(part * i, length) for i in range(1, count)]
+        begins = [min(part * i, length) for i in range(count)]
     else:
         sizes = ints(split)
         if sum(sizes) != length or min(sizes, default=0) < 0:
             raise ValueError(f"split must have sizes of sum {length}, got {sizes}")
-        ends = [int(end) for end in np.cumsum(sizes)[:-1]]
-    return tuple(np.split(x, ends, axis))
+        begins = list(itertools.accumulate(sizes[:-1], initial=0))
+    lead = (slice(None),) * (axis + x.ndim if axis < 0 else axis)
+    ends = [*begins[1:], length]
+    return tuple([x[(*lead, slice(begin, end))] for begin, end in zip(begins, ends, strict=True)])
 
 
 def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = None) -> Array:
@@ -354,11 +376,8 @@ class View:
                 return known if known.shape == shape else known.reshape(shape)
         y, before, at = x, x, 0
         for function, count in self.moves:
-            y, before = function(y, *values[at : at + count]), y
+            y, before = np.asarray(function(y, *values[at : at + count])), y  # one element of a vector is no array
             at += count
-        if not isinstance(y, np.ndarray):
-            self.known = None
-            return y
         found = KnownView(x, y, values)
         if self.reshapes and found(x, values) is None:
             found = KnownView(x, before, values)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from onnx import parser
 
+import int8blas.onnx
 from int8blas.onnx.graph import Node
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.table import Site, bind
@@ -56,3 +58,17 @@ def test_parts_and_padding():
 def test_parts_of_different_shapes_are_refused():
     with pytest.raises(ValueError, match="equal shapes except in dimension 1"):
         call("Concat", image(2, 5, 4, 4), image(2, 5, 4, 5), axis=1)
+
+
+def test_a_view_of_one_element_of_a_vector():
+    """NumPy's index gives a number, which is no array."""
+    model = int8blas.onnx.load(parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 18]>
+        network (int64[n] x) => (int64[1, 1] y) <int64 second = {1}, int64[1] axes = {0}> {
+            number = Gather(x, second)
+            vector = Unsqueeze(number, axes)
+            y = Unsqueeze(vector, axes)
+        }"""))  # fmt: skip
+    for size in (3, 4):
+        (y,) = model.run(None, {"x": np.arange(size) + 7})
+        np.testing.assert_array_equal(y, [[8]])
