@@ -13,7 +13,7 @@ The package turns a file into a network, the network into a plan, and runs the p
           -> model        load; Model: check the feeds, run the calls
 
     islands         float parts that sessions of onnxruntime compute
-    widening        float16 networks in float32
+    widening        float16 networks in float32    quantizing     float32 networks in int8
     saturation      sums that other kernels would saturate
     explain         the calls of a plan                stored         networks in files of int8blas and pickles
     command         python -m int8blas onnx            evaluator      operators for onnx's own evaluator

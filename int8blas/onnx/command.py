@@ -19,6 +19,7 @@ SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
 DESCRIPTION = """Load an ONNX file and say what it takes, gives and does. Inputs are random numbers unless a file has
 them."""
 WARM_UP, LEAST = 1, 3
+QUANTIZED = ("weights", "dynamic", "static")
 # Seconds. TURN: calls of one library before the next one's turn. PAUSE: time for the other library's threads to sleep.
 TURN, PAUSE = 0.02, 0.02
 
@@ -46,6 +47,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="NAME=N", type=size_of, action="append", default=[],
                         help="a size that the file leaves open, by its name; 1 if it is not given")  # fmt: skip
     parser.add_argument("--bench", metavar="SECONDS", type=seconds_of, help="measure for so long")
+    parser.add_argument("--quantize", metavar="HOW", nargs="?", const="dynamic", choices=QUANTIZED,
+                        help="quantize a float32 file: weights, dynamic (the default), or static, calibrated on the "
+                        "inputs; and say what this costs")  # fmt: skip
     parser.add_argument("--compare", action="store_true", help="beside onnxruntime, which is to be installed")
 
 
@@ -61,13 +65,19 @@ def main(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     start = time.perf_counter()
-    model = load(options.file)
+    model = plain = load(options.file)
     print(f"loaded in {(time.perf_counter() - start) * 1e3:.0f} ms")
+    feeds = given(options.inputs) if options.inputs else random_feeds(model.inputs, dict(options.size))
+    if options.quantize:
+        start = time.perf_counter()
+        model = load(options.file, quantize=feeds if options.quantize == "static" else options.quantize)
+        print(f"quantized in {(time.perf_counter() - start) * 1e3:.0f} ms")
     for kind, ports in (("input", model.get_inputs()), ("output", model.get_outputs())):
         for port in ports:
             print(f"{kind:6}  {port.name}  {port.type}  {port.shape}")
-    feeds = given(options.inputs) if options.inputs else random_feeds(model.inputs, dict(options.size))
     print(model.explain(feeds))
+    if options.quantize:
+        show_cost(model.run(None, feeds), plain.run(None, feeds), [port.name for port in model.get_outputs()])
     sessions = onnxruntime_sessions(options.file) if options.compare else {}
     if options.compare:
         compare(model.run(None, feeds), sessions, feeds, [port.name for port in model.get_outputs()])
@@ -83,9 +93,28 @@ def run(options: argparse.Namespace) -> int:
             print(f"    {name}: {reason}")
     if options.bench:
         runs: dict[str, Callable[[], Any]] = {"int8blas": partial(model.run, None, feeds)}
+        if options.quantize:
+            runs["int8blas, float32"] = partial(plain.run, None, feeds)
         runs |= {name: partial(session.run, None, feeds) for name, session in sessions.items()}
         bench(runs, options.bench)
     return 0
+
+
+def show_cost(ours: Sequence[Any], right: Sequence[Any], names: Sequence[str]) -> None:
+    """Print the error of each output of floats: the root of its mean square, relative to the values, and how many rows
+    have their largest value at the same place."""
+    for name, a, b in zip(names, ours, right, strict=True):
+        if not isinstance(b, np.ndarray) or b.dtype.kind != "f" or not b.size:
+            continue
+        if np.shape(a) != b.shape:
+            print(f"output {name}: shape {np.shape(a)}, in float32 {b.shape}")
+            continue
+        difference = np.asarray(a, np.float64) - b
+        error = np.sqrt(np.mean(difference**2) / max(float(np.mean(b.astype(np.float64) ** 2)), 1e-300))
+        best, right_best = (np.argmax(np.atleast_1d(values), -1) for values in (a, b))
+        same = np.equal(best, right_best)
+        print(f"output {name}: error {error:.4f} of the float32 values, largest value at the same place in "
+              f"{np.count_nonzero(same)} of {np.size(same)} rows")  # fmt: skip
 
 
 def given(path: str) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
 from int8blas.onnx.islands import with_islands
 from int8blas.onnx.plan import WRONG, Plan, check_operators, make_plan, wrong
+from int8blas.onnx.quantizing import quantized
 from int8blas.onnx.reader import read
 from int8blas.onnx.saturation import Saturations, saturations
 from int8blas.onnx.stored import network_of, plain
@@ -291,7 +293,14 @@ def checked(value: Value, feed: Any) -> Any:
     return array
 
 
-def load(source: Any, *, dynamic: bool = False, floats: Literal["own", "onnxruntime"] = "own") -> Model:
+def load(
+    source: Any,
+    *,
+    dynamic: bool = False,
+    floats: Literal["own", "onnxruntime"] = "own",
+    quantize: Literal["weights", "dynamic"] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+    keep: Sequence[str] = (),
+) -> Model:
     """Load an ONNX file.
 
     Parameters
@@ -302,6 +311,15 @@ def load(source: Any, *, dynamic: bool = False, floats: Literal["own", "onnxrunt
         Compute products of float32 with stored 8-bit weights (DequantizeLinear, or Cast and Mul; MatMul or Gemm) in
         int8: quantize the other factor with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does.
         Results change. By default such products use float32, as the file says.
+    floats : {"own", "onnxruntime"}, optional
+        The package that computes the float parts of the file: see docs/howto/onnx.md.
+    quantize : {"weights", "dynamic"}, mapping, or iterable of mapping, optional
+        Quantize the products of a float32 file: Conv, ConvTranspose, MatMul and Gemm with constant weights. "weights"
+        stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8, and
+        quantizes the other factor in each run: the rows of MatMul and Gemm, and images, each by its own range. Feeds as
+        for :meth:`Model.run` calibrate a static quantization, which computes on bytes between the products too.
+    keep : sequence of str, optional
+        The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
 
     Returns
     -------
@@ -338,8 +356,15 @@ def load(source: Any, *, dynamic: bool = False, floats: Literal["own", "onnxrunt
         raise TypeError(f"dynamic must be a bool, got {type(dynamic).__name__}")
     if floats not in ("own", "onnxruntime"):
         raise ValueError(f"floats must be 'own' or 'onnxruntime', got {floats!r}")
+    if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
+        raise TypeError(f"keep must be a sequence of names, got {keep!r}")
+    if keep and quantize is None:
+        raise ValueError("keep must be given with quantize only")
     try:
-        return Model(replace(read(source), dynamic=bool(dynamic), floats=floats))
+        network = replace(read(source), dynamic=bool(dynamic), floats=floats)
+        if quantize is not None:
+            network = quantized(network, quantize, keep, lambda each: partial(Model(each).run, None))
+        return Model(network)
     except WRONG as error:
         raise wrong(error, "while the model was made") from error
 

@@ -235,7 +235,7 @@ def test_the_command_says_what_saturates_and_what_is_not_counted(tmp_path, capsy
     np.savez(tmp_path / "feeds.npz", x=REAL)
     monkeypatch.setattr(command, "onnxruntime_sessions", lambda path: {})
     files = {"file": str(tmp_path / "model.onnx"), "inputs": str(tmp_path / "feeds.npz")}
-    assert command.main(SimpleNamespace(**files, size=[], bench=None, compare=True)) == 0
+    assert command.main(SimpleNamespace(**files, size=[], bench=None, quantize=None, compare=True)) == 0
     said = capsys.readouterr().out
     assert said.endswith(
         "1 of 1 products of uint8 and int8 saturate sums of two products in 16 bits, as onnxruntime's do on CPUs "
