@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.metadata
+import itertools
 import os
 from typing import NamedTuple
 
@@ -487,3 +488,42 @@ def test_functions_of_quantized_tensors(torch, engine, rng):
     assert np.array_equal(int8blas.max_pool(pixels, 2, layout="nchw"), expected)
     expected = torch.nn.functional.avg_pool2d(image, 2).int_repr().numpy()
     assert largest_difference(int8blas.avg_pool(pixels, 2, layout="nchw"), expected) <= 1
+
+
+# --- faiss -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["inner", "sqeuclidean"])
+def test_an_index_of_faiss(metric, rng):
+    faiss = pytest.importorskip("faiss")
+    x, q = s8(rng, 500, 24), s8(rng, 6, 24)
+    ids = rng.permutation(2000)[:500]
+    flat = faiss.IndexFlatIP(24) if metric == "inner" else faiss.IndexFlatL2(24)
+    theirs, ours = faiss.IndexIDMap2(flat), int8blas.Index(24, metric)
+    theirs.add_with_ids(x.astype(F), ids)
+    ours.add(x, ids)
+    theirs.remove_ids(ids[:20])
+    ours.remove(ids[:20])
+    some = ids[10:300]
+
+    def same(found, expected):
+        """Vectors of equal scores may be in another order."""
+        assert np.array_equal(found[0], expected[0])
+        differs = np.diff(found[0], axis=1, prepend=np.inf, append=np.inf) != 0
+        is_alone = differs[:, 1:] & differs[:, :-1]
+        is_alone[:, -1] = False  # the next one may be equal
+        assert np.array_equal(found[1][is_alone], expected[1][is_alone])
+
+    same(ours.search(q, 9), theirs.search(q.astype(F), 9))
+    selected = faiss.SearchParameters(sel=faiss.IDSelectorBatch(some))
+    same(ours.search(q, 9, include=some), theirs.search(q.astype(F), 9, params=selected))
+    assert np.array_equal(ours.reconstruct(ids[30:40]), np.stack([theirs.reconstruct(int(i)) for i in ids[30:40]]))
+    # Between two scores, as faiss leaves out those that are equal to the radius.
+    radius = ours.search(q, 40)[0][0, -1] + 0.5
+    limits, scores, found = ours.range_search(q, radius)
+    expected = theirs.range_search(q.astype(F), radius)
+    assert np.array_equal(limits, expected[0])
+    for start, end in itertools.pairwise(limits):
+        assert sorted(zip(found[start:end], scores[start:end], strict=True)) == sorted(
+            zip(expected[2][start:end], expected[1][start:end], strict=True)
+        )
