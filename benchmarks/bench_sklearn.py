@@ -14,7 +14,7 @@ from typing import Any
 import int8blas
 import int8blas.sklearn
 import numpy as np
-from sklearn import cluster, decomposition, neighbors
+from sklearn import cluster, decomposition, neighbors, neural_network
 from threadpoolctl import threadpool_limits
 
 from bench_index import medians
@@ -37,6 +37,9 @@ def main() -> None:
     knn = [module.KNeighborsClassifier(5) for module in (ours, neighbors)]
     pca = [module.PCA(50) for module in (ours, decomposition)]
     means = [ours.KMeans(100, init=first, max_iter=30), cluster.KMeans(100, init=first, n_init=1, max_iter=30)]
+    scaled = wide / 255
+    mlp = neural_network.MLPClassifier((512, 256), max_iter=1).fit(scaled[:2000], labels[:2000])
+    int8_mlp = ours.quantize_estimator(mlp)
     samples, queries = (x, wide), (asked, asked.astype(np.float32))
     with threadpool_limits(options.threads):
         for each, some in zip(knn + pca, 2 * samples, strict=True):
@@ -47,6 +50,10 @@ def main() -> None:
             "KMeans(100).fit, k-means++": [
                 lambda: ours.KMeans(100, random_state=0, max_iter=30).fit(x),
                 lambda: cluster.KMeans(100, random_state=0, n_init=1, max_iter=30).fit(wide),
+            ],
+            "MLPClassifier((512, 256)).predict": [
+                lambda: int8_mlp.predict(scaled),
+                lambda: mlp.predict(scaled),
             ],
             "PCA(50).fit": [lambda i=i: pca[i].fit(samples[i]) for i in range(2)],
             "PCA(50).transform": [lambda i=i: pca[i].transform(samples[i]) for i in range(2)],

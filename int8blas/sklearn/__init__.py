@@ -1,8 +1,10 @@
-"""scikit-learn's estimators on bytes: neighbors, k-means and principal components, with its parameters and attributes.
+"""scikit-learn's estimators on bytes: neighbors, k-means, principal components, with its parameters and attributes, and
+predictions of perceptrons in int8.
 
     neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer: int8blas.Index
     cluster         KMeans: exact distances, and exact sums of each cluster's rows
     decomposition   PCA: the eigenvectors of an exact covariance
+    perceptron      quantize_estimator: predictions of MLPClassifier and MLPRegressor by InnerProduct
     coding          the bytes of estimators: uint8 and int8 as they are, floats in int8 steps
 
 Only this room imports scikit-learn, and no other room imports this one.
@@ -16,6 +18,7 @@ from int8blas.sklearn.neighbors import (
     KNeighborsTransformer,
     NearestNeighbors,
 )
+from int8blas.sklearn.perceptron import quantize_estimator
 
 __all__ = [
     "PCA",
@@ -24,4 +27,5 @@ __all__ = [
     "KNeighborsRegressor",
     "KNeighborsTransformer",
     "NearestNeighbors",
+    "quantize_estimator",
 ]

@@ -8,14 +8,14 @@ from errors import refused
 
 sklearn = pytest.importorskip("sklearn", minversion="1.6")
 
-from sklearn import cluster, datasets, decomposition, neighbors  # noqa: E402
+from sklearn import cluster, datasets, decomposition, linear_model, neighbors, neural_network  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import int8blas  # noqa: E402
 import int8blas.sklearn as estimators  # noqa: E402
 
-ALL = [getattr(estimators, name)() for name in estimators.__all__]
+ALL = [getattr(estimators, name)() for name in estimators.__all__ if name[0].isupper()]
 
 
 @parametrize_with_checks(ALL)
@@ -141,6 +141,35 @@ def test_copies_and_pickles(estimator, digits):
     results = [getattr(each, method)(x[:9]) for each in (fitted, pickle.loads(pickle.dumps(fitted)))]
     results = [each.toarray() if hasattr(each, "toarray") else each for each in results]
     assert np.array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_predictions_in_int8(digits, activation):
+    x, y = digits[0] / 16, digits[1]
+    kinds = {"MLPClassifier": (y, y % 2, np.eye(10, dtype=int)[y]), "MLPRegressor": (y, np.stack([y, y % 3], axis=1))}
+    for name, targets in kinds.items():
+        for target in targets:
+            hidden = (40, 30) if target is y else 20
+            given = getattr(neural_network, name)(
+                hidden_layer_sizes=hidden, activation=activation, max_iter=60, random_state=0
+            )
+            given.fit(x[:1000], target[:1000])
+            quantized = estimators.quantize_estimator(given)
+            for form in (quantized, pickle.loads(pickle.dumps(quantized))):
+                found, expected = form.predict(x[1000:]), given.predict(x[1000:])
+                assert found.shape == expected.shape
+                if name == "MLPRegressor":
+                    assert np.abs(found - expected).max() < 0.3
+                    continue
+                assert (found == expected).mean() > 0.97
+                assert np.abs(form.predict_proba(x[1000:]) - given.predict_proba(x[1000:])).max() < 0.1
+            assert type(given).__name__ == name
+            assert type(clone(given)) is type(given)
+    with refused(TypeError, "a quantized estimator only predicts: fit the one that was given"):
+        quantized.fit(x, y)
+    with refused(TypeError, "estimator must be MLPClassifier or MLPRegressor, got Ridge"):
+        estimators.quantize_estimator(linear_model.Ridge())
 
 
 def test_errors(digits):

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "neighbors": {"core", "gemm", "elementwise"},
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
     "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
-    "sklearn": {"core", "gemm", "neighbors"},
+    "sklearn": {"core", "gemm", "stage", "layers", "neighbors"},
     "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
 }
 # Public paths, and what python -m int8blas runs: above the rooms.
