@@ -696,7 +696,12 @@ def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
         low, high = min(first, last), max(first, last)
         if not len(given):
             return lambda shard: np.zeros(len(shard), bool)
-        return lambda shard: (shard.ids >= low) & (shard.ids <= high) & ((shard.ids - first) % step == 0)
+
+        def in_range(shard: Shard) -> Mask:
+            mask = (shard.ids >= low) & (shard.ids <= high)
+            return mask if abs(step) == 1 else mask & ((shard.ids - first) % step == 0)
+
+        return in_range
     if callable(given):
         return lambda shard: _asked(given, shard, name)
     array = as_array(given, name)
