@@ -11,6 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from int8blas.gemm.matmul import matmul
 from int8blas.sklearn.coding import Coding, Floats, Words, blocks
 
+# Samples whose products are added in int32, which fits 131,071 of them.
+ADDED = 1 << 16
+
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal components of bytes, with the attributes of scikit-learn's ``PCA``.
@@ -38,7 +41,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     -----
     The covariance of uint8 and int8 samples is computed from exact integers; other samples become int8, in steps of
     each feature's range. Samples are projected on components in 16 bits, with exact products: an element of the result
-    is within some 1e-4 of its largest.
+    is within some 1e-4 of its largest. Samples of bytes may be mapped from a file: they are
+    read once, some at a time.
 
     Examples
     --------
@@ -74,9 +78,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not 1 <= components <= most:
             raise ValueError(f"n_components must be between 1 and min(n_samples, n_features)={most}, got {components}")
         self._coding = Coding(x, one_step=False)
-        rows = self._coding(x)
-        sums = rows.sum(axis=0, dtype=np.int64)
-        gram = matmul(rows.T, rows, dtype=np.int64)
+        sums, gram = np.zeros(x.shape[1], np.int64), np.zeros((x.shape[1],) * 2, np.int64)
+        for start in range(0, count, ADDED):
+            rows = self._coding(x[start : start + ADDED])
+            sums += rows.sum(axis=0, dtype=np.int64)
+            gram += matmul(rows.T, rows)
         covariance = (gram - np.outer(sums, sums / count)) / (count - 1)
         covariance *= np.outer(self._coding.step, self._coding.step)
         values, vectors = np.linalg.eigh(covariance)
@@ -109,10 +115,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Of shape (n_samples, n_components).
         """
         check_is_fitted(self)
-        rows = self._coding(validate_data(self, X, reset=False, order="C"))
-        result = np.empty((len(rows), self.n_components_))
-        for some in blocks(len(rows)):
-            np.subtract(self._words.products(rows[some]), self._offset, out=result[some])
+        x = validate_data(self, X, reset=False, order="C")
+        result = np.empty((len(x), self.n_components_))
+        for some in blocks(len(x)):
+            np.subtract(self._words.products(self._coding(x[some])), self._offset, out=result[some])
         return result
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 import int8blas  # noqa: E402
 import int8blas.sklearn as estimators  # noqa: E402
+from int8blas.sklearn import decomposition as decomposition_of_bytes  # noqa: E402
 
 ALL = [getattr(estimators, name)() for name in estimators.__all__ if name[0].isupper()]
 
@@ -131,6 +132,16 @@ def test_components(digits, kind):
     projected = (x - ours.mean_) @ ours.components_.T
     assert np.abs(ours.transform(x) - projected).max() < (2e-4 if kind is not float else 0.01) * np.abs(projected).max()
     assert np.allclose(ours.inverse_transform(projected), projected @ ours.components_ + ours.mean_)
+
+
+def test_components_of_mapped_samples_in_parts(digits, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", digits[0])
+    whole = estimators.PCA(5).fit(digits[0])
+    monkeypatch.setattr(decomposition_of_bytes, "ADDED", 100)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    parts = estimators.PCA(5).fit(mapped)
+    assert np.array_equal(parts.components_, whole.components_)
+    assert np.array_equal(parts.transform(mapped), whole.transform(digits[0]))
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=lambda estimator: type(estimator).__name__)
