@@ -7,7 +7,7 @@ stack           a stack of products that differ only in where their matrices are
 driver          the one way through: resolve, run; long K in parts
 plan            the table of paths, and resolve: a problem as it is computed, and its plan
 path            what a path is, and what all plans have in common
-paths           the paths that pack no blocks: tiny, triangle, long_k, few_columns, few_rows, small_k
+paths           the paths that pack no blocks: register, tiny, triangle, long_k, few_columns, few_rows, small_k
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
                 for AMX; scale_groups, the inner loops for groups of K that have scales of their own

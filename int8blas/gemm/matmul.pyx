@@ -22,6 +22,7 @@ from int8blas.gemm.call cimport (
     set_c,
     warn_saturated,
 )
+from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, start
@@ -40,11 +41,29 @@ cdef cnp.dtype INT32_TYPE = np.dtype(np.int32)
 cdef cnp.dtype INT64_TYPE = np.dtype(np.int64)
 
 
-cdef object vector_to_matrix(cnp.ndarray array, str name, int axis):
-    """numpy.matmul's rule for 1-D operands: a becomes a row, b a column."""
-    if array.ndim == 0:
+cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
+    if cnp.PyArray_NDIM(array) == 0:
         raise ValueError(f"{name} must have at least 1 dimension, got a scalar")
-    return array if array.ndim > 1 else array.reshape((1, -1) if axis == 0 else (-1, 1))
+    return 0
+
+
+cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
+    """Set A to a vector, as its only row."""
+    cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, 0)
+    g.m, g.k = 1, cnp.PyArray_DIM(a, 0)
+    g.a.row, g.a.column = g.k * step, step
+    g.a.data = <const uint8_t *>cnp.PyArray_DATA(a)
+    if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
+        set_as_u8(&g.a, True)
+
+
+cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
+    """Set B to a vector, as its only column."""
+    g.n = 1
+    g.b.row, g.b.column = cnp.PyArray_STRIDE(b, 0), 1
+    g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
+    if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:
+        set_as_s8(&g.b, True)
 
 
 def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
@@ -118,25 +137,35 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     start(&g, check_numerics(numerics))
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
     g.to_s64 = typenum == cnp.NPY_INT64
-    x = vector_to_matrix(x, "a", 0)
-    set_a(&g, x, False)
+    check_dimensions(x, "a")
+    if a_is_vector:
+        set_row(&g, x)
+    else:
+        set_a(&g, x, False)
     if type(b) is PackedB:
         packed = <PackedB>b
         packed.fill(&g)
         b_rows = packed._k
     else:
         y = int8_operand(b, "b")
+        check_dimensions(y, "b")
         b_is_vector = cnp.PyArray_NDIM(y) == 1
-        y = vector_to_matrix(y, "b", 1)
-        set_b(&g, y, False)
-        b_rows = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2)
+        if b_is_vector:
+            set_column(&g, y)
+        else:
+            set_b(&g, y, False)
+        b_rows = cnp.PyArray_DIM(y, 0 if b_is_vector else cnp.PyArray_NDIM(y) - 2)
     if b_rows != g.k:
         raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
     _ao_array = set_ao(&g, ao, "a row of a each")
     _bo_array = set_bo(&g, bo, "a column of b each")
-    if cnp.PyArray_NDIM(x) == 2 and (y is None or cnp.PyArray_NDIM(y) == 2) and not a_is_vector and not b_is_vector:
-        product = multiply_matrices(&g, x, y, packed, given, typenum)
+    if cnp.PyArray_NDIM(x) <= 2 and (y is None or cnp.PyArray_NDIM(y) <= 2):
+        product = multiply_matrices(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
     else:
+        if a_is_vector:
+            x = x.reshape((1, -1))
+        if b_is_vector:
+            y = y.reshape((-1, 1))
         product = multiply_stacks(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
     return product if out is None else out
 
@@ -181,33 +210,46 @@ cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
     return result
 
 
-cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum):
-    """The product of two matrices, for which nothing is made but the result."""
+cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
+                              bint a_is_vector, bint b_is_vector):
+    """Return the product of two matrices or vectors, for which nothing is made but the result."""
     cdef cnp.ndarray target
-    cdef int saturated
+    cdef int saturated, dims = 0, d
     cdef cnp.npy_intp shape[2]
-    shape[0], shape[1] = g.m, g.n
+    cdef bint fits
+    if not a_is_vector:
+        shape[dims] = g.m
+        dims += 1
+    if not b_is_vector:
+        shape[dims] = g.n
+        dims += 1
     if given is not None:
-        if cnp.PyArray_NDIM(given) != 2 or cnp.PyArray_DIM(given, 0) != g.m or cnp.PyArray_DIM(given, 1) != g.n:
-            raise ValueError(f"out must have shape {(g.m, g.n)}, got {(<object>given).shape}")
+        fits = cnp.PyArray_NDIM(given) == dims
+        for d in range(dims if fits else 0):
+            fits = fits and cnp.PyArray_DIM(given, d) == shape[d]
+        if not fits:
+            wanted = tuple([shape[d] for d in range(dims)])
+            raise ValueError(f"out must have shape {wanted}, got {(<object>given).shape}")
     if given is not None and is_usable(given, x, y if packed is None else packed):
         target = given
     else:
-        target = empty(2, shape, typenum)
+        target = empty(dims, shape, typenum)
     if packed is not None:
         packed.fill_split(g, g.m)
-    set_c(g, target)
+    g.c = <char *>cnp.PyArray_DATA(target)
+    g.c_col = cnp.PyArray_ITEMSIZE(target) if b_is_vector else cnp.PyArray_STRIDE(target, dims - 1)
+    g.c_row = g.n * g.c_col if a_is_vector else cnp.PyArray_STRIDE(target, 0)
     saturated = run(g, "matmul")
     if given is not None and target is not given:
         given[...] = target
     if saturated:
         warn_saturated("matmul")
-    return target
+    return target if dims else target[()]
 
 
 cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                             bint a_is_vector, bint b_is_vector):
-    """The product where an operand is a vector or a stack of matrices."""
+    """Return the product where an operand is a stack of matrices."""
     cdef cnp.ndarray target
     cdef int saturated
     cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
@@ -231,11 +273,7 @@ cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB pa
         target = given.reshape(shape) if vector_axes else given
     if packed is not None:
         packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
-    if batch:
-        saturated = multiply_batch(g, x, y, target, batch)
-    else:
-        set_c(g, target)
-        saturated = run(g, "matmul")
+    saturated = multiply_batch(g, x, y, target, batch)
     if not in_place:
         given[...] = target.reshape(final_shape)
     if saturated:

@@ -10,6 +10,7 @@ from int8blas.gemm.path cimport planned_threads
 from int8blas.gemm.paths.few_columns cimport describe_few_columns, plan_few_columns, run_few_columns, takes_few_columns
 from int8blas.gemm.paths.few_rows cimport describe_few_rows, plan_few_rows, run_few_rows, takes_few_rows
 from int8blas.gemm.paths.long_k cimport describe_long_k, plan_long_k, run_long_k, takes_long_k
+from int8blas.gemm.paths.register cimport describe_register, plan_register, run_register, takes_register
 from int8blas.gemm.paths.small_k cimport describe_small_k, plan_small_k, run_small_k, takes_small_k
 from int8blas.gemm.paths.tiny cimport describe_tiny, run_tiny, takes_tiny
 from int8blas.gemm.paths.triangle cimport describe_triangle, plan_triangle, run_triangle, takes_triangle
@@ -17,27 +18,30 @@ from int8blas.gemm.small_values cimport lower_triangle, unshift
 
 # The table of paths, in the order in which they are asked. The last one takes every problem.
 cdef enum:
-    PATH_COUNT = 7
+    PATH_COUNT = 8
 cdef Path[PATH_COUNT] PATHS
 PATHS[0] = Path(
+    b"register", b"few columns and a few k, so that several rows of A, and B, fit a register",
+    True, False, takes_register, NULL, plan_register, run_register, describe_register)
+PATHS[1] = Path(
     b"tiny", b"small enough to be computed on the stack",
     False, False, takes_tiny, NULL, NULL, run_tiny, describe_tiny)
-PATHS[1] = Path(
+PATHS[2] = Path(
     b"triangle", b"B is A.T, so one triangle of C is computed, from panels that serve both, and mirrored",
     False, False, takes_triangle, lower_triangle, plan_triangle, run_triangle, describe_triangle)
-PATHS[2] = Path(
+PATHS[3] = Path(
     b"long_k", b"few rows and columns and a long K, so both operands are read once, and sums are kept in int64",
     True, True, takes_long_k, NULL, plan_long_k, run_long_k, describe_long_k)
-PATHS[3] = Path(
+PATHS[4] = Path(
     b"few_columns", b"few rows or columns, so the other operand is read in place along k",
     True, False, takes_few_columns, NULL, plan_few_columns, run_few_columns, describe_few_columns)
-PATHS[4] = Path(
+PATHS[5] = Path(
     b"few_rows", b"few rows, so B is read in place along its rows, once",
     True, False, takes_few_rows, NULL, plan_few_rows, run_few_rows, describe_few_rows)
-PATHS[5] = Path(
+PATHS[6] = Path(
     b"small_k", b"small K, so C is written row by row from a packed B in the cache",
     True, False, takes_small_k, NULL, plan_small_k, run_small_k, describe_small_k)
-PATHS[6] = Path(
+PATHS[7] = Path(
     b"blocks", b"tiles of C from packed panels of B",
     False, False, takes_blocks, unshift, plan_blocks, run_blocks, describe_blocks)
 first_path = PATHS

@@ -7,17 +7,18 @@ by the path tiny, without a plan. All others are resolved one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.kernels cimport I8_STACK_UNIT, i8_stack_args, i8_stack_operand
+from int8blas.core.kernels cimport i8_stack_args
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.call cimport check_memory, run
 from int8blas.gemm.driver cimport gemm
-from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
+from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.paths.long_k cimport Dot, dot
+from int8blas.gemm.paths.register cimport multiply_registers, set_register_operands
 from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport skips_plan
@@ -94,19 +95,6 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
         g.b.data = first.b.data + b
 
 
-cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
-                      uint8_t flip, int64_t zero) noexcept nogil:
-    """Set an operand of the kernel of stacks, except its address. Return whether a matrix fits a register."""
-    cdef ptrdiff_t row = from_.row if rows > 1 else 0, column = from_.column if columns > 1 else 0
-    cdef ptrdiff_t down = (rows - 1) * row, right = (columns - 1) * column
-    if not -I8_STACK_UNIT < down < I8_STACK_UNIT or not -I8_STACK_UNIT < right < I8_STACK_UNIT:
-        return False
-    x.first = <int>(-min(<ptrdiff_t>0, down) - min(<ptrdiff_t>0, right))
-    x.span = <int>(max(down, -down) + max(right, -right) + 1)
-    x.row, x.column, x.step, x.flip, x.zero = <int>row, <int>column, step, flip, <int32_t>zero
-    return x.span <= I8_STACK_UNIT
-
-
 cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
     """Return the way of all products, and set what it needs."""
     cdef i8_stack_args *t = &job.kernel
@@ -116,27 +104,15 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
         g.kernels.gemm.stack is not NULL and is_product(g) and not g.saturating and g.panels.data is NULL
         and g.c_col == sizeof(int32_t) and g.c_row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
     )
-    if is_plain and g.m * g.n <= I8_STACK_UNIT and g.k <= I8_STACK_UNIT:
-        t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
+    if is_plain and set_register_operands(t, g, s.a[last], s.b[last]):
         t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
-        if (set_operand(&t.a, &g.a, g.m, g.k, s.a[last], g.a.sign_flip, g.a.zero_point)
-                and set_operand(&t.b, &g.b, g.k, g.n, s.b[last], g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)):
-            return BY_REGISTER
+        return BY_REGISTER
     if is_plain and g.m == 1 and g.n == 1 and g.a.column == 1 and g.b.row == 1 and (
         g.a.zero_point == (SHIFT if g.a.sign_flip else 0) and g.b.zero_point == (-SHIFT if g.b.sign_flip else 0)
     ):
         d.kernels, d.k, d.x_signed, d.y_signed = g.kernels, g.k, g.a.sign_flip != 0, g.b.sign_flip == 0
         return BY_DOT
     return BY_TILES if skips_plan(g) else BY_PLAN
-
-
-cdef void run_register(const StackJob *j, const Problem *g, int64_t count) noexcept nogil:
-    """Compute `count` products of a run, whose first is `g`, by the kernel of stacks."""
-    cdef i8_stack_args t = j.kernel
-    t.count = count
-    t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
-    t.c = <int32_t *>g.c
-    g.kernels.gemm.stack(&t)
 
 
 cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
@@ -163,7 +139,7 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
         set_matrices(&g, &j.first, s, index)
         run_end = min(end, index + s.shape[last] - index % s.shape[last])
         if j.way == BY_REGISTER:
-            run_register(j, &g, run_end - index)
+            multiply_registers(&j.kernel, &g, run_end - index)
             index = run_end
         while index < run_end:
             if j.way == BY_DOT:

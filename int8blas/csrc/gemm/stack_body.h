@@ -78,10 +78,26 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
     }
 }
 
-static void i8_stack(const i8_stack_args *t)
+/* A matrix that serves the whole stack is copied once, if it is less than a unit. */
+I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
 {
+    if (x->step == 0 && x->span < I8_STACK_UNIT) {
+        for (int i = 0; i < I8_STACK_UNIT; ++i)
+            unit[i] = i < x->span ? x->data[i] : 0;
+        x->data = unit;
+        x->span = I8_STACK_UNIT;
+    }
+}
+
+static void i8_stack(const i8_stack_args *args)
+{
+    i8_stack_args own = *args;
+    const i8_stack_args *t = &own;
     i8_stack_tables s;
+    uint8_t units[2][I8_STACK_UNIT];
     const int one = t->m * t->n <= I8_LANES;
+    i8_keep_matrix(&own.a, units[0]);
+    i8_keep_matrix(&own.b, units[1]);
     i8_fill_stack_tables(&s, t);
     if (one && t->k <= 2)
         i8_multiply_stack(t, &s, 1, 1);

@@ -3,6 +3,7 @@
 A path is a file here and a row of the table in ``plan``, which ends in the general path, ``blocks``. A file says what
 its path takes, plans it, runs it and describes the plan to ``explain``.
 
+register        several rows of A, and B, in a register
 tiny            everything on the stack, one thread
 triangle        A @ A.T, of which one triangle is computed
 long_k          few rows and columns of C and a long K: both operands are read once

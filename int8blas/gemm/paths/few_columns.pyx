@@ -1,8 +1,9 @@
-"""Dot products of contiguous vectors (csrc/gemm/dot_body.h): many of them, read in place, times a few that are packed.
+"""Dot products of vectors (csrc/gemm/dot_body.h): many of them, read in place, times a few that are packed.
 
 The many are the rows of A where C has few columns, or the columns of a plain B where C has few rows. Below they are x,
-the few are y. Where y has zero points, the sums of x are needed: its products with a vector of ones, which is one more
-y where that costs nothing or little.
+the few are y. The kernels read contiguous x; others are copied, some at a time, which takes less time than to pack
+them. If k runs backwards in x, it is turned round in x and y. Where y has zero points, the sums of x are needed:
+its products with a vector of ones, which is one more y where that costs nothing or little.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -30,15 +31,23 @@ from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
+from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.gemm.problem cimport busy_threads, is_in_memory, matrix_of, thread_work
 
+cdef extern from "gemm/set_apart.h" nogil:
+    void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
+                      const uint8_t *end)
+
 cdef enum:
+    # Most columns of C for which rows of A that are not contiguous are copied: A is read once for them, and packing it
+    # takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). Bytes of the rows that are copied at a time.
+    COPIED_COLUMNS = 4
+    COPIED_BYTES = 1 << 14
     # Up to how many rows a B with contiguous columns is read in place, rather than packed: more of a longer K where
     # kernels store C themselves. A is for as many as a dot kernel takes.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
-    MIN_DOT_K = 64
     # Columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
@@ -51,10 +60,10 @@ cdef enum:
 cdef bint reads_a(const Problem *g) noexcept nogil:
     """Return whether A would be read in place by rows, rather than B by columns: C has few columns."""
     cdef const i8_matrix *matrix = matrix_of(g)
-    return (
-        g.a.column == 1 and g.m >= g.n
-        and g.n <= (g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns)
-    )
+    cdef int64_t columns = g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns
+    if g.a.column != 1 and g.a.column != -1:
+        columns = min(columns, <int64_t>COPIED_COLUMNS) if g.a.row != 1 else 0
+    return g.m >= g.n and g.n <= columns
 
 
 cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
@@ -69,11 +78,14 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
 
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether one operand is read in place along k, which is long: of few columns A, or of few rows B."""
-    if g.kernels.gemm.dots_columns == 0 or g.k < MIN_DOT_K or needs_blocks(g, p):
+    if g.kernels.gemm.dots_columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
         return False
     if reads_a(g):
         return True
-    return g.panels.data is NULL and g.b.row == 1 and g.m <= (MORE_ROWS if pays_for_more_rows(g, p) else FEW_ROWS)
+    return (
+        g.panels.data is NULL and (g.b.row == 1 or g.b.row == -1)
+        and g.m <= (MORE_ROWS if pays_for_more_rows(g, p) else FEW_ROWS)
+    )
 
 
 cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
@@ -111,7 +123,9 @@ cdef struct Operands:
     bint by_rows                # x are the rows of A, y the columns of B
     bint x_unsigned             # x is u8 and y s8, rather than the other way
     const uint8_t *x
-    ptrdiff_t x_row
+    ptrdiff_t x_row, x_step
+    const uint8_t *x_end        # of the memory of x
+    uint8_t *copied             # room for copies of x, or NULL
     uint8_t x_flip              # which makes x the operand that the kernel takes
     Zeros x_zeros, y_zeros
     const uint8_t *ones         # K of them
@@ -198,10 +212,16 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         by_y.co_rows, by_y.co_cols = g.co_cols, g.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
     t.x_row, t.x_flip, t.far = o.x_row, o.x_flip, p.far
+    if o.copied is not NULL:
+        t.x_row, t.far = g.k, False
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
         t.x = o.x + first * o.x_row
+        if o.copied is not NULL:
+            t.x = o.copied
+            for x in range(rows):
+                i8_set_apart(o.copied + x * g.k, 0, 1, g.k, o.x + (first + x) * o.x_row, o.x_step, o.x_end)
         if o.x_zeros.values is not NULL:
             for x in range(rows):
                 x_zeros[x] = zero_of(&o.x_zeros, first + x)
@@ -328,27 +348,40 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
 
 
+cdef void turn_round(Problem *g) noexcept nogil:
+    """Let k of both operands, which are plain, run the other way."""
+    g.a.data += (g.k - 1) * g.a.column
+    g.b.data += (g.k - 1) * g.b.row
+    g.a.column, g.b.row = -g.a.column, -g.b.row
+
+
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Multiply one thread's vectors x by all vectors y. Return 0, or -1 if there is no memory."""
-    cdef const Problem *g = (<const Planned *>job).g
+    cdef Problem own = (<const Planned *>job).g[0]
+    cdef const Problem *g = &own
     cdef const FewColumnsPlan *p = <const FewColumnsPlan *>(<const Planned *>job).p
     cdef int64_t many = g.m if p.by_rows else g.n
     cdef int64_t first = share(many, part, parts), end = share(many, part + 1, parts)
     cdef Operands o
     cdef int i, few = <int>(g.n if p.by_rows else g.m)
-    cdef int64_t size, one_size
+    cdef int64_t size, one_size, copied_size = 0, block = BLOCK
     cdef char *memory
     cdef uint8_t *y
+    if g.panels.data is NULL and (g.a.column if p.by_rows else g.b.row) < 0:
+        turn_round(&own)
     o.by_rows = p.by_rows
-    o.x, o.x_row = g.a.data, g.a.row
+    o.x, o.x_row, o.x_step = g.a.data, g.a.row, g.a.column
     o.c_x, o.c_y = g.c_row, g.c_col
     if not o.by_rows:
-        o.x, o.x_row = g.b.data, g.b.column
+        o.x, o.x_row, o.x_step = g.b.data, g.b.column, g.b.row
         o.c_x, o.c_y = g.c_col, g.c_row
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.gemm.dots_size(1, g.k)
-    memory = <char *>acquire(2 * size + one_size)
+    if o.x_step != 1:
+        block = max(<int64_t>MIN_BLOCK, min(block, COPIED_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
+        copied_size = block * g.k
+    memory = <char *>acquire(2 * size + one_size + copied_size)
     if memory is NULL:
         return -1
     if g.dry_run:
@@ -361,13 +394,17 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     o.finishes = not p.common.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
     o.direct = not o.finishes
     # The kernel goes through all of x where nothing is left to do between its rows.
-    o.block = end - first if o.direct else BLOCK
+    o.block = end - first if o.direct and o.x_step == 1 else block
+    o.copied = NULL
+    if o.x_step != 1:
+        o.copied = <uint8_t *>memory + 2 * size + one_size
+        o.x_end = o.x + max(<ptrdiff_t>0, (many - 1) * o.x_row) + max(<ptrdiff_t>0, (g.k - 1) * o.x_step) + 1
     for i in range(o.pieces):
         o.piece[i].y = y
         y += g.kernels.gemm.dots_size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
-            o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
+            o.block = max(<int64_t>MIN_BLOCK, min(block, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
     multiply_vectors(g, p, &o, first, end)
     release(memory)
     return 0

@@ -22,6 +22,7 @@ from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
 from int8blas.gemm.problem cimport is_made, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
@@ -29,12 +30,6 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # Up to so many rows and columns of C all sums of a part of K are kept while both operands are read once.
-    LONG_K_SIDE = 16
-    # From how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
-    # are not contiguous along k: more are packed for tiles in less time.
-    MIN_LONG_K = 16
-    COPIED_VECTORS = 8
     # Bytes of vectors that pay for waking one more thread: more than elsewhere, as up to there they come from the L2
     # cache, in 5 us.
     LONG_THREAD_BYTES = 1 << 20
@@ -71,9 +66,7 @@ cdef struct LongK:
 cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether C has few rows and columns, K is long, and both operands are plain."""
     return (
-        g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K * g.m * g.n
-        and (g.a.column == 1 or g.m <= COPIED_VECTORS) and (g.b.row == 1 or g.n <= COPIED_VECTORS)
-        and g.panels.data is NULL and g.stage is NULL and not g.saturating and not is_made(g)
+        is_long_k(g) and g.stage is NULL and not g.saturating and not is_made(g)
         and (matrix_of(g) is NULL or g.n <= matrix_of(g).dots_columns)
     )
 

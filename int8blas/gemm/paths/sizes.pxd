@@ -1,15 +1,40 @@
 # Problems that are small, which several paths ask for.
-from int8blas.core.kernels cimport I8_DOT2, I8_PANEL
-from int8blas.gemm.problem cimport WHOLE, Problem, least_work
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+
+from int8blas.core.kernels cimport I8_DOT2, I8_MAX_MR, I8_PANEL, I8_STACK_UNIT
+from int8blas.core.split cimport round_up
+from int8blas.gemm.problem cimport WHOLE, Problem, is_product, least_work
 
 cdef enum:
     # small_k: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # tiny: packed B and its start values fit on the stack, and one thread is done before another would wake.
+    # few_columns: least K, and least K of one or two vectors that are packed. 1000 x 4 x 32 takes 3.5 us, by tiles 2.6;
+    # 1000 x 1 x 32 takes 1.5, by tiles 3.5 (AVX512-VNNI).
+    MIN_DOT_K = 64
+    MIN_DOT_K_OF_TWO = 32
+    # Where a problem is tiny, most vectors that are packed: 16 take as long by tiles; and least bytes that are read in
+    # place for each of them, which pay for the plan: 8 x 1 x 128 takes 0.28 us either way (AVX512-VNNI).
+    TINY_DOT_VECTORS = 8
+    TINY_DOT_BYTES = 1 << 10
+    # long_k: up to so many rows and columns of C all sums of a part of K are kept while both operands are read once;
+    # from how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
+    # are not contiguous along k: more are packed for tiles in less time.
+    LONG_K_SIDE = 16
+    MIN_LONG_K = 16
+    COPIED_VECTORS = 8
+    # register: least rows of A, which pay for the tables, 0.3 us; and least rows in a register, whose lanes are
+    # elements of C.
+    REGISTER_ROWS = 192
+    ROWS_IN_REGISTER = 3
+    # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would
+    # wake. From TINY_K on, B is read in place where it has enough columns.
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
+    TINY_A_BYTES = 4096
+    TINY_B_BYTES = TINY_K * TINY_COLUMNS
     # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
     # bytes that lie in rows so fast that up to 64 x 64 x 64 preparing them for a triangle takes longer.
     TINY_TRIANGLE = 64
@@ -26,13 +51,71 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
     )
 
 
+cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
+    """Return how many rows of A fit a register, of which the kernel of stacks makes as many rows of C."""
+    cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
+    if column >= I8_STACK_UNIT:
+        return 0
+    return min(1 + (I8_STACK_UNIT - 1 - column) // max(<ptrdiff_t>1, row), <ptrdiff_t>I8_STACK_UNIT // g.n)
+
+
+cdef inline bint is_register(const Problem *g) noexcept nogil:
+    """Return whether a problem has many rows, and several rows of A, all of B and their rows of C fit a register."""
+    return (
+        g.m >= REGISTER_ROWS and 0 < g.k <= I8_STACK_UNIT // ROWS_IN_REGISTER
+        and g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
+        and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
+        and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.triangle == WHOLE and is_product(g)
+        and not g.saturating and g.c_col == sizeof(int) and g.c_row == g.n * <ptrdiff_t>sizeof(int)
+    )
+
+
+cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
+    """Return whether K is long enough for dot products with so many vectors."""
+    return k >= (MIN_DOT_K_OF_TWO if vectors <= 2 else MIN_DOT_K)
+
+
+cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
+    """Return whether a problem that is tiny otherwise is faster by dot products: one operand, which is large, is
+    contiguous along k, and there are few vectors of the other one."""
+    cdef int64_t most = min(<int64_t>TINY_DOT_VECTORS, g.kernels.gemm.dots_columns)
+    if g.saturating or g.kernels.matrix is not NULL:
+        return False
+    if g.a.column == 1 and g.n <= most and g.m >= g.n:
+        return is_dot_k(g.k, g.n) and g.m * g.k >= TINY_DOT_BYTES * g.n
+    return (
+        g.panels.data is NULL and g.b.row == 1 and g.m <= most
+        and is_dot_k(g.k, g.m) and g.n * g.k >= TINY_DOT_BYTES * g.m
+    )
+
+
+cdef inline bint is_long_k(const Problem *g) noexcept nogil:
+    """Return whether C has few rows and columns, and K is long."""
+    return (
+        g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K * g.m * g.n
+        and (g.a.column == 1 or g.m <= COPIED_VECTORS) and (g.b.row == 1 or g.n <= COPIED_VECTORS)
+        and g.panels.data is NULL
+    )
+
+
+cdef inline bint fits_stack(const Problem *g) noexcept nogil:
+    """Return whether the path tiny has room for the operands."""
+    return g.n <= TINY_COLUMNS and (
+        g.k <= TINY_K or (
+            g.n < g.kernels.gemm.few_rows_columns and g.k * min(g.m, <int64_t>I8_MAX_MR) <= TINY_A_BYTES
+            and g.k * round_up(g.n, I8_PANEL) <= TINY_B_BYTES and not is_long_k(g)
+        )
+    )
+
+
 cdef inline bint is_tiny(const Problem *g) noexcept nogil:
     """Return whether a problem without a triangle is small, and has no epilogue of a primitive."""
     return (
-        g.k <= TINY_K and g.n <= TINY_COLUMNS and g.m <= g.kernels.tuning.tiny_work
+        fits_stack(g) and g.m <= g.kernels.tuning.tiny_work
         and g.m * g.n * g.k <= g.kernels.tuning.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
-        and g.stage is NULL and g.triangle == WHOLE and not is_small_k(g)
+        and g.stage is NULL and g.triangle == WHOLE and not is_small_k(g) and not reads_few_columns(g)
+        and not is_register(g)
     )
 
 

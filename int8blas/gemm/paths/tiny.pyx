@@ -22,7 +22,14 @@ from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.paths.sizes cimport TINY_COLUMNS, TINY_K, TINY_TRIANGLE, is_tiny, is_tiny_triangle
+from int8blas.gemm.paths.sizes cimport (
+    TINY_A_BYTES,
+    TINY_B_BYTES,
+    TINY_COLUMNS,
+    TINY_TRIANGLE,
+    is_tiny,
+    is_tiny_triangle,
+)
 from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, takes_triangle
 from int8blas.gemm.problem cimport (
     UPPER,
@@ -39,13 +46,11 @@ from int8blas.gemm.problem cimport (
 cdef enum:
     # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
-    # Bytes of rows of A, at most I8_MAX_COLUMNS of them, that are copied together.
-    COPIED_BYTES = 4096
 
 
 # Rows of A as kernels read them, up to I8_MAX_COLUMNS of them, and what belongs to each.
 cdef struct RowsOfA:
-    uint8_t bytes_[COPIED_BYTES + I8_GROUP]
+    uint8_t bytes_[TINY_A_BYTES + I8_GROUP]
     uint32_t tails[I8_MAX_COLUMNS]
     int32_t init[I8_MAX_COLUMNS]
     int64_t terms[I8_MAX_COLUMNS]
@@ -53,7 +58,7 @@ cdef struct RowsOfA:
 
 # B as kernels read it, and its sums and start values.
 cdef struct ColumnsOfB:
-    uint8_t bytes_[TINY_K * TINY_COLUMNS + ALIGNMENT]
+    uint8_t bytes_[TINY_B_BYTES + ALIGNMENT]
     int64_t sums[TINY_COLUMNS]
     int32_t init[TINY_COLUMNS]
 
@@ -247,8 +252,8 @@ cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_
         return 1
     if g.k % I8_GROUP or has_zero(&g.b) or g.a.sign_flip:
         room = min(room, <int64_t>I8_MAX_COLUMNS)
-        if tiles * height * g.k > COPIED_BYTES:
-            room = min(room, COPIED_BYTES // g.k)
+        if tiles * height * g.k > TINY_A_BYTES:
+            room = min(room, TINY_A_BYTES // g.k)
     # Most often all of them, which needs no division of 64 bits.
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 

@@ -1,0 +1,96 @@
+"""Products whose rows, several at a time, fit a register: tall problems of few columns and few k.
+
+A few rows of A and all of B are a product of a stack, whose B is always the same (csrc/gemm/stack_body.h). A product
+of a stack (gemm/stack.pyx) has its own B.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from int8blas.core.kernels cimport I8_STACK_UNIT, i8_stack_args, i8_stack_operand
+from int8blas.core.split cimport part_count, share, split
+from int8blas.core.threads cimport run_parts
+from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
+from int8blas.gemm.path cimport Planned
+from int8blas.gemm.paths.sizes cimport is_register, rows_in_register
+from int8blas.gemm.problem cimport busy_threads, thread_work
+
+
+cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
+                      uint8_t flip, int64_t zero) noexcept nogil:
+    """Set an operand, except its address. Return whether a matrix fits a register."""
+    cdef ptrdiff_t row = from_.row if rows > 1 else 0, column = from_.column if columns > 1 else 0
+    cdef ptrdiff_t down = (rows - 1) * row, right = (columns - 1) * column
+    if not -I8_STACK_UNIT < down < I8_STACK_UNIT or not -I8_STACK_UNIT < right < I8_STACK_UNIT:
+        return False
+    x.first = <int>(-min(<ptrdiff_t>0, down) - min(<ptrdiff_t>0, right))
+    x.span = <int>(max(down, -down) + max(right, -right) + 1)
+    x.row, x.column, x.step, x.flip, x.zero = <int>row, <int>column, step, flip, <int32_t>zero
+    return x.span <= I8_STACK_UNIT
+
+
+cdef bint set_register_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil:
+    """Set the sizes and the operands of the kernel of stacks, except addresses and the step of C. Return whether the
+    matrices fit registers."""
+    if g.m * g.n > I8_STACK_UNIT or g.k > I8_STACK_UNIT:
+        return False
+    t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
+    return (
+        set_operand(&t.a, &g.a, g.m, g.k, a_step, g.a.sign_flip, g.a.zero_point)
+        and set_operand(&t.b, &g.b, g.k, g.n, b_step, g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)
+    )
+
+
+cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil:
+    """Multiply `count` matrices of a stack, whose first ones are those of `g`."""
+    cdef i8_stack_args t = operands[0]
+    t.count = count
+    t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
+    t.c = <int32_t *>g.c
+    g.kernels.gemm.stack(&t)
+
+
+cdef bint takes_register(const Problem *g, const Plan *p) noexcept nogil:
+    """Return whether several rows fit a register, and C is contiguous and the bare product."""
+    return is_register(g)
+
+
+cdef void plan_register(const Problem *g, Plan *plan) noexcept nogil:
+    """Choose threads, which share whole registers of rows."""
+    split(g.m // rows_in_register(g), 1, busy_threads(g, thread_work(g), g.m), False, &plan.grid)
+
+
+cdef int multiply_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """Multiply one thread's rows; the last thread has the rows that do not fill a register too. Return 0."""
+    cdef const Problem *g = (<const Planned *>job).g
+    cdef int64_t rows = rows_in_register(g), count = g.m // rows, rest = g.m % rows
+    cdef int64_t first = share(count, part, parts), end = share(count, part + 1, parts)
+    cdef Problem own = g[0]
+    cdef i8_stack_args t
+    own.m = rows
+    own.a.data += first * rows * g.a.row
+    own.c += first * rows * g.c_row
+    t.c_step = rows * g.n
+    set_register_operands(&t, &own, rows * g.a.row, 0)
+    multiply_registers(&t, &own, end - first)
+    if rest and part == parts - 1:
+        own.m = rest
+        own.a.data = g.a.data + count * rows * g.a.row
+        own.c = g.c + count * rows * g.c_row
+        set_register_operands(&t, &own, 0, 0)
+        multiply_registers(&t, &own, 1)
+    return 0
+
+
+cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
+    """Compute a planned problem. Return 0."""
+    cdef Planned job = Planned(g, plan)
+    if g.dry_run:
+        return 0
+    return run_parts(multiply_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
+
+
+cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
+    """Tell the size of a register, whose rows are the units."""
+    d.tile[0], d.tile[1] = rows_in_register(g), g.n
+    d.unit[0] = rows_in_register(g)
