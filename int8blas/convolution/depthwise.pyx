@@ -9,6 +9,7 @@ Weights minus zero points may exceed int8. They are then the sum of two int8 fil
 two planes deep in which both planes are the same plane of the image. Weights 255 above their zero point need three.
 """
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
@@ -17,8 +18,8 @@ import numpy as np
 from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target, sums_fit
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
-    I8_DEPTHWISE_VALUES, I8_GROUP, I8_MAX_DEPTHWISE, I8_PANEL, I8_STRIDED, i8_depthwise_args, i8_image, i8_output_args,
-    i8_tile_output)
+    I8_DEPTHWISE_VALUES, I8_GROUP, I8_MAX_DEPTHWISE, I8_PANEL, I8_STRIDED, I8_TYPE_S8, I8_TYPE_U8,
+    i8_depthwise_args, i8_image, i8_output_args, i8_tile_output)
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
@@ -89,7 +90,10 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
     """Copy the columns of each line, with contiguous channels, and point `line` to the copies."""
     cdef int64_t columns = (t.pixels - 1) * t.stride + (t.taps - 1) * t.dilation + 1, column
     cdef const uint8_t *src
+    cdef ptrdiff_t place[I8_MAX_DEPTHWISE]
     cdef int i, c
+    for c in range(t.channels):
+        place[c] = (channel + c) // j.multiplier * j.image.steps[4]
     for i in range(t.lines):
         if line[i] is NULL:
             continue
@@ -102,7 +106,7 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
             for column in range(t.first, t.end):
                 src = line[i] + column * t.column_step
                 for c in range(t.channels):
-                    dst[column * I8_MAX_DEPTHWISE + c] = src[(channel + c) // j.multiplier * j.image.steps[4]]
+                    dst[column * I8_MAX_DEPTHWISE + c] = src[place[c]]
         line[i] = dst
         dst += columns * I8_MAX_DEPTHWISE
     t.column_step = I8_MAX_DEPTHWISE
@@ -153,7 +157,11 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
-    if j.plain and g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels):
+    if j.plain and (
+        g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels)
+        or (2 * t.channels > g.kernels.convolution.depthwise_channels
+            and (g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8))
+    ):
         set_tile_output(g, &out, channel)
         out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
         t.output = &out

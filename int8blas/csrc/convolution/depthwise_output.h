@@ -62,6 +62,16 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
 
+/* Store the first bytes of a vector, more than half of them; the last unit overlaps the one before. */
+I8_INLINE void i8_store_more_than_half(char *dst, i8_vec bytes, int count)
+{
+    char copy[I8_DEPTHWISE_CHANNELS];
+    i8_store(copy, bytes);
+    for (int i = 0; i + 16 <= count; i += 16)
+        memcpy(dst + i, copy + i, 16);
+    memcpy(dst + count - 16, copy + count - 16, 16);
+}
+
 /* The epilogue of i8_output_as. Clipping at whole numbers is exact for bytes. Without `shifts` the result is u8. NaN
  * becomes the lowest number. */
 I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
@@ -87,6 +97,8 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
             bytes = is_signed ? i8_max_s8(bytes, s->low) : i8_max_u8(bytes, s->low);
         if (channels == I8_DEPTHWISE_CHANNELS) {
             i8_store(c + p * c_row, bytes);
+        } else if (channels > I8_DEPTHWISE_CHANNELS / 2) {
+            i8_store_more_than_half(c + p * c_row, bytes, channels);
         } else {
             /* For half of a packed vector, GCC before 12.4 emits VPMOVUSWB, which takes negative words as large. */
             I8_PIN(bytes);
