@@ -613,6 +613,10 @@ cdef float divisor(object x, str name) except? -1:
     cdef float value
     if type(x) is int and x == 1:
         return 1
+    if type(x) is float:
+        value = <float><double>x
+        if value != 0 and isfinite(value) and isfinite(<float>1 / value):
+            return value
     array = scale_numbers(x, name, cnp.NPY_FLOAT32, ())
     value = (<float *>cnp.PyArray_DATA(array))[0]
     if not isfinite(<float>1 / value):

@@ -513,6 +513,8 @@ cdef extern from "isa/kernels.h" nogil:
         void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
+        void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,
+                      uint8_t high) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax
         i8_normalize_fn layer_norm

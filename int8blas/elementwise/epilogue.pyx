@@ -9,6 +9,7 @@ stores its result first, and `finished` applies the epilogue to it::
     dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 """
 
+from libc.math cimport isfinite
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
 
@@ -29,8 +30,13 @@ cdef tuple TENSORS = ("src", "dst")
 cdef float scale_from(object value, str name) except? -1:
     """Return a finite number that is not 0."""
     cdef cnp.ndarray array
+    cdef float scale
     if type(value) is int and value == 1:
         return 1
+    if type(value) is float:
+        scale = <float><double>value
+        if scale != 0 and isfinite(scale):
+            return scale
     array = scale_numbers(value, name, cnp.NPY_FLOAT32, ())
     return (<float *>cnp.PyArray_DATA(array))[0]
 

@@ -7,6 +7,7 @@ cimport cython
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport axes_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
+from int8blas.core.kernels cimport I8_ADD
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport (
@@ -34,17 +35,43 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
-cdef float factor_from(object value, str name) except? -1:
-    """Return a finite number, 0 too."""
-    cdef float factor = <float>real(value, name)
+cdef float factor_from(list values, Py_ssize_t i) except? -1:
+    """Return number i of scales, finite, 0 too. The text of a name takes longer than the rest, so errors alone have
+    it; below too."""
+    cdef object value = values[i]
+    cdef float factor
+    if type(value) is float or (type(value) is int and value == 1):
+        factor = <float><double>value
+    else:
+        factor = <float>real(value, f"scales[{i}]")
     if factor - factor != 0:
-        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
+        raise ValueError(f"scales[{i}] must be finite in float32, got {shown(value)}")
     return factor
+
+
+cdef Step source_step(list arrays, Py_ssize_t i, float scale, list zero_points):
+    """Return the step that reads source i with its scale and zero point."""
+    cdef cnp.ndarray array = arrays[i]
+    cdef float zero = 0
+    if type(zero_points[i]) is not int or zero_points[i] != 0:
+        zero = zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array))
+    return reading(array, scale, zero)
+
+
+cdef float scale_of_source(list scales, Py_ssize_t i) except? -1:
+    if type(scales[i]) is int and scales[i] == 1:
+        return 1
+    return scale_from(scales[i], f"scales[{i}]")
 
 
 cdef list sources(object srcs):
     """Return the sources, at least one array."""
-    arrays = [elements(src, f"srcs[{i}]", TYPES) for i, src in enumerate(items_of(srcs, "srcs"))]
+    cdef list arrays = []
+    for src in items_of(srcs, "srcs"):
+        if type(src) is cnp.ndarray and cnp.PyArray_TYPE(src) in BYTES:
+            arrays.append(src)
+        else:
+            arrays.append(elements(src, f"srcs[{len(arrays)}]", TYPES))
     if not arrays:
         raise ValueError("srcs must have at least one array, got none")
     return arrays
@@ -382,9 +409,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     for i, array in enumerate(arrays):
         if (<object>array).shape != shape:
             raise ValueError(f"srcs[{i}] must have shape {shape}, as srcs[0] has, got {(<object>array).shape}")
-        step = reading(array, factor_from(scales[i], f"scales[{i}]"),
-                       zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array)))
-        step.op.kind = binary_kind("add")
+        step = source_step(arrays, i, factor_from(scales, i), zero_points)
+        step.op.kind = I8_ADD
         steps.append(step)
     target = destination(out, typenum, shape, first)
     steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
@@ -474,8 +500,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
         if array.ndim != first.ndim or (*shape[:along], size, *shape[along + 1:]) != (<object>array).shape:
             raise ValueError(f"srcs[{i}] must have the shape of srcs[0], {(<object>first).shape}, except in dimension "
                              f"{along}, got {(<object>array).shape}")
-        steps.append(reading(array, scale_from(scales[i], f"scales[{i}]"),
-                             zero_point_from(zero_points[i], f"zero_points[{i}]", cnp.PyArray_TYPE(array))))
+        steps.append(source_step(arrays, i, scale_of_source(scales, i), zero_points))
     for array in arrays:
         shape[along] += array.shape[along]
     check_size(shape, "srcs")

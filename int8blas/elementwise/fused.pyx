@@ -81,12 +81,15 @@ cdef struct FusedJob:
     Operand out
     float dst_scale, dst_zero
     bint onnx                       # scheme of integers: see `fuse`
+    bint clamps                     # the table is a clamp: see `flip`
     bint at_once                    # float results are computed in their final place
     int count
     Link *links
     i8_bytes_fn bytes_function
     i8_bytes_args bytes
     uint8_t table[256]
+    # If the table is a clamp: bytes are XORed with flip[0] before it and with flip[1] after it.
+    uint8_t flip[2]
 
 
 cdef struct Work:
@@ -239,9 +242,13 @@ cdef void compute_lookup(const FusedJob *job, const Block *block) noexcept nogil
     cdef char gathered[BUFFER]
     cdef char results[BUFFER]
     cdef bint direct = in_place(&job.out, block)
-    job.kernels.elementwise.lookup(<uint8_t *>(address(job, &job.out, block) if direct else &results[0]),
-                                   <const uint8_t *>gather(job, &job.links[0].operand, block, gathered),
-                                   block.runs * block.n, job.table)
+    cdef uint8_t *out = <uint8_t *>(address(job, &job.out, block) if direct else &results[0])
+    cdef const uint8_t *x = <const uint8_t *>gather(job, &job.links[0].operand, block, gathered)
+    if job.clamps:
+        job.kernels.elementwise.clamp(out, x, block.runs * block.n, job.flip, job.table[job.flip[0]] ^ job.flip[1],
+                                      job.table[0xff ^ job.flip[0]] ^ job.flip[1])
+    else:
+        job.kernels.elementwise.lookup(out, x, block.runs * block.n, job.table)
     if not direct:
         scatter(job, block, results)
 
@@ -421,6 +428,20 @@ cdef void make_table(FusedJob *job) noexcept:
     store(job, job.table, y, 256)
 
 
+cdef bint is_clamp(FusedJob *job) noexcept:
+    """Return whether the table limits bytes to a range and changes nothing else, and set how their signs are flipped.
+    ReLU and clip are such functions, if scales and zero points do not change."""
+    cdef int i, y, low, high
+    job.flip[0] = 0x80 if job.links[0].operand.type == I8_TYPE_S8 else 0
+    job.flip[1] = 0x80 if job.out.type == I8_TYPE_S8 else 0
+    low, high = job.table[job.flip[0]] ^ job.flip[1], job.table[0xff ^ job.flip[0]] ^ job.flip[1]
+    for i in range(256):
+        y = job.table[i ^ job.flip[0]] ^ job.flip[1]
+        if y != max(low, min(high, i)):
+            return False
+    return True
+
+
 cdef bint set_bytes(FusedJob *job) noexcept:
     """Choose the kernel of int8 sums or products, if the steps are such an operation and their numbers have modest
     size."""
@@ -475,8 +496,10 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     job.dst_scale, job.dst_zero, job.onnx = dst_scale, dst_zero, onnx
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
-        job.compute = compute_lookup
-        set_blocks(job, BUFFER, LONG_LOOKUP)
+        job.compute, job.clamps = compute_lookup, is_clamp(job)
+        # Without a buffer, a block may be larger.
+        set_blocks(job, COPIED if job.outer == 1 and job.links[0].operand.whole and job.out.whole else BUFFER,
+                   LONG_LOOKUP)
     elif set_bytes(job):
         job.compute = compute_bytes
         set_blocks(job, BUFFER, LONG_BYTES)
@@ -502,7 +525,7 @@ cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target)
     """Return the job that looks up the indices in `array` in a table of 256 bytes."""
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     memcpy(self.job.table, cnp.PyArray_DATA(table), 256)
-    self.job.compute = compute_lookup
+    self.job.compute, self.job.clamps = compute_lookup, False
     set_blocks(&self.job, BUFFER, LONG_LOOKUP)
     return self
 

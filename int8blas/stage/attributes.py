@@ -11,6 +11,7 @@ before it ("Primitive Attributes: Quantization").
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -69,8 +70,16 @@ INTEGER_SCHEMES = ("doubling", "single")
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
+_FLOAT32 = struct.Struct("<f")
+# Numbers below are finite in float32.
+_LARGE = 2.0**127
+
+
 def _real(value: Any, name: str) -> float:
     """Return a finite number, rounded to f32 as it will be used."""
+    if type(value) in (float, int) and abs(value) < _LARGE:
+        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+        return rounded
     with np.errstate(over="ignore"):
         number = float(np.float32(real_from(value, name)))
     if not math.isfinite(number):
@@ -296,6 +305,8 @@ def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
 
 def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
     """Return a tuple of post-ops from one post-op or a sequence."""
+    if type(ops) is Eltwise:  # the most frequent one
+        return (ops,)
     items = [ops] if isinstance(ops, PostOp) else items_of(ops, name)
     for op in items:
         if not isinstance(op, PostOp):

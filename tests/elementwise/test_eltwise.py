@@ -295,3 +295,23 @@ def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):
     expected = reference_quantized.destination(real, dst_dtype, 0.02, zero_points.get("dst"))
     assert np.unique(expected).size > 50
     assert_same_bits(layer(src), expected)
+
+
+@pytest.mark.parametrize("src", [np.uint8, np.int8])
+@pytest.mark.parametrize("dst", [np.uint8, np.int8])
+def test_many_bytes_are_those_of_few(isa, src, dst, rng):
+    """Functions of bytes that limit them to a range have a kernel of their own, others a table; few have neither."""
+    values = np.arange(256).astype(np.uint8).view(src)
+    functions = [
+        (int8blas.ReLU(), {}), (int8blas.Eltwise("clip", -20, 30), {}), (int8blas.Eltwise("clip", 40, 90), {}),
+        ((), {}), (int8blas.ReLU(0.5), {}), (int8blas.Eltwise("abs"), {}), (int8blas.Eltwise("linear", -1, 0), {}),
+        (int8blas.ReLU(), {"scales": {"src": 0.5, "dst": 0.5}, "zero_points": {"src": 7, "dst": 7}}),
+        (int8blas.ReLU(), {"zero_points": {"src": 7, "dst": 9}}), (int8blas.ReLU(), {"scales": {"dst": 0.5}}),
+    ]  # fmt: skip
+    for ops, keywords in functions:
+        table = int8blas.eltwise(values, ops, dst_dtype=dst, **keywords)
+        for count in (1024, 5003, 70_001):
+            x = rng.integers(0, 256, 2 * count, np.uint8).view(src)
+            for some in (x[:count], x[::2], x[count:][::-1], x.reshape(2, count).T):
+                expected = table[some.astype(np.uint8)]
+                np.testing.assert_array_equal(int8blas.eltwise(some, ops, dst_dtype=dst, **keywords), expected)

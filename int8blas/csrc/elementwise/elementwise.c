@@ -60,6 +60,7 @@ const i8_elementwise_kernels I8_WIDTH_TABLE(elementwise) = {
     .store = I8_TYPE_TABLE(i8_store_run),
     .apply = i8_apply,
     .lookup = I8_LOOKUP,
+    .clamp = i8_clamp,
 #if I8_LANES > 1
     .bytes = {I8_BYTES_TABLE(i8_add_bytes), I8_BYTES_TABLE(i8_multiply_bytes)},
 #endif

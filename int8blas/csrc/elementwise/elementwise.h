@@ -115,6 +115,8 @@ typedef struct {
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* out[i] = table[x[i]]; out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
+    /* out[i] = min(max(x[i] ^ flip[0], low), high) ^ flip[1]; out may be x. */
+    void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high);
     /* [I8_ADD_BYTES and so on][with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
 

@@ -77,6 +77,24 @@ static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *
         out[i] = table[x[i]];
 }
 
+/* As fast as a copy, where a table of 256 results takes 1.5 (VBMI) to 6 times as long. */
+static void i8_clamp(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high)
+{
+    int64_t i = 0;
+#if I8_LANES > 1
+    const i8_vec in = i8_set_8(flip[0]), back = i8_set_8(flip[1]), least = i8_set_8(low), most = i8_set_8(high);
+    for (; i + 8 * I8_LANES <= n; i += 8 * I8_LANES)
+        I8_FOR(k, 2) {
+            const i8_vec y = i8_xor(i8_load(x + i + 4 * I8_LANES * k), in);
+            i8_store(out + i + 4 * I8_LANES * k, i8_xor(i8_min_u8(i8_max_u8(y, least), most), back));
+        }
+#endif
+    for (; i < n; ++i) {
+        const uint8_t y = x[i] ^ flip[0];
+        out[i] = (uint8_t)((y < low ? low : y > high ? high : y) ^ flip[1]);
+    }
+}
+
 #if I8_LANES > 1
 typedef struct {
     i8_vec flip[2];

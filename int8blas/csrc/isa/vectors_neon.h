@@ -457,6 +457,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p)
 
 /* For pool_body.h: bytes; half a vector of 16-bit elements widened to s32. */
 I8_BINARY(i8_max_u8, uint8x16_t, vmaxq_u8)
+I8_BINARY(i8_min_u8, uint8x16_t, vminq_u8)
 I8_BINARY(i8_max_s8, int8x16_t, vmaxq_s8)
 I8_BINARY(i8_add_16, uint16x8_t, vaddq_u16)
 I8_BINARY(i8_sub_16, uint16x8_t, vsubq_u16)

@@ -191,6 +191,7 @@ I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right
 /* ----------------------------------------------------------------------------------------- bytes and 16 bits --- */
 
 I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return I8_MM(max_epu8)(x, y); }
+I8_INLINE i8_vec i8_min_u8(i8_vec x, i8_vec y) { return I8_MM(min_epu8)(x, y); }
 I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return I8_MM(max_epi8)(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return I8_MM(add_epi16)(x, y); }
 I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return I8_MM(sub_epi16)(x, y); }
