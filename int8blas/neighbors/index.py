@@ -458,7 +458,7 @@ class Index:
         settings, shards = index_files.load(os.fspath(path), mmap, verify)
         try:
             index = cls(settings["dim"], settings["metric"], settings["dtype"], scale=settings["scale"])
-            index._next_id = integer(settings["next_id"], "next_id")
+            index._next_id = max(0, integer(settings["next_id"], "next_id"), *(shard.highest + 1 for shard in shards))
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"{path} is corrupted, or of a later int8blas: {error}") from None
         index._shards = tuple(shards)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from int8blas.core.file import freeze
 from int8blas.core.streams import written
 from int8blas.gemm.packing import PackedB, pack_b, restore_packed
-from int8blas.neighbors.shards import Shard
+from int8blas.neighbors.shards import REMOVED, Shard
 
 VERSION = 1
 INDEX = "index.json"
@@ -166,6 +166,8 @@ def _shards(folder: str, tree: dict[str, Any], mmap: bool, verify: bool) -> list
                              "it does not match its checksum")  # fmt: skip
         small.append(array.astype(array.dtype.newbyteorder("="), copy=False))
     ids, scales = small
+    if ids is None or ids.min(initial=0) < REMOVED or ids.max(initial=0) == np.iinfo(np.int64).max:
+        raise ValueError(f"{folder} is corrupted: ids are not from 0 to 2**63 - 2")
     shards, start = [], 0
     for entry, count in zip(tree["shards"], counts, strict=True):
         shape = (-(-count // 16), -(-tree["dim"] // 4), 16, 4)
@@ -175,7 +177,7 @@ def _shards(folder: str, tree: dict[str, Any], mmap: bool, verify: bool) -> list
         stored = StoredRows(os.path.join(folder, entry["file"]), array, entry["checksum"], tree["dim"], count,
                             tree["dtype"])  # fmt: skip
         some = slice(start, start + count)
-        shards.append(Shard(stored, ids[some], None if scales is None else scales[some]))  # type: ignore[index]
+        shards.append(Shard(stored, ids[some], None if scales is None else scales[some]))
         if verify:
             stored.packed()
         start += count

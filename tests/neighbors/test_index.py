@@ -522,6 +522,35 @@ def test_settings_that_cannot_be(tmp_path, name, value, rng):
         int8blas.Index.load(tmp_path)
 
 
+@pytest.mark.parametrize("id_", [-2, 2**63 - 1])
+def test_ids_that_cannot_be(tmp_path, id_, rng):
+    index = int8blas.Index(5)
+    index.add(rng.normal(size=(60, 5)))
+    index.save(tmp_path)
+    tree = json.loads((tmp_path / "index.json").read_text())["index"]
+    ids = np.load(tmp_path / tree["ids"]["file"])
+    ids[7] = id_
+    np.save(tmp_path / tree["ids"]["file"], ids)
+    tree["ids"]["checksum"] = zlib.crc32(ids.tobytes())
+    text = {"index": tree, "checksum": zlib.crc32(json.dumps(tree, indent=1).encode())}
+    (tmp_path / "index.json").write_text(json.dumps(text))
+    with pytest.raises(ValueError, match=r"corrupted: ids are not from 0"):
+        int8blas.Index.load(tmp_path)
+
+
+def test_new_ids_go_on_behind_those_that_were_loaded(tmp_path):
+    index = int8blas.Index(5)
+    index.add(s8(3, 5), ids=[7, 900, 4])
+    index.remove(900)
+    index.save(tmp_path)
+    tree = json.loads((tmp_path / "index.json").read_text())["index"]
+    assert int8blas.Index.load(tmp_path).add(s8(5)).tolist() == [901]
+    tree["next_id"] = -5
+    text = {"index": tree, "checksum": zlib.crc32(json.dumps(tree, indent=1).encode())}
+    (tmp_path / "index.json").write_text(json.dumps(text))
+    assert int8blas.Index.load(tmp_path).add(s8(5)).tolist() == [8]
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
