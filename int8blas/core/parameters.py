@@ -219,6 +219,15 @@ def scale_of_range(
     return rounded, zero_point.astype(np.int32)
 
 
+def scale_of_largest(largest: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return the scales of :func:`scale_of_range` for int8 and the range from -`largest` to `largest`, symmetric."""
+    scale = largest.astype(np.float64) / 127
+    with np.errstate(under="ignore"):
+        rounded: npt.NDArray[np.float32] = np.maximum(scale.astype(np.float32), SMALLEST_SCALE)
+    rounded[scale == 0] = 1
+    return rounded
+
+
 def _decimal(scale: np.float32) -> float:
     """Return the number with the fewest digits that reads back as `scale` by way of double precision."""
     short = float(str(scale))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from int8blas.core.arrays import in_float32
 from int8blas.core.layouts import is_weights, mask_axes, to_logical
-from int8blas.core.parameters import integer, scale_of_range
+from int8blas.core.parameters import integer, scale_of_largest
 from int8blas.core.words import dtype_error, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
@@ -111,7 +111,7 @@ def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int) -> npt.NDArr
         largest = np.max(np.abs(parts), axis=2, initial=0)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_range(-largest, largest, np.dtype(np.int8), True)[0]
+    return scale_of_largest(largest)
 
 
 def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np.float32]:
@@ -122,4 +122,4 @@ def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np
         largest = np.max(np.abs(logical), axis=others, initial=0).reshape(-1)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_range(-largest, largest, np.dtype(np.int8), True)[0]
+    return scale_of_largest(largest)
