@@ -320,22 +320,27 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
 
 cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
                              int32_t *init) noexcept nogil:
-    """Find the column sums of packed B, and -ao times them."""
-    cdef uint32_t ones = 0x01010101
+    """Find -ao times the column sums of packed B; the sums themselves if rows of A have zero points of their own."""
+    cdef uint32_t ones = 0x01010101, less = <uint32_t>-g.a.zero_point
     cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
     if g.panels.data is not NULL:
+        if g.a.zero_points is not NULL:
+            memcpy(sums, g.panels.col_sums, n * sizeof(int64_t))
+            return
         for i in range(n):
-            sums[i] = g.panels.col_sums[i]
-    else:
-        # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
-        t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
-        t.tiles = 1
-        multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
+            init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
+        return
+    # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
+    t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
+    t.tiles = 1
+    multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
+    if g.a.zero_points is not NULL:
         for i in range(n):
             sums[i] = init[i]
+        return
     for i in range(n):
-        init[i] = <int32_t>(<uint32_t>-g.a.zero_point * <uint32_t>sums[i])
+        init[i] = <int32_t>(less * <uint32_t>init[i])
 
 
 cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows, int64_t *terms,
