@@ -38,7 +38,7 @@ from int8blas.gemm.operand cimport SHIFT, set_as_s8, set_as_u8
 from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
-from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, start
+from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, set_product_type, start
 from int8blas.neighbors.search cimport Search, Shard, batch_size, parts_for, search_packed, term_bound
 
 cdef extern from *:
@@ -146,11 +146,11 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
         if not is_int32(co) or not apart(c, c_bytes, co, co_count * sizeof(int32_t)):
             return -17
         if offset == c"F":
-            g.co = co[0]
+            g.epilogue.co = co[0]
         elif offset == c"C":
-            g.co_rows = co
+            g.epilogue.co_rows = co
         else:
-            g.co_cols = co
+            g.epilogue.co_cols = co
     g.m, g.n, g.k = m, n, k
     g.a.data = <const uint8_t *>a
     g.a.row = 1 if a_transposed else lda
@@ -159,7 +159,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     set_as_s8(&g.b, b_unsigned)
     g.a.zero_point += ao
     g.b.zero_point += bo
-    g.alpha, g.beta = alpha, beta
+    g.epilogue.alpha, g.epilogue.beta = alpha, beta
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
@@ -246,7 +246,7 @@ cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k
     set_as_u8(&g.a, a_signed)
     g.a.zero_point += ao
     g.b = transpose_of(&g.a, -SHIFT)
-    g.alpha, g.beta = alpha, beta
+    g.epilogue.alpha, g.epilogue.beta = alpha, beta
     g.c = <char *>c
     g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     return NO_MEMORY if run_nogil(&g, name) else 0
@@ -336,7 +336,8 @@ cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint
     g.a.column, g.b.row = incx, incy
     set_as_u8(&g.a, x_signed)
     set_as_s8(&g.b, not y_signed)
-    g.c, g.to_s64 = <char *>result, True
+    g.c = <char *>result
+    set_product_type(&g.epilogue, True)
     g.c_row = g.c_col = sizeof(int64_t)
     return NO_MEMORY if run_nogil(&g, name) else 0
 
@@ -480,7 +481,8 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     shard.g.far = is_in_memory(shard.g.machine, <double>n * k)
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels
-    s.wide = shard.g.to_s64 = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)
+    s.wide = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)
+    set_product_type(&shard.g.epilogue, s.wide)
     s.most = min(count, n)
     s.exclude_first, s.exclude_end, s.excluded = 0, 0, NULL
     s.shards, s.shard_count, s.panels = &shard, 1, ceil_div(n, I8_PANEL)

@@ -23,7 +23,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport THREAD_DEPTHWISE_WORK, max_threads
-from int8blas.gemm.problem cimport Problem, is_plain, stores_transposed, is_wide, set_tile_output
+from int8blas.gemm.problem cimport Problem, applies_from_registers, stores_transposed, is_wide, set_tile_output
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -160,10 +160,10 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     if j.plain and (
         g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels)
         or (2 * t.channels > g.kernels.convolution.depthwise_channels
-            and (g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8))
+            and (g.epilogue.type == I8_TYPE_U8 or g.epilogue.type == I8_TYPE_S8))
     ):
-        set_tile_output(g, &out, channel)
-        out.row_scale, out.c, out.c_row = NULL, c, j.steps[3]
+        set_tile_output(g, &out, 0, channel)
+        out.c, out.c_row = c, j.steps[3]
         t.output = &out
     if j.strided:
         g.kernels.convolution.depthwise_strided(&t)
@@ -174,8 +174,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     memset(&o, 0, sizeof(o))
     o.rows, o.cols = t.pixels, t.channels
     o.acc_row = I8_MAX_DEPTHWISE
-    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
-    o.stage, o.column = g.stage, channel
+    o.epilogue, o.column = &g.epilogue, channel
     o.c_row, o.c_col = j.steps[3], j.steps[4]
     for i in range(t.together):
         o.acc32 = w.sums + i * pixels * I8_MAX_DEPTHWISE
@@ -321,7 +320,7 @@ cdef class DepthwiseFilters(Filters):
         if self.parts > 1:
             j.g.b.zero_points = NULL
         # The sums fit s32, but with the zero points of the destination they may not.
-        j.plain = is_plain(&j.g) and not is_wide(&j.g)
+        j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats
         threads = min(<double>max_threads(), 1 + work / THREAD_DEPTHWISE_WORK)

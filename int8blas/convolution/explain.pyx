@@ -9,7 +9,7 @@ from int8blas.convolution.lines cimport matrix_of_lines
 from int8blas.core.kernels cimport I8_PANEL, i8_image, i8_matrix
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.explain cimport explain_problem
-from int8blas.gemm.problem cimport Problem, is_plain, tile_rows
+from int8blas.gemm.problem cimport Problem, applies_from_registers, tile_rows
 
 from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
@@ -33,7 +33,7 @@ def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
     tile = {
         "depthwise": (1, g.kernels.convolution.depthwise_channels),
         "groups": (g.kernels.convolution.grouped_pixels, g.kernels.convolution.grouped_channels),
-    }.get(path, (tile_rows(&g, is_plain(&g)), g.kernels.gemm.np * I8_PANEL))
+    }.get(path, (tile_rows(&g, applies_from_registers(&g)), g.kernels.gemm.np * I8_PANEL))
     if path == "lines":
         matrix = matrix_of_lines(&g, &image)
         if matrix is not NULL:

@@ -67,7 +67,7 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     """Compute one group, at index (n, d) of the outer dimensions. Return 0, or -1 without memory."""
     cdef Problem g = j.g
     cdef i8_image image = j.image
-    cdef i8_stage stage = j.g.stage[0]
+    cdef i8_stage stage = j.g.epilogue.stage[0]
     cdef i8_post_op ops[STAGE_OPS]
     cdef int64_t first = group * j.outputs, row = (n * j.size[1] + d) * j.size[2] * j.size[3]
     cdef int i
@@ -76,8 +76,8 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     slice_panels(&g.panels, group * j.panels, g.k)
     if g.col_init is not NULL:
         g.col_init += group * j.panels * I8_PANEL
-    if g.co_cols is not NULL:
-        g.co_cols += first
+    if g.epilogue.co_cols is not NULL:
+        g.epilogue.co_cols += first
     if g.b.zero_points is not NULL:
         g.b.zero_points += first
     if j.windows.sums is not NULL:
@@ -94,7 +94,7 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
         if ops[i].operand is not NULL:
             ops[i].operand += row * ops[i].operand_row + first * ops[i].operand_col
     stage.ops = ops
-    g.stage = &stage
+    g.epilogue.stage = &stage
     image.src += n * image.steps[0] + group * j.channels * image.steps[4]
     image.before[0] -= d * image.stride[0]
     if j.in_place:
@@ -366,7 +366,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
         j.image.out[0] = 1
     j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c_row = pixel_step(j.size, j.steps)
-    j.g.doubled = f.doubled
+    j.g.epilogue.doubled = f.doubled
     return 0
 
 

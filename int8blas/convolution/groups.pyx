@@ -21,7 +21,7 @@ from int8blas.core.kernels cimport (
     i8_tile_output)
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, share
-from int8blas.gemm.problem cimport Problem, is_plain, is_wide, set_tile_output
+from int8blas.gemm.problem cimport Problem, applies_from_registers, is_wide, set_tile_output
 from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
@@ -72,13 +72,12 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
     t.start = g.col_init + channel if g.col_init is not NULL else NULL
     t.output, t.dst = NULL, w.sums
     if j.plain and (t.channels == whole or 2 * t.channels == whole):
-        set_tile_output(g, &out, channel)
-        out.row_scale, out.c_row = NULL, j.steps[3]
+        set_tile_output(g, &out, 0, channel)
+        out.c_row = j.steps[3]
         t.output = &out
     memset(&o, 0, sizeof(o))
     o.cols, o.acc32, o.acc_row = t.channels, w.sums, I8_MAX_GROUPED
-    o.co_col = g.co_cols + channel if g.co_cols is not NULL else NULL
-    o.stage, o.column = g.stage, channel
+    o.epilogue, o.column = &g.epilogue, channel
     o.c_row, o.c_col = j.steps[3], j.steps[4]
     for i in range(k.lines):
         h = k.line + i
@@ -191,7 +190,7 @@ cdef class GroupFilters(Filters):
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.windows.sums, j.windows.outputs = NULL, self.outputs
         # The sums fit s32, but with the zero points of the destination they may not.
-        j.plain = is_plain(&j.g) and not is_wide(&j.g)
+        j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
         j.g.threads = 1
         if not is_empty(dst):

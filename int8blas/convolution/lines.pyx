@@ -25,7 +25,8 @@ from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.problem cimport (
-    STAGE_WORK, Problem, block_a_bytes, is_plain, is_wide, matrix_of, pays_to_split, set_tile_output, tile_rows)
+    STAGE_WORK, Problem, applies_from_registers, block_a_bytes, is_wide, matrix_of, pays_to_split, set_tile_output,
+    tile_rows)
 from int8blas.gemm.spans cimport MAX_SPANS, TAP_CHANNELS, Span, multiply_spans, tap_spans
 from int8blas.stage.output_stage cimport Bound
 
@@ -178,12 +179,11 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
     if j.plain and columns == s.t.cols:
-        set_tile_output(g, &s.out, s.channel)
-        s.out.row_scale, s.out.c_row = NULL, j.steps[3]
+        set_tile_output(g, &s.out, 0, s.channel)
+        s.out.c_row = j.steps[3]
         s.t.output = &s.out
     s.o.cols, s.o.column, s.o.acc32, s.o.acc_row = columns, s.channel, w.tiles, s.t.cols
-    s.o.co_col = g.co_cols + s.channel if g.co_cols is not NULL else NULL
-    s.o.stage = g.stage
+    s.o.epilogue = &g.epilogue
     s.o.c_row, s.o.c_col = j.steps[3], j.steps[4]
 
 
@@ -396,7 +396,7 @@ cdef class LineFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
         j.windows.sums, j.windows.outputs = NULL, j.outputs
-        j.plain = is_plain(&j.g)
+        j.plain = applies_from_registers(&j.g)
         j.dot = I8_DOT4
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
         if j.g.kernels.gemm.exact == I8_DOT2:

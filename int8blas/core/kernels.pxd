@@ -23,16 +23,62 @@ cdef extern from "isa/kernels.h" nogil:
         const float *values
         ptrdiff_t step
 
-    ctypedef struct i8_tile_output:
-        const int32_t *offset
-        const int32_t *row_squares
+    ctypedef struct i8_post_op:
+        int kind, type
+        float alpha, beta, scale
+        const float *operand
+        ptrdiff_t operand_row, operand_col
+
+    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX
+    float I8_ROUNDER
+
+    ctypedef struct i8_requantization:
+        int scheme
+        const int32_t *multiplier
+        const int32_t *exponent
+        const int32_t *zero_point
+        const int32_t *low
+        const int32_t *high
+
+    ctypedef struct i8_stage:
         i8_column_values scale
         i8_column_values bias
         i8_column_values dst_scale
         i8_column_values dst_zero
-        const float *row_scale
+        int bias_first, relu, finite, rescales, shifts
         float rounder
-        int relu, shifts, type, integral, stream
+        int integral
+        const int32_t *offset
+        const int32_t *col_sums
+        int op_count
+        const i8_post_op *ops
+        i8_requantization requantization
+
+    ctypedef struct i8_scale_groups:
+        int64_t size
+        const float *scales
+        const int32_t *col_sums
+
+    enum: I8_BLAS, I8_INT64, I8_DISTANCES, I8_QUANTIZED, I8_SCALE_GROUPS
+
+    ctypedef struct i8_epilogue:
+        int kind, type
+        double alpha, beta
+        int *saturated
+        int32_t co
+        const int32_t *co_rows
+        const int32_t *co_cols
+        const i8_stage *stage
+        const float *row_scales
+        const i8_scale_groups *scale_groups
+        int doubled
+        int32_t *column_squares
+
+    ctypedef struct i8_tile_output:
+        const i8_epilogue *epilogue
+        int64_t row, column
+        const float *row_scale
+        int stream
         char *c
         ptrdiff_t c_row
 
@@ -141,40 +187,10 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_few_rows_fn)(const i8_few_rows_args *) noexcept nogil
 
-    ctypedef struct i8_post_op:
-        int kind, type
-        float alpha, beta, scale
-        const float *operand
-        ptrdiff_t operand_row, operand_col
-
-    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX
-    float I8_ROUNDER
-
-    ctypedef struct i8_requantization:
-        int scheme
-        const int32_t *multiplier
-        const int32_t *exponent
-        const int32_t *zero_point
-        const int32_t *low
-        const int32_t *high
-
-    ctypedef struct i8_stage:
-        i8_column_values scale
-        i8_column_values bias
-        i8_column_values dst_scale
-        i8_column_values dst_zero
-        int bias_first, relu, finite, rescales, shifts
-        float rounder
-        int integral
-        const int32_t *offset
-        const int32_t *col_sums
-        int op_count
-        const i8_post_op *ops
-        int type
-        i8_requantization requantization
-
     ctypedef struct i8_output_args:
+        const i8_epilogue *epilogue
         int rows, cols
+        int64_t row, column
         const int32_t *acc32
         const int64_t *acc64
         const float *acc_f32
@@ -183,16 +199,9 @@ cdef extern from "isa/kernels.h" nogil:
         const int64_t *col_sum
         const int64_t *bo
         const int64_t *row_term
-        const int32_t *co_row
-        const int32_t *co_col
-        double alpha, beta
-        int integral, to_s64
-        int *saturated
+        const float *row_scale
         char *c
         ptrdiff_t c_row, c_col
-        const i8_stage *stage
-        int64_t row, column
-        const float *row_scale
 
     ctypedef struct i8_scale_group_args:
         int rows, panels

@@ -24,7 +24,7 @@ from int8blas.gemm.nest cimport (
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport COLUMN_K, COLUMN_ROWS
-from int8blas.gemm.problem cimport is_made
+from int8blas.gemm.problem cimport has_scale_groups, is_made
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
@@ -33,7 +33,7 @@ cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b,
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL
-    cdef bint needs_sums = is_plain and (g.a.zero_point != 0 or outer_ao(g, p) or g.column_squares is not NULL)
+    cdef bint needs_sums = is_plain and (g.a.zero_point != 0 or outer_ao(g, p) or g.epilogue.column_squares is not NULL)
     cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.slab_blocks * p.kc))
     b.data = <int8_t *>carve(&memory, p.slab * panel if is_plain else 0)
     b.col_sums = <int64_t *>carve(&memory, sizeof(int64_t) * columns if needs_sums else 0)
@@ -47,11 +47,10 @@ cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows
     """Set the pointers of the row vectors of an M block. Return the size of their memory."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), wide = sizeof(int64_t) * mc, short = sizeof(int32_t) * mc
-    cdef size_t groups = 0 if g.scale_groups is NULL else g.k // g.scale_groups.size
+    cdef size_t groups = 0 if not has_scale_groups(g) else g.k // g.epilogue.scale_groups.size
     rows.ao = <int64_t *>carve(&memory, wide if outer_ao(g, p) else 0)
     rows.row_term = <int64_t *>carve(&memory, wide if has_row_terms(g) else 0)
     rows.row_init = <int32_t *>carve(&memory, short if has_row_init(g, p) else 0)
-    rows.co_row = <int32_t *>carve(&memory, short if not p.common.from_registers and g.co != 0 else 0)
     rows.a_tail = <uint32_t *>carve(&memory, short if p.direct_a and g.k % I8_GROUP else 0)
     rows.scale = <float *>carve(&memory, short if g.dynamic_source is not NULL else 0)
     rows.zero = <int64_t *>carve(&memory, wide if g.dynamic_source is not NULL else 0)
@@ -63,7 +62,7 @@ cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, 
     """Set the pointers of one thread's arena. Return the size of its memory."""
     cdef char *start = memory
     cdef size_t mc = min(p.mc, g.m), kc = p.kc, groups = groups_of(kc), columns = p.slab * I8_PANEL
-    cdef size_t widened = kc if g.scale_groups is NULL else g.scale_groups.size
+    cdef size_t widened = kc if not has_scale_groups(g) else g.epilogue.scale_groups.size
     cdef size_t sums = mc * p.nc * I8_PANEL
     cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.common.wide
     arena.a = <uint8_t *>carve(
@@ -79,7 +78,7 @@ cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, 
     arena.tile = <int32_t *>carve(
         &memory, sizeof(int32_t) * max(I8_MAX_TILE, GATHERED) if p.common.wide or not p.common.from_registers else 0)
     arena.outlier_sums = <int32_t *>carve(&memory, sizeof(int32_t) * mc * p.np * I8_PANEL if p.splits else 0)
-    arena.scaled = <float *>carve(&memory, sizeof(float) * GATHERED if g.scale_groups is not NULL else 0)
+    arena.scaled = <float *>carve(&memory, sizeof(float) * GATHERED if has_scale_groups(g) else 0)
     arena.rebased_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if p.may_widen and g.a.sign_flip else 0)
     memory += lay_out_rows(g, p, &arena.rows, memory)
     return memory - start

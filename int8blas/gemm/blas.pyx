@@ -58,7 +58,7 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
     cdef cnp.npy_intp i
     cdef str kind = FIXED
     if offsetc is FIXED and is_within(co, INT32_MIN, INT32_MAX, &value):
-        g.co = <int32_t>value
+        g.epilogue.co = <int32_t>value
         return None
     if offsetc is not FIXED:
         kind = offsetc.upper() if isinstance(offsetc, str) else ""
@@ -71,16 +71,16 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
     else:
         array = integers(co, "co", INT32_MIN, INT32_MAX, g.n, "a column of C each, as offsetc is 'R'")
     if array.ndim == 0:
-        g.co = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[0]
+        g.epilogue.co = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[0]
         return None
     words = cnp.PyArray_EMPTY(1, cnp.PyArray_DIMS(array), cnp.NPY_INT32, 0)
     offsets = <int32_t *>cnp.PyArray_DATA(words)
     for i in range(cnp.PyArray_DIM(array, 0)):
         offsets[i] = <int32_t>(<int64_t *>cnp.PyArray_DATA(array))[i]
     if kind == "C":
-        g.co_rows = offsets
+        g.epilogue.co_rows = offsets
     else:
-        g.co_cols = offsets
+        g.epilogue.co_cols = offsets
     return words
 
 
@@ -122,7 +122,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef int saturated
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
-    g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
+    g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
     # The operands are not passed through functions that return them: each would write their reference counts, one write
     # waiting for the other, which takes longer than the checks.
     if not cnp.PyArray_CheckExact(a):
@@ -143,7 +143,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     if c is None:
         shape[0], shape[1] = g.m, g.n
         target = empty(2, shape, cnp.NPY_INT32)
-        if g.beta != 0:
+        if g.epilogue.beta != 0:
             target.fill(0)
     elif overwrite_c and is_output(c, cnp.NPY_INT32) and is_c(&g, <cnp.ndarray>c) and is_usable(<cnp.ndarray>c, a, b):
         target = <cnp.ndarray>c
@@ -182,7 +182,7 @@ cdef cnp.ndarray result_for(Problem *g, cnp.ndarray array, object overwrite_c, c
     if overwrite_c and is_usable(array, a, b):
         return array
     cdef cnp.ndarray target = empty_like(array, cnp.NPY_INT32)
-    if g.beta != 0:
+    if g.epilogue.beta != 0:
         target[...] = array
     return target
 

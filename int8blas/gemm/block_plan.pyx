@@ -7,11 +7,12 @@ A smaller cache makes blocks smaller; a larger one does not change them.
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
 from int8blas.core.kernels cimport (
-    I8_INTERLEAVED_K,
     I8_DOT2,
     I8_DOT4,
     I8_DOT_INTERLEAVED,
     I8_GROUP,
+    I8_INT64,
+    I8_INTERLEAVED_K,
     I8_MATRIX_K,
     I8_MAX_IN_TURN,
     I8_PANEL,
@@ -37,6 +38,7 @@ from int8blas.gemm.problem cimport (
     block_a_bytes,
     busy_threads,
     has_contiguous_rows,
+    has_scale_groups,
     is_made,
     matrix_of,
     near_bytes,
@@ -134,7 +136,7 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
 cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether tiles multiply an interleaved A faster, unless blocks are narrow or long."""
     return (
-        g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and g.scale_groups is NULL
+        g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and not has_scale_groups(g)
         and g.m >= INTERLEAVED_ROWS and p.panels >= INTERLEAVED_PANELS
     )
 
@@ -209,7 +211,7 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
-    p.matrix = NULL if p.common.wide or g.scale_groups is not NULL else matrix_of(g)
+    p.matrix = NULL if p.common.wide or has_scale_groups(g) else matrix_of(g)
     p.direct_a = has_contiguous_rows(g) and g.a.sign_flip == 0
     p.keeps_a = p.skips = p.scaled_tiles = False
     if p.matrix is not NULL:
@@ -244,7 +246,7 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
 cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide K into blocks."""
     set_blocks(p, longest_block(g, p))
-    if g.scale_groups is not NULL:
+    if has_scale_groups(g):
         # The groups of K take the place of its blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
@@ -270,7 +272,7 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
         slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.own_columns else SLAB_BYTES
         p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     p.stream = (
-        g.to_s64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
+        g.epilogue.kind == I8_INT64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES

@@ -41,6 +41,7 @@ from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
 from int8blas.gemm.nest cimport Cursor, Nest, PackedBlock
 from int8blas.gemm.pack_a cimport copy_tail, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
+from int8blas.gemm.problem cimport has_scale_groups
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
 from int8blas.gemm.small_values cimport find_range, rebase_start, tile_of
 from int8blas.gemm.spans cimport multiply_in_window
@@ -100,7 +101,7 @@ cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
             start_m_block(x, not is_first_n and at.rows == end_row - first_row)
             for at.k_block in range(x.b.first_k_block, x.b.end_k_block):    # pc: blocks of K
                 start_k_block(x)
-                if x.g.scale_groups is not NULL:
+                if has_scale_groups(x.g):
                     multiply_scale_groups(x)
                     continue
                 if p.matrix is not NULL:

@@ -105,7 +105,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 cdef int run(Problem *g, str name) except -1:
     """Compute, without the GIL unless that takes longer than the problem. Returns whether an element was saturated."""
     cdef int status, saturated = 0
-    g.saturated = &saturated
+    g.epilogue.saturated = &saturated
     if verbose:
         run_verbose(g, name)
         return saturated

@@ -13,11 +13,11 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport region_threads, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
-from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport replan, resolve, skips_plan
-from int8blas.gemm.problem cimport LOWER, UPPER, slice_columns, slice_k, slice_rows
+from int8blas.gemm.problem cimport LOWER, UPPER, row_scales_from, slice_columns, slice_k, slice_rows
 from int8blas.gemm.squares cimport find_column_squares
 
 
@@ -40,12 +40,12 @@ cdef int compute_own(const void *job, int64_t part, int64_t _parts) noexcept nog
     if p.own_rows:
         first = share(p.grid.rows, part, p.grid.row_parts) * p.own_unit
         slice_rows(&own, g, first, min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.own_unit, g.m) - first)
-        if g.column_squares is not NULL:
+        if g.epilogue.column_squares is not NULL:
             # Every thread packs all columns.
             squares = <int32_t *>acquire(g.n * sizeof(int32_t))
             if squares is NULL:
                 return -1
-            own.co_cols = own.column_squares = squares
+            own.epilogue.co_cols = own.epilogue.column_squares = squares
     else:
         panels = ceil_div(g.n, I8_PANEL)
         first = share(panels, part, p.grid.column_parts) * I8_PANEL
@@ -103,25 +103,21 @@ cdef void store_totals(const Problem *g, const Plan *p, const int64_t *totals) n
     cdef int64_t total[I8_MAX_COLUMNS]
     cdef int64_t bo[I8_MAX_COLUMNS]
     cdef int64_t row, column, end, part, j, ao, row_term = 0
-    cdef int32_t co
     cdef int cols
     memset(&o, 0, sizeof(o))
-    set_formula(g, &o)
+    set_target(g, &o)
     o.rows = 1
     o.acc64 = total
     memset(total, 0, sizeof(total))
     memset(bo, 0, sizeof(bo))
     for row in range(g.m):
         ao = zero_of(&g.a, row)
-        co = g.co if g.co_rows is NULL else g.co_rows[row]
         if g.panels.data is not NULL:
             o.ao = &ao
             if has_zero(&g.b):
                 g.kernels.packing.row_sums(&row_term, 1, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
                 row_term -= g.k * ao
                 o.row_term = &row_term
-        if g.co_cols is NULL or g.co_rows is not NULL:
-            o.co_row = &co
         column, end = first_column(g, row), end_column(g, row)
         while column < end:
             cols = <int>min(<int64_t>I8_MAX_COLUMNS, end - column)
@@ -132,10 +128,9 @@ cdef void store_totals(const Problem *g, const Plan *p, const int64_t *totals) n
                 for j in range(cols):
                     total[j] += totals[(part * g.m + row) * g.n + column + j]
             o.cols, o.row, o.column = cols, row, column
-            o.row_scale = g.row_scales + row if g.row_scales is not NULL else NULL
+            o.row_scale = row_scales_from(g, row)
             o.bo = bo if o.row_term is not NULL else NULL
             o.col_sum = g.panels.col_sums + column if o.ao is not NULL else NULL
-            o.co_col = g.co_cols + column if g.co_cols is not NULL else NULL
             o.c = g.c + row * g.c_row + column * g.c_col
             g.kernels.stage.output(&o)
             column += cols
@@ -180,7 +175,7 @@ cdef int carry_out(Resolved *r) noexcept nogil:
         threads = region_threads(wanted)
         if threads < wanted:
             replan(r, threads)
-    if r.given.column_squares is not NULL and (r.transposed or p.segments > 1 or not p.packs_squares):
+    if r.given.epilogue.column_squares is not NULL and (r.transposed or p.segments > 1 or not p.packs_squares):
         find_column_squares(r.given, planned_threads(p))
     if p.segments > 1 and not p.path.sums_any_k:
         return compute_parts_of_k(r.problem, p)

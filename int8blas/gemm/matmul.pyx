@@ -25,7 +25,7 @@ from int8blas.gemm.call cimport (
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
-from int8blas.gemm.problem cimport Problem, start
+from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
 cnp.import_array()
@@ -136,7 +136,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     cdef int64_t b_rows
     start(&g, check_numerics(numerics))
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
-    g.to_s64 = typenum == cnp.NPY_INT64
+    set_product_type(&g.epilogue, typenum == cnp.NPY_INT64)
     check_dimensions(x, "a")
     if a_is_vector:
         set_row(&g, x)

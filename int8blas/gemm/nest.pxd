@@ -8,7 +8,7 @@ from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.block_plan cimport BlocksPlan
-from int8blas.gemm.problem cimport Problem, zero_by_row
+from int8blas.gemm.problem cimport Problem, has_row_offset, has_scale_groups, zero_by_row
 
 cdef enum:
     # The forms of the A block that have been made: Nest.a_forms.
@@ -51,7 +51,6 @@ cdef struct RowVectors:
     int64_t *ao                     # zero points of A', for the epilogue
     int64_t *row_term               # sums over all k of A' - ao, for zero points of B
     int32_t *row_init               # start values of the tiles' rows
-    int32_t *co_row                 # co, repeated
     uint32_t *a_tail                # the last, incomplete group of an A that is read in place, padded with zeros
     float *scale                    # scales of a dynamic source,
     int64_t *zero                   # and its zero points
@@ -154,23 +153,22 @@ cdef inline bint outer_ao(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 cdef inline bint outer_bo(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the epilogue subtracts bo times the row terms."""
-    cdef bint wraps = p.common.wide or g.dynamic_source is not NULL or g.scale_groups is not NULL
+    cdef bint wraps = p.common.wide or g.dynamic_source is not NULL or has_scale_groups(g)
     return g.b.zero_points is not NULL or (wraps and g.b.zero_point != 0)
 
 
 cdef inline bint has_col_init(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the call computes start values of the columns."""
-    if g.scale_groups is not NULL or (g.col_init is not NULL and not p.common.from_registers):
+    if has_scale_groups(g) or (g.col_init is not NULL and not p.common.from_registers):
         return False
-    return (g.a.zero_point != 0 and not outer_ao(g, p)) or (p.common.from_registers and g.co_cols is not NULL)
+    return (g.a.zero_point != 0 and not outer_ao(g, p)) or (p.common.from_registers and g.epilogue.co_cols is not NULL)
 
 
 cdef inline bint has_row_init(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether tiles have start values of their rows."""
-    cdef bint has_offset = g.co != 0 or g.co_rows is not NULL
-    return (g.b.zero_point != 0 and not outer_bo(g, p)) or (p.common.from_registers and has_offset)
+    return (g.b.zero_point != 0 and not outer_bo(g, p)) or (p.common.from_registers and has_row_offset(g))
 
 
 cdef inline bint has_row_terms(const Problem *g) noexcept nogil:
     """Return whether zero points of B need the row terms of all of K."""
-    return has_zero(&g.b) and g.scale_groups is NULL
+    return has_zero(&g.b) and not has_scale_groups(g)

@@ -11,12 +11,9 @@ cdef enum:
     GATHERED = 3072
 
 
-cdef inline void set_formula(const Problem *g, i8_output_args *o) noexcept nogil:
-    """What an output stage makes of sums, and of which type."""
-    o.stage = g.stage
-    o.alpha, o.beta = g.alpha, g.beta
-    o.integral = g.alpha == 1 and (g.beta == 0 or g.beta == 1)
-    o.to_s64, o.saturated = g.to_s64, g.saturated
+cdef inline void set_target(const Problem *g, i8_output_args *o) noexcept nogil:
+    """Set the epilogue of sums, and the strides of C."""
+    o.epilogue = &g.epilogue
     o.c_row, o.c_col = g.c_row, g.c_col
     o.acc_f32 = NULL
 

@@ -23,7 +23,7 @@ from int8blas.gemm.nest cimport (
     wide_row,
 )
 from int8blas.gemm.operand cimport address, zero_of
-from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_made, zero_by_row
+from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_made, row_offset, zero_by_row
 
 cdef enum:
     # Tiles of an A by columns that are packed together: their rows are a cache line or less.
@@ -50,16 +50,13 @@ cdef void start_rows(Nest *x) noexcept nogil:
         zeros = g.a.zero_points + row if g.a.zero_points is not NULL else v.zero
         for i in range(rows):
             v.ao[i] = zeros[i] if zero_by_row(g) else g.a.zero_point
-    if v.co_row is not NULL:
-        for i in range(rows):
-            v.co_row[i] = g.co
     if v.row_init is not NULL:
         for i in range(rows):
             init = 0
             if g.b.zero_point != 0 and v.row_term is not NULL and not outer_bo(g, x.p):
                 init -= <uint32_t>g.b.zero_point * <uint32_t>v.row_term[i]
             if x.p.common.from_registers:
-                init += <uint32_t>(g.co if g.co_rows is NULL else g.co_rows[row + i])
+                init += <uint32_t>row_offset(g, row + i)
             v.row_init[i] = <int32_t>init
 
 

@@ -46,9 +46,9 @@ cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int
         if b.col_sums is not NULL:
             sums = b.col_sums + (first + i) * I8_PANEL
             g.kernels.packing.panel_sums(<int64_t *>sums, panel, groups_of(b.k))
-        if g.column_squares is not NULL:
+        if g.epilogue.column_squares is not NULL:
             add_panel_squares(g, panel, b.k, sums, columns - i * I8_PANEL, b.k0 == 0,
-                              g.column_squares + column + i * I8_PANEL)
+                              g.epilogue.column_squares + column + i * I8_PANEL)
         if b.pair_sums is not NULL:
             b.pair_sums[first + i] = g.kernels.packing.panel_pair_sum(panel, groups_of(b.k), CERTIFIED_SUM)
 
@@ -71,6 +71,6 @@ cdef void pack_block(const Problem *g, const BlocksPlan *p, const PackedBlock *b
         else:
             g.kernels.packing.scale_sums(init, b.col_sums + first * I8_PANEL, panels * I8_PANEL,
                                          <int32_t>-g.a.zero_point)
-        if p.common.from_registers and g.co_cols is not NULL and b.k0 == 0:
+        if p.common.from_registers and g.epilogue.co_cols is not NULL and b.k0 == 0:
             for i in range(columns):
-                init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.co_cols[column + i])
+                init[i] = <int32_t>(<uint32_t>init[i] + <uint32_t>g.epilogue.co_cols[column + i])

@@ -2,14 +2,15 @@
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from int8blas.core.kernels cimport I8_GROUP
+from int8blas.core.kernels cimport I8_BLAS, I8_GROUP, i8_epilogue
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.gemm.problem cimport (
-    are_plain_distances,
-    can_widen,
+    applies_from_registers,
+    has_row_offset,
+    has_scale_groups,
+    is_doubled,
     is_made,
-    is_plain,
     is_wide,
     offset_bound,
     product_bound,
@@ -24,17 +25,17 @@ cdef enum:
 
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
     """Fill in what holds for every path: how sums become C."""
-    p.wide = g.scale_groups is NULL and is_wide(g)
-    if g.stage is not NULL:
+    cdef const i8_epilogue *e = &g.epilogue
+    p.wide = not has_scale_groups(g) and is_wide(g)
+    p.to_output = not p.wide and applies_from_registers(g)
+    if e.kind != I8_BLAS:
         p.identity = p.from_registers = False
-        p.to_output = not p.wide and is_plain(g)
         return
-    p.to_output = not p.wide and (can_widen(g) or are_plain_distances(g))
     p.identity = (
-        not g.to_s64 and g.alpha == 1 and g.beta == 0 and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+        e.alpha == 1 and e.beta == 0 and not has_row_offset(g) and e.co_cols is NULL
     )
     p.from_registers = (
-        not p.wide and not g.to_s64 and g.alpha == 1 and g.beta == 0 and not stores_transposed(g)
+        not p.wide and e.alpha == 1 and e.beta == 0 and not stores_transposed(g)
         and g.a.zero_points is NULL and g.b.zero_points is NULL
         and (p.identity or g.k * product_bound(g) + offset_bound(g) <= INT32_MAX)
     )
@@ -43,7 +44,7 @@ cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
 cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether a problem has what the general path alone computes."""
     return (
-        g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL
+        g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or is_doubled(g) or has_scale_groups(g)
     )
 
 
@@ -58,7 +59,7 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
     cdef bint is_long = g.k > longest and has_totals
-    if is_made(g) or g.c_line != 0 or g.doubled or g.scale_groups is not NULL:
+    if is_made(g) or g.c_line != 0 or is_doubled(g) or has_scale_groups(g):
         return
     threads = min(threads, g.k // MIN_PART_K)
     if threads >= 2 and (

@@ -12,6 +12,7 @@ from int8blas.gemm.problem cimport (
     UPPER,
     WHOLE,
     Problem,
+    is_quantized,
     size_of_c,
     transpose_problem,
     zero_by_row,
@@ -60,7 +61,7 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     """Return whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous,
     which then is what is read along its rows; or a C by columns, of a small K, or of tiny A and B by columns."""
-    if (g.panels.data is not NULL or g.stage is not NULL or g.saturating or zero_by_row(g)
+    if (g.panels.data is not NULL or is_quantized(g) or g.saturating or zero_by_row(g)
             or g.b.zero_points is not NULL):
         return False
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS:
@@ -79,7 +80,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
     """Return whether a problem, which is not empty, skips `resolve`: the smallest ones, for which it would come to the
     path tiny, and takes 5 % of their time."""
-    return is_tiny(g) and g.m < WHOLE_ROWS and g.column_squares is NULL and not pays_to_transpose(g)
+    return is_tiny(g) and g.m < WHOLE_ROWS and g.epilogue.column_squares is NULL and not pays_to_transpose(g)
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:

@@ -3,19 +3,23 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 
 from int8blas.core.kernels cimport (
+    I8_BLAS,
     I8_DOT2,
+    I8_INT64,
     I8_PANEL,
+    I8_QUANTIZED,
+    I8_SCALE_GROUPS,
     I8_TYPE_F32,
-    I8_TYPE_S8,
     I8_TYPE_S32,
     I8_TYPE_S64,
+    I8_TYPE_S8,
     I8_TYPE_U8,
     current_kernels,
+    i8_epilogue,
     i8_image,
     i8_kernels,
     i8_matrix,
     i8_outliers,
-    i8_stage,
     i8_tile_output,
 )
 from int8blas.core.machine cimport Machine, this_machine
@@ -53,14 +57,6 @@ cdef struct Panels:
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
 
 
-# The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each group,
-# modulo 2**32. col_sums is NULL if A has no zero point.
-cdef struct ScaleGroups:
-    int64_t size
-    const float *scales
-    const int32_t *col_sums
-
-
 # The elements of C that are computed.
 cdef enum Half:
     WHOLE
@@ -77,53 +73,81 @@ cdef struct Problem:
     Operand a
     Operand b                   # `data` is NULL if B is packed
     Panels panels               # the packed B'
-    double alpha, beta
-    # co: one value, or M or N values.
-    int32_t co
-    const int32_t *co_rows
-    const int32_t *co_cols
-    # NULL, or the memory of co_cols, where the call puts the sums of squares of the columns of a plain B. K is at most
-    # SHORT_SQUARES_K then (see squares.pyx).
-    int32_t *column_squares
+    i8_epilogue epilogue        # what becomes of the sums (csrc/stage/stage.h)
     char *c
     ptrdiff_t c_row, c_col
-    bint to_s64                 # C is the bare product in s64, with zero points
-    int *saturated              # set to 1 if an element of C saturates; or NULL
     int threads                 # at most
     Half triangle               # if not WHOLE, B is A.T, and only this half of C is computed
     # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
     # unknown, else at most LARGEST_S8 (small_values.pyx).
     uint8_t lowest, spread
-    # NULL, or the epilogue of a quantized primitive, which replaces alpha and beta and sets the type of C. B is packed
-    # then.
-    const i8_stage *stage
-    const float *row_scales     # scales of the rows for the stage, or NULL
     const int32_t *col_init     # -ao * column sums of a packed B if they exist already, or NULL
-    # NULL, or scales of groups: the sums of each group are scaled, then added in f32. The stage's own scale is 1, as
-    # the scales of groups contain those of rows and of a source (see scale_groups.pyx).
-    const ScaleGroups *scale_groups
     const DynamicSource *dynamic_source     # NULL, or A is real numbers, with the strides of `a`
     const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
     const int64_t *window_sums  # sums of the rows of that matrix less the zero points, for zero points of B
     # With a stage only: if c_line is not 0, C has lines of so many rows, c_line_step bytes apart.
     int64_t c_line
     ptrdiff_t c_line_step
-    bint doubled                # the epilogue takes twice the sums
     bint far_zeros              # some zero point is beyond the range of its type
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
     uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil
-cdef bint can_widen(const Problem *g) noexcept nogil
-cdef bint are_plain_distances(const Problem *g) noexcept nogil
-cdef bint is_plain(const Problem *g) noexcept nogil
+cdef bint applies_from_registers(const Problem *g) noexcept nogil
 cdef int64_t product_bound(const Problem *g) noexcept nogil
 cdef int64_t offset_bound(const Problem *g) noexcept nogil
 cdef bint is_wide(const Problem *g) noexcept nogil
 cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t rows) noexcept nogil
 cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t columns) noexcept nogil
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil
+
+
+cdef inline void start_epilogue(i8_epilogue *e) noexcept nogil:
+    """Let C be the product in s32, saturated. The members of a quantized primitive stay undefined."""
+    e.kind, e.type = I8_BLAS, I8_TYPE_S32
+    e.alpha, e.beta = 1, 0
+    e.saturated = NULL
+    e.co = 0
+    e.co_rows = e.co_cols = NULL
+    e.column_squares = NULL
+
+
+cdef inline void set_product_type(i8_epilogue *e, bint is_s64) noexcept nogil:
+    """Let C be the bare product, with zero points, in s64 or s32."""
+    e.kind = I8_INT64 if is_s64 else I8_BLAS
+    e.type = I8_TYPE_S64 if is_s64 else I8_TYPE_S32
+
+
+cdef inline bint is_quantized(const Problem *g) noexcept nogil:
+    """Return whether C has the epilogue of a quantized primitive. B is packed then."""
+    return g.epilogue.kind >= I8_QUANTIZED
+
+
+cdef inline bint has_scale_groups(const Problem *g) noexcept nogil:
+    """Return whether the sums of each group of k are scaled, then added in f32 (see scale_groups.pyx). The epilogue's
+    own scale is 1, as the scales of groups contain those of rows and of a source."""
+    return g.epilogue.kind == I8_SCALE_GROUPS
+
+
+cdef inline bint is_doubled(const Problem *g) noexcept nogil:
+    """Return whether the epilogue takes twice the sums."""
+    return is_quantized(g) and g.epilogue.doubled
+
+
+cdef inline bint has_row_offset(const Problem *g) noexcept nogil:
+    """Return whether an integer is added to each row of C: one for all, or one of its own."""
+    return g.epilogue.co != 0 or g.epilogue.co_rows is not NULL
+
+
+cdef inline int32_t row_offset(const Problem *g, int64_t row) noexcept nogil:
+    """Return the integer that is added to a row of C."""
+    return g.epilogue.co if g.epilogue.co_rows is NULL else g.epilogue.co_rows[row]
+
+
+cdef inline const float *row_scales_from(const Problem *g, int64_t row) noexcept nogil:
+    """Return the scales of the rows of C from one on, or NULL if rows have none."""
+    return g.epilogue.row_scales + row if is_quantized(g) and g.epilogue.row_scales is not NULL else NULL
 
 
 cdef inline void start(Problem *g, bint saturating) noexcept nogil:
@@ -138,27 +162,17 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     # Nobody looks at the other members of a plain B's panels.
     g.panels.data = NULL
     g.panels.split.panels = NULL
-    g.alpha = 1
-    g.beta = 0
-    g.co = 0
-    g.co_rows = NULL
-    g.co_cols = NULL
-    g.column_squares = NULL
+    start_epilogue(&g.epilogue)
     g.c = NULL
     g.c_row = g.c_col = 0
     g.threads = 1
     g.triangle = WHOLE
-    g.stage = NULL
-    g.row_scales = NULL
     g.col_init = NULL
-    g.scale_groups = NULL
     g.dynamic_source = NULL
     g.image = NULL
     g.c_line = g.c_line_step = 0
-    g.doubled = g.far_zeros = g.far = g.dry_run = False
+    g.far_zeros = g.far = g.dry_run = False
     g.lowest = g.spread = 0
-    g.to_s64 = False
-    g.saturated = NULL
 
 
 cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogil:
@@ -175,26 +189,12 @@ cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogi
         x.split.starts += panel * ceil_div(k, x.split.k) * I8_PANEL
 
 
-cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t column) noexcept nogil:
-    """Set the values of a plain epilogue for the columns from one on."""
-    cdef const i8_stage *s = g.stage
-    out.offset = out.row_squares = NULL
-    out.row_scale = NULL
+cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t row, int64_t column) noexcept nogil:
+    """Let a micro-kernel apply the epilogue to a tile from a row and a column of C on; the caller sets its place."""
+    out.epilogue = &g.epilogue
+    out.row, out.column = row, column
+    out.row_scale = row_scales_from(g, row)
     out.stream = False
-    if g.to_s64:
-        out.type = I8_TYPE_S64
-        return
-    if g.co_cols is not NULL:
-        out.offset = g.co_cols + column
-    if s is NULL:  # distances
-        out.type = I8_TYPE_S32
-        return
-    out.scale.values, out.scale.step = s.scale.values + s.scale.step * column, s.scale.step
-    out.bias.values, out.bias.step = s.bias.values + s.bias.step * column, s.bias.step
-    out.dst_scale.values, out.dst_scale.step = s.dst_scale.values + s.dst_scale.step * column, s.dst_scale.step
-    out.dst_zero.values, out.dst_zero.step = s.dst_zero.values + s.dst_zero.step * column, s.dst_zero.step
-    out.rounder = s.rounder
-    out.relu, out.shifts, out.type, out.integral = s.relu, s.shifts, s.type, s.integral
 
 
 # What a call holds in the caches, as parts of them (see block_plan.pyx).
@@ -281,7 +281,7 @@ cdef enum:
 
 cdef inline double product_work(const Problem *g) noexcept nogil:
     """Return the multiply-adds of a product; its epilogue counts as STAGE_WORK multiply-adds an element."""
-    return <double>g.m * <double>g.n * <double>(g.k + (1 if g.stage is NULL else STAGE_WORK))
+    return <double>g.m * <double>g.n * <double>(g.k + (STAGE_WORK if is_quantized(g) else 1))
 
 
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
@@ -296,22 +296,23 @@ cdef inline double least_work(const Problem *g) noexcept nogil:
 
 
 cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
-    """Return the bytes of an element of C, without an epilogue of a primitive."""
-    return sizeof(int64_t) if g.to_s64 else sizeof(int32_t)
+    """Return the bytes of an element of C."""
+    cdef int type_ = g.epilogue.type
+    if type_ == I8_TYPE_S32 or type_ == I8_TYPE_F32:
+        return 4
+    return 8 if type_ == I8_TYPE_S64 else 1 if type_ == I8_TYPE_U8 or type_ == I8_TYPE_S8 else 2
 
 
 cdef inline bint stores_transposed(const Problem *g) noexcept nogil:
-    """Return whether rows of C are not contiguous: an output stage turns its tiles
+    """Return whether rows of C are not contiguous: the epilogue transposes its tiles
     (csrc/stage/transpose_store_body.h)."""
-    if g.stage is NULL or g.stage.type == I8_TYPE_F32 or g.stage.type == I8_TYPE_S32:
-        return g.c_col != (sizeof(int32_t) if g.stage is not NULL else size_of_c(g))
-    return g.c_col != (1 if g.stage.type == I8_TYPE_U8 or g.stage.type == I8_TYPE_S8 else 2)
+    return g.c_col != size_of_c(g)
 
 
 cdef inline bint is_product(const Problem *g) noexcept nogil:
     """Return whether C is the bare product, with a zero point for all of A and one for all of B."""
+    cdef const i8_epilogue *e = &g.epilogue
     return (
-        g.stage is NULL and not g.to_s64 and g.alpha == 1 and g.beta == 0
+        e.kind == I8_BLAS and e.alpha == 1 and e.beta == 0 and e.co == 0 and e.co_rows is NULL and e.co_cols is NULL
         and g.a.zero_points is NULL and g.b.zero_points is NULL
-        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
     )

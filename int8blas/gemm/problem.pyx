@@ -4,8 +4,21 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.stdlib cimport llabs
 
-from int8blas.core.kernels cimport I8_FLOAT, I8_PANEL, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, i8_stage
+from int8blas.core.kernels cimport (
+    I8_DISTANCES,
+    I8_FLOAT,
+    I8_INT64,
+    I8_PANEL,
+    I8_QUANTIZED,
+    I8_TYPE_F32,
+    I8_TYPE_S8,
+    I8_TYPE_S32,
+    I8_TYPE_U8,
+    i8_epilogue,
+    i8_stage,
+)
 from int8blas.gemm.operand cimport SHIFT, transposed
+from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
 
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
@@ -24,14 +37,15 @@ cdef int64_t product_bound(const Problem *g) noexcept nogil:
 
 cdef int64_t offset_bound(const Problem *g) noexcept nogil:
     """Return the largest magnitude in co."""
-    cdef int64_t largest = llabs(g.co)
+    cdef const i8_epilogue *e = &g.epilogue
+    cdef int64_t largest = llabs(e.co)
     cdef int64_t i
-    if g.co_rows is not NULL:
+    if e.co_rows is not NULL:
         for i in range(g.m):
-            largest = max(largest, llabs(g.co_rows[i]))
-    if g.co_cols is not NULL:
+            largest = max(largest, llabs(e.co_rows[i]))
+    if e.co_cols is not NULL:
         for i in range(g.n):
-            largest = max(largest, llabs(g.co_cols[i]))
+            largest = max(largest, llabs(e.co_cols[i]))
     return largest
 
 
@@ -41,45 +55,42 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
     t[0] = g[0]
     t.m, t.n = g.n, g.m
     t.a, t.b = transposed(&g.b, SHIFT), transposed(&g.a, -SHIFT)
-    t.co_rows, t.co_cols = g.co_cols, g.co_rows
+    t.epilogue.co_rows, t.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
+    t.epilogue.column_squares = NULL
     t.c_row, t.c_col = g.c_col, g.c_row
-    t.column_squares = NULL
 
 
-cdef bint can_widen(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can store the sums in its registers as s64, if they do not leave s32."""
-    return (
-        g.to_s64 and g.kernels.gemm.tile_output and not stores_transposed(g)
-        and g.a.zero_points is NULL and g.b.zero_points is NULL
-        and g.co_rows is NULL
-    )
-
-
-cdef bint are_plain_distances(const Problem *g) noexcept nogil:
-    """Return whether C is squared distances, and a micro-kernel can make them of the sums in its registers."""
-    return (
-        g.co_rows is not NULL and g.co_cols is not NULL and not g.to_s64 and g.kernels.gemm.tile_output
-        and not stores_transposed(g) and g.a.zero_points is NULL and g.b.zero_points is NULL
-    )
-
-
-cdef bint is_plain(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can apply the output stage to the sums in its registers."""
-    cdef const i8_stage *s = g.stage
-    cdef bint by_row = g.row_scales is not NULL or g.dynamic_source is not NULL
-    if stores_transposed(g):
-        return False
-    if s.type == I8_TYPE_F32 or s.type == I8_TYPE_S32:
-        if s.rescales or (by_row and s.type == I8_TYPE_S32):
+cdef bint has_plain_formula(const Problem *g) noexcept nogil:
+    """Return whether a micro-kernel has the formula of a quantized primitive: without post-ops, with finite scales, to
+    u8 or s8 without scales of rows, to s32 without those and without a destination's scale and zero point, or to f32
+    without a destination's scale and zero point."""
+    cdef const i8_epilogue *e = &g.epilogue
+    cdef const i8_stage *s = e.stage
+    cdef bint by_row = e.row_scales is not NULL or g.dynamic_source is not NULL
+    if e.type == I8_TYPE_F32 or e.type == I8_TYPE_S32:
+        if s.rescales or (by_row and e.type == I8_TYPE_S32):
             return False
-    elif (s.type != I8_TYPE_U8 and s.type != I8_TYPE_S8) or by_row:
+    elif (e.type != I8_TYPE_U8 and e.type != I8_TYPE_S8) or by_row:
         return False
     return (
-        g.kernels.gemm.tile_output and s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL
-        and g.scale_groups is NULL and s.requantization.scheme == I8_FLOAT
-        and g.b.zero_point == 0 and g.b.zero_points is NULL and not zero_by_row(g) and not g.doubled
-        and g.co == 0 and g.co_rows is NULL
+        s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL and s.requantization.scheme == I8_FLOAT
+        and g.b.zero_point == 0 and g.b.zero_points is NULL and not zero_by_row(g)
+        and not e.doubled and e.co == 0 and e.co_rows is NULL
     )
+
+
+cdef bint applies_from_registers(const Problem *g) noexcept nogil:
+    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they do not leave s32: s64
+    and distances without zero points that the sums do not start with, and a quantized primitive's plainest formula. A
+    bare s32 product needs no epilogue."""
+    if not g.kernels.gemm.tile_output or stores_transposed(g):
+        return False
+    if g.epilogue.kind == I8_INT64 or g.epilogue.kind == I8_DISTANCES:
+        return (
+            g.a.zero_points is NULL and g.b.zero_points is NULL
+            and (g.epilogue.kind == I8_INT64 or g.epilogue.type == I8_TYPE_S32)
+        )
+    return g.epilogue.kind == I8_QUANTIZED and has_plain_formula(g)
 
 
 cdef bint is_wide(const Problem *g) noexcept nogil:
@@ -87,7 +98,7 @@ cdef bint is_wide(const Problem *g) noexcept nogil:
     integers."""
     cdef int64_t bound = product_bound(g)
     return g.k * bound > INT32_MAX or (
-        g.stage is not NULL and g.k * bound * (2 if g.doubled else 1) + offset_bound(g) > INT32_MAX
+        is_quantized(g) and g.k * bound * (2 if g.epilogue.doubled else 1) + offset_bound(g) > INT32_MAX
     )
 
 
@@ -97,8 +108,8 @@ cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t row
     part.m = rows
     part.a.data += first * g.a.row
     part.c += first * g.c_row
-    if g.co_rows is not NULL:
-        part.co_rows += first
+    if g.epilogue.co_rows is not NULL:
+        part.epilogue.co_rows += first
 
 
 cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t columns) noexcept nogil:
@@ -107,10 +118,10 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
     part.n = columns
     part.b.data += first * g.b.column
     part.c += first * g.c_col
-    if g.co_cols is not NULL:
-        part.co_cols += first
-    if g.column_squares is not NULL:
-        part.column_squares += first
+    if g.epilogue.co_cols is not NULL:
+        part.epilogue.co_cols += first
+    if g.epilogue.column_squares is not NULL:
+        part.epilogue.column_squares += first
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
@@ -129,10 +140,6 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
         part.panels.as_s8 = NULL
         part.a.zero_point = part.b.zero_point = 0
         part.a.zero_points = part.b.zero_points = NULL
-    part.alpha, part.beta = 1, 0
-    part.stage = NULL
+    start_epilogue(&part.epilogue)
     part.col_init = NULL
-    part.co = 0
-    part.co_rows = part.co_cols = part.column_squares = NULL
-    part.to_s64, part.saturated = False, NULL
     part.c, part.c_row, part.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)

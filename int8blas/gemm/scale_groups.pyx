@@ -16,7 +16,7 @@ from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, grou
 from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport load_a, pack_rows, point_to_a
-from int8blas.gemm.problem cimport Problem, is_made
+from int8blas.gemm.problem cimport Problem, is_made, row_scales_from
 from int8blas.gemm.small_values cimport choose_dot
 from int8blas.gemm.tiles cimport start_tiles, store_rows
 
@@ -25,7 +25,7 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
     """Compute the row terms of each group, for zero points of B: sums over the group of A' less its zero point."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
-    cdef int64_t size = g.scale_groups.size, row = x.at.row, i, group, total, zero
+    cdef int64_t size = g.epilogue.scale_groups.size, row = x.at.row, i, group, total, zero
     for i in range(x.at.rows):
         zero = zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
         for group in range(g.k // size):
@@ -52,10 +52,9 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     t.dst = x.arena.tile
     a.acc, a.y = x.arena.tile, x.arena.scaled
     a.ao = g.a.zero_point
-    a.panel_step = g.k // g.scale_groups.size * I8_PANEL
+    a.panel_step = g.k // g.epilogue.scale_groups.size * I8_PANEL
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, x.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL
-    o.co_row = o.co_col = NULL
     o.row_scale = NULL
 
 
@@ -70,12 +69,12 @@ cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
     a.ao_rows = v.ao + row if v.ao is not NULL else NULL
     a.bo = x.b.bo + x.at.tile_panel * I8_PANEL if x.b.bo is not NULL else NULL
     a.row_scale = v.scale + row if v.scale is not NULL else NULL
-    if g.row_scales is not NULL:
-        a.row_scale = g.row_scales + x.at.row + row
-    a.scale = g.scale_groups.scales + panel * a.panel_step
+    if g.epilogue.row_scales is not NULL:
+        a.row_scale = row_scales_from(g, x.at.row + row)
+    a.scale = g.epilogue.scale_groups.scales + panel * a.panel_step
     a.col_sum = NULL
-    if g.scale_groups.col_sums is not NULL:
-        a.col_sum = g.scale_groups.col_sums + panel * a.panel_step
+    if g.epilogue.scale_groups.col_sums is not NULL:
+        a.col_sum = g.epilogue.scale_groups.col_sums + panel * a.panel_step
 
 
 cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
@@ -83,7 +82,7 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
-    cdef int64_t size = g.scale_groups.size, group, i
+    cdef int64_t size = g.epilogue.scale_groups.size, group, i
     # From one group to the next.
     cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if x.dot == I8_DOT2 else 1)
     cdef const int8_t *b = t.b
@@ -127,7 +126,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
         at.tile_panel += at.panel
         x.dot = choose_dot(x, at.tile_panel, at.width, &x.is_split)
         load_a(x)
-        t.groups = g.scale_groups.size // I8_GROUP * (2 if x.dot == I8_DOT2 else 1)
+        t.groups = g.epilogue.scale_groups.size // I8_GROUP * (2 if x.dot == I8_DOT2 else 1)
         t.dst_row = t.acc_row = t.cols = at.width * I8_PANEL
         o.cols, o.acc_row = <int>min(<int64_t>t.cols, g.n - first_column(x)), t.dst_row
         i = 0
@@ -139,7 +138,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
             set_scales(x, &a)
             t.b, t.b_panel = x.b.data + at.tile_panel * x.b.panel_size, x.b.panel_size
             if x.p.scaled_tiles:
-                g.kernels.gemm.scaled_tiles.of[at.height - 1][at.width - 1](t, &a, g.k // g.scale_groups.size)
+                g.kernels.gemm.scaled_tiles.of[at.height - 1][at.width - 1](t, &a, g.k // g.epilogue.scale_groups.size)
             else:
                 add_groups(x, &a)
             o.rows, o.row, o.column = a.rows, at.row + at.tile_row, first_column(x)

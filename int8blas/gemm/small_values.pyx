@@ -26,7 +26,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
-from int8blas.gemm.problem cimport SPLIT_ROWS, is_made, zero_by_row
+from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_made, is_quantized, zero_by_row
 
 cdef enum:
     LARGEST_S16 = 32767
@@ -92,7 +92,7 @@ cdef void find_range(Nest *x) noexcept nogil:
     cdef uint8_t found[2]
     cdef bint rebases = may_rebase(x)
     x.largest, x.rebase = LARGEST_A, 0
-    if (not x.p.may_widen or is_made(g) or g.scale_groups is not NULL or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
+    if (not x.p.may_widen or is_made(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
             or (g.a.row != 1 and g.a.column != 1)):
         return
     for panel in range(x.at.panel, x.at.panel + x.at.panels):
@@ -124,7 +124,7 @@ cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nog
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&x.b, panel + i))
     groups = groups_that_fit(x.largest, pair_sum)
-    return min(groups, <int64_t>1) if x.p.skips or x.g.scale_groups is not NULL else groups
+    return min(groups, <int64_t>1) if x.p.skips or has_scale_groups(x.g) else groups
 
 
 cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
@@ -183,7 +183,7 @@ cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
 cdef bint unshift(Problem *other, const Problem *g) noexcept nogil:
     """Set `other` to the problem with a u8 B as s8, unshifted, if no value is above 127. Return whether."""
     cdef uint8_t found[2]
-    if not looks_at_values(g) or g.b.zero_points is not NULL or g.stage is not NULL:
+    if not looks_at_values(g) or g.b.zero_points is not NULL or is_quantized(g):
         return False
     if g.panels.data is NULL:
         if g.b.sign_flip == 0 or (g.b.row != 1 and g.b.column != 1):

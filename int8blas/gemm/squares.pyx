@@ -1,4 +1,4 @@
-"""Sums of squares of the columns of a plain B, which distances add to products (``Problem.column_squares``).
+"""Sums of squares of the columns of a plain B, which distances add to products (``i8_epilogue.column_squares``).
 
 Paths that pack B find them panel by panel, while a panel is in the L1 cache and its sums are known. Before all others
 they are found by themselves, and B is read twice.
@@ -55,7 +55,7 @@ cdef int square_columns(const void *job, int64_t part, int64_t parts) noexcept n
     cdef Rows columns
     columns.data, columns.count, columns.k = address(&g.b, 0, first), share(g.n, part + 1, parts) - first, g.k
     columns.row_stride, columns.k_stride, columns.is_signed = g.b.column, g.b.row, g.b.sign_flip == 0
-    add_short_squares(g.kernels, &columns, g.column_squares + first)
+    add_short_squares(g.kernels, &columns, g.epilogue.column_squares + first)
     return 0
 
 

@@ -124,7 +124,7 @@ cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
     kept = max(<int64_t>INT32_MIN, min(<int64_t>INT32_MAX, sum))
     (<int32_t *>g.c)[0] = <int32_t>kept
     if kept != sum:
-        g.saturated[0] = 1
+        g.epilogue.saturated[0] = 1
 
 
 cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
@@ -167,7 +167,7 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     cdef int64_t i
     if g.m == 0 or g.n == 0:
         return 0  # there may be any number of results without elements
-    g.threads, g.saturated = threads, &saturated
+    g.threads, g.epilogue.saturated = threads, &saturated
     job.first, job.stack = g[0], s
     job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads
     job.way = choose_way(g, s, &job)

@@ -48,7 +48,7 @@ cdef cnp.ndarray new_c(Problem *g):
     target = empty(2, shape, cnp.NPY_INT32)
     row = <int32_t *>cnp.PyArray_DATA(target)
     for i in range(g.n):
-        if g.beta != 0:
+        if g.epilogue.beta != 0:
             memset(row, 0, g.n * sizeof(int32_t))
         elif g.triangle == UPPER:
             memset(row, 0, i * sizeof(int32_t))
@@ -65,7 +65,7 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
     start(&g, check_numerics(numerics))
-    g.alpha, g.beta = real(alpha, "alpha"), real(beta, "beta")
+    g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
     x = operand_array(a, "a", a_type)
     if cnp.PyArray_TYPE(x) != a_type:
         wanted, got, other = ("uint8", "int8", "s8") if a_type == cnp.NPY_UINT8 else ("int8", "uint8", "u8")

@@ -27,9 +27,9 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
-from int8blas.gemm.output cimport GATHERED, set_formula
+from int8blas.gemm.output cimport GATHERED, set_target
 from int8blas.gemm.pack_a cimport COLUMN_K, load_a, load_columns, point_to_a
-from int8blas.gemm.problem cimport set_tile_output
+from int8blas.gemm.problem cimport is_doubled, is_quantized, row_scales_from, set_tile_output
 from int8blas.gemm.small_values cimport choose_dot, groups_in_s16
 from int8blas.gemm.spans cimport place_of
 
@@ -46,12 +46,12 @@ cdef void start_tiles(Nest *x) noexcept nogil:
     x.tile.fetch_row = g.c_row
     x.tile.row_init = x.tile.col_init = NULL
     z.along_n = (
-        is_last and g.stage is not NULL and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.skips
+        is_last and is_quantized(g) and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.skips
     )
     z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c_line != 0))
     z.row_size = GATHERED // x.at.rows // I8_PANEL * I8_PANEL
     z.row, z.panel = 0, x.at.panel
-    set_formula(g, &z.args)
+    set_target(g, &z.args)
 
 
 cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
@@ -225,13 +225,10 @@ cdef inline void set_output(Nest *x) noexcept nogil:
     cdef const Problem *g = x.g
     cdef i8_tile_output *out = &x.output
     cdef int64_t row = x.at.row + x.at.tile_row, column = first_column(x)
-    set_tile_output(g, out, column)
+    set_tile_output(g, out, row, column)
     out.stream = x.p.stream
-    out.row_scale = x.arena.rows.scale + x.at.tile_row if x.arena.rows.scale is not NULL else NULL
-    if g.row_scales is not NULL:
-        out.row_scale = g.row_scales + row
-    if g.stage is NULL and g.co_rows is not NULL:
-        out.row_squares = g.co_rows + row
+    if x.arena.rows.scale is not NULL:
+        out.row_scale = x.arena.rows.scale + x.at.tile_row
     out.c_row = g.c_row
     out.c = g.c + column * g.c_col
     out.c += row * g.c_row if g.c_line == 0 else row // g.c_line * g.c_line_step + row % g.c_line * g.c_row
@@ -299,13 +296,7 @@ cdef void set_vectors(Nest *x) noexcept nogil:
     o.col_sum = x.b.col_sums + z.panel * I8_PANEL if v.ao is not NULL else NULL
     o.bo = x.b.bo + z.panel * I8_PANEL if x.b.bo is not NULL else NULL
     o.row_term = v.row_term + z.row if x.b.bo is not NULL else NULL
-    o.co_row = v.co_row + z.row if v.co_row is not NULL else NULL
-    if g.co_rows is not NULL:
-        o.co_row = g.co_rows + o.row
-    o.co_col = g.co_cols + o.column if g.co_cols is not NULL else NULL
-    o.row_scale = v.scale + z.row if v.scale is not NULL else NULL
-    if g.row_scales is not NULL:
-        o.row_scale = g.row_scales + o.row
+    o.row_scale = v.scale + z.row if v.scale is not NULL else row_scales_from(g, o.row)
 
 
 cdef void double_sums(const i8_output_args *o) noexcept nogil:
@@ -357,7 +348,7 @@ cdef void finish(Nest *x) noexcept nogil:
     o.acc64 = <const int64_t *>partial_sums(x) if x.p.common.wide else NULL
     o.acc_row = x.tile.dst_row
     set_vectors(x)
-    if x.g.doubled:
+    if is_doubled(x.g):
         double_sums(o)
     store_rows(x.g, o)
     z.row, z.panel = end_row(at), end_panel(at)

@@ -7,7 +7,7 @@ import numpy as np
 import warnings
 
 from int8blas.core.arrays cimport int8_operand, product_output
-from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.kernels cimport I8_DISTANCES, I8_PANEL
 from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.results cimport empty
 from int8blas.core.split cimport round_up
@@ -16,7 +16,7 @@ from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.call cimport check_memory, is_usable, run, set_a, set_b, set_c
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport threads_of
-from int8blas.gemm.problem cimport Problem, start
+from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.squares cimport SHORT_SQUARES_K
 from int8blas.neighbors.in_place cimport distances_in_place, takes_in_place
 from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row_squares
@@ -84,11 +84,12 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
         memory = cnp.PyArray_EMPTY(1, &count, cnp.NPY_INT32, 0)
         x_squares = <int32_t *>cnp.PyArray_DATA(memory)
     if packed is not None:
-        g.co_cols = <const int32_t *>(packed.squares() + round_up(g.n, I8_PANEL))
+        g.epilogue.co_cols = <const int32_t *>(packed.squares() + round_up(g.n, I8_PANEL))
     elif not in_place:
-        g.co_cols = g.column_squares = x_squares
+        g.epilogue.co_cols = g.epilogue.column_squares = x_squares
         x_squares += g.n
-    g.alpha, g.co_rows = -2, x_squares
+    g.epilogue.kind, g.epilogue.alpha = I8_DISTANCES, -2
+    g.epilogue.co_rows = x_squares
     if in_place:
         short_row_squares(a, x_squares, 1)
         return run_in_place(g)
@@ -170,7 +171,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     cdef cnp.ndarray a = int8_operand(x, "x"), b = None, given, matrix = None, target
     cdef PackedB packed = None
     cdef int typenum = cnp.NPY_INT32
-    cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False, fits, same_type, in_place
+    cdef bint a_is_vector = cnp.PyArray_NDIM(a) == 1, b_is_vector = False, fits, same_type, in_place, is_s64
     cdef int64_t y_k
     cdef cnp.npy_intp shape[2]
     start(&g, False)
@@ -198,12 +199,13 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         matrix = given if cnp.PyArray_NDIM(given) == 2 else given.reshape(g.m, g.n)
 
     shape[0], shape[1] = g.m, g.n
-    g.to_s64 = typenum == cnp.NPY_INT64 or not fits
+    is_s64 = typenum == cnp.NPY_INT64 or not fits
+    set_product_type(&g.epilogue, is_s64)
     in_place = given is not None and (typenum == cnp.NPY_INT64 or fits)
     if in_place and is_usable(given, a, b if packed is None else packed):
         target = matrix
     else:
-        target = empty(2, shape, cnp.NPY_INT64 if g.to_s64 else cnp.NPY_INT32)
+        target = empty(2, shape, cnp.NPY_INT64 if is_s64 else cnp.NPY_INT32)
     if packed is not None:
         packed.fill_split(&g, g.m)
     set_c(&g, target)
@@ -213,7 +215,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
         run(&g, "sqeuclidean")
         add_squares(target, row_squares(a, product_threads(&g, a)),
                     packed.squares_array()[:g.n] if packed is not None else row_squares(b, product_threads(&g, b)))
-    if g.to_s64 and typenum == cnp.NPY_INT32:
+    if is_s64 and typenum == cnp.NPY_INT32:
         target = store_saturated(target, matrix)
     elif given is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(given):
         matrix[...] = target

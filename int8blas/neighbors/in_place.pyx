@@ -52,7 +52,7 @@ cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const
     t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
     while i < g.m:
         rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distance_rows)
-        t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.co_rows + i
+        t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.epilogue.co_rows + i
         t.dst = <int32_t *>(g.c + i * g.c_row) + first
         g.kernels.gemm.distances[g.a.sign_flip != 0][g.b.sign_flip == 0][
             rows if rows <= 2 else FOUR_ROWS if squares is NULL else FOUR_ROWS_OF_SQUARES](&t)
@@ -108,7 +108,7 @@ cdef int start_wide(InPlace *job) noexcept nogil:
     g.kernels.gemm.order_dots(job.wide, scratch, WIDE_ROWS, g.k, not x_signed)
     memset(job.start, 0, WIDE_ROWS * sizeof(int32_t))
     for i in range(g.m):
-        job.start[i] = <int32_t>(g.co_rows[i] + shift * job.sums[i])
+        job.start[i] = <int32_t>(g.epilogue.co_rows[i] + shift * job.sums[i])
     return 0
 
 
@@ -141,7 +141,7 @@ cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexce
     if squares is NULL:
         return -1
     own.n, own.threads, own.b.data = count, 1, address(&g.b, 0, first)
-    own.co_cols = own.column_squares = squares
+    own.epilogue.co_cols = own.epilogue.column_squares = squares
     own.c = g.c + first * g.c_col
     status = gemm(&own)
     release(squares)
@@ -165,7 +165,7 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
 
 
 cdef int distances_in_place(const Problem *g) noexcept:
-    """Compute all distances; g.co_rows has the squares of the rows x. Return 0, or -1 without memory."""
+    """Compute all distances; g.epilogue.co_rows has the squares of the rows x. Return 0, or -1 without memory."""
     cdef InPlace job
     cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i

@@ -15,7 +15,7 @@ from int8blas.core.spoken import spoken
 from int8blas.core.words import shown
 from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.problem cimport Problem, is_in_memory, start
+from int8blas.gemm.problem cimport Problem, is_in_memory, set_product_type, start
 from int8blas.neighbors.best cimport Best, Entry, real_of_key
 from int8blas.neighbors.search cimport (
     MOST_QUERIES, Search, Shard, batch_size, begin, finish, integer_score, parts_for, search_step, step_panels,
@@ -256,7 +256,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         s.shards[i].first = rows
         rows += s.shards[i].g.n
     for i in range(s.shard_count):
-        s.shards[i].g.to_s64 = s.wide
+        set_product_type(&s.shards[i].g.epilogue, s.wide)
         s.shards[i].g.far = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
     _mask = set_excluded(&s, exclude, rows)
     if s.metric != I8_INNER:

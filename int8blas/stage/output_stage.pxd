@@ -2,8 +2,8 @@
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.kernels cimport i8_post_op, i8_stage
-from int8blas.gemm.problem cimport Problem, ScaleGroups
+from int8blas.core.kernels cimport i8_post_op, i8_scale_groups, i8_stage
+from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     MAX_POST_OPS = 32
@@ -78,8 +78,9 @@ cdef class Layer:
 
 cdef class Bound:
     cdef i8_stage stage
+    cdef int type                   # of the destination: I8_TYPE_U8 and so on
     cdef i8_post_op ops[STAGE_OPS]
-    cdef ScaleGroups scale_groups   # of size 0 without
+    cdef i8_scale_groups scale_groups   # of size 0 without
     cdef int64_t ao, bo
     cdef bint far                   # some zero point is beyond the range of its type
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init

@@ -14,8 +14,23 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
-    I8_ADD, I8_ELTWISE, I8_MUL, I8_PRELU, I8_ROUNDER, I8_SHIFT, I8_SUM, I8_TYPE_BF16, I8_TYPE_F16, I8_TYPE_F32,
-    I8_TYPE_S32, I8_TYPE_S8, I8_TYPE_U8, i8_post_op)
+    I8_ADD,
+    I8_ELTWISE,
+    I8_MUL,
+    I8_PRELU,
+    I8_QUANTIZED,
+    I8_ROUNDER,
+    I8_SCALE_GROUPS,
+    I8_SHIFT,
+    I8_SUM,
+    I8_TYPE_BF16,
+    I8_TYPE_F16,
+    I8_TYPE_F32,
+    I8_TYPE_S32,
+    I8_TYPE_S8,
+    I8_TYPE_U8,
+    i8_post_op,
+)
 from int8blas.core import layouts
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT
@@ -350,7 +365,8 @@ cdef class Layer:
         if scale is None or zero is None:
             return None
         bound = Bound.__new__(Bound)
-        bound.stage, bound.src_shift, bound.ao, bound.bo = common.stage, common.src_shift, common.ao, common.bo
+        bound.stage, bound.type, bound.src_shift = common.stage, common.type, common.src_shift
+        bound.ao, bound.bo = common.ao, common.bo
         bound._bo_cols, bound._co_cols, bound._col_init = common._bo_cols, common._co_cols, common._col_init
         bound._arrays, bound.far = [common], common.far
         if self.brings_scale:
@@ -405,7 +421,7 @@ cdef class Layer:
                                given["zero_points"].get("dst", 0), self.dtypes["dst"], self.columns, bound._arrays)
         else:
             self.bind_post_ops(bound, given["scales"], operands, dst_shape, channels_last, part, before, after)
-        bound.stage.type = element_type(self.dst_type)
+        bound.type = element_type(self.dst_type)
         return bound
 
     cdef tuple logical_shape(self, tuple dst_shape, bint channels_last):
@@ -654,18 +670,19 @@ cdef class Bound:
 
     cdef void fill(self, Problem *g) noexcept:
         """Set the epilogue, zero points and offsets of a problem."""
-        g.stage = &self.stage
+        g.epilogue.kind, g.epilogue.type = I8_QUANTIZED, self.type
+        g.epilogue.stage, g.epilogue.row_scales, g.epilogue.doubled = &self.stage, NULL, False
         g.a.zero_point, g.b.zero_point = self.ao, self.bo
         g.far_zeros = self.far
         if self.scale_groups.size:
-            g.scale_groups = &self.scale_groups
+            g.epilogue.kind, g.epilogue.scale_groups = I8_SCALE_GROUPS, &self.scale_groups
         if self._ao_rows is not None:
             g.a.zero_points = <const int64_t *>cnp.PyArray_DATA(self._ao_rows)
         if self._bo_cols is not None:
             g.b.zero_points = <const int64_t *>cnp.PyArray_DATA(self._bo_cols)
         if self._row_scales is not None:
-            g.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
+            g.epilogue.row_scales = <const float *>cnp.PyArray_DATA(self._row_scales)
         if self._co_cols is not None:
-            g.co_cols = <const int32_t *>cnp.PyArray_DATA(self._co_cols)
+            g.epilogue.co_cols = <const int32_t *>cnp.PyArray_DATA(self._co_cols)
         if self._col_init is not None:
             g.col_init = <const int32_t *>cnp.PyArray_DATA(self._col_init)

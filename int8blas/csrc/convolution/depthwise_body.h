@@ -91,8 +91,9 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Outputs with at most half of the channels, in order. */
-I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int pixel, const int pixels)
+/* Outputs with at most half of the channels, in order. They go through `o`, or, if that is NULL, to t->dst. */
+I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, int line, int pixel,
+                                       const int pixels)
 {
     i8_vec acc[I8_DEPTHWISE_PIXELS][4];
     const int groups = i8_depthwise_groups(t), vectors = 2;
@@ -105,9 +106,9 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, int line, int
         I8_FOR(p, pixels) acc[p][v] = acc[0][v];
     }
     I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, I8_DEPTHWISE_FEW(v));
-    if (t->output) {
-        char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
-        i8_in_line_output_stage(t->output, c, 0, 0, acc[0], 4, pixels, vectors);
+    if (o) {
+        char *c = o->c + line * t->c_line + pixel * o->c_row;
+        i8_in_line_output_stage(o, c, 0, 0, acc[0], 4, pixels, vectors);
         return;
     }
     I8_FOR(p, pixels) I8_FOR(v, vectors)
@@ -127,11 +128,38 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
+/* All outputs with at most half of the channels. Constant: whether they go through an epilogue. The compiler keeps a
+ * copy of the epilogue in registers across stores to C, which could change the original. */
+I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
+{
+    const int most = I8_DEPTHWISE_PIXELS;
+    i8_tile_output output;
+    i8_epilogue epilogue;
+    i8_stage stage;
+    if (outputs) {
+        output = *t->output, epilogue = *output.epilogue, stage = *epilogue.stage;
+        output.epilogue = &epilogue, epilogue.stage = &stage;
+    }
+    const i8_tile_output *o = outputs ? &output : NULL;
+    for (int line = 0; line < t->together; ++line)
+        if (t->pixels < most)
+            for (int pixel = 0; pixel < t->pixels; ++pixel)
+                i8_depthwise_few_pixels(t, o, line, pixel, 1);
+        else /* the last call overlaps the one before */
+            for (int x = 0; x < t->pixels; x += most)
+                i8_depthwise_few_pixels(t, o, line, x + most <= t->pixels ? x : t->pixels - most, most);
+}
+
 static void i8_depthwise(const i8_depthwise_args *t)
 {
-    const int most = I8_DEPTHWISE_PIXELS, few = i8_depthwise_few(t);
+    const int most = I8_DEPTHWISE_PIXELS;
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
-    if (!few && !t->again) {
+    if (i8_depthwise_few(t)) {
+        i8_depthwise_interleave(t);
+        t->output ? i8_depthwise_half(t, 1) : i8_depthwise_half(t, 0);
+        return;
+    }
+    if (!t->again) {
         i8_depthwise_order_values(t, s);
         i8_depthwise_order_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
         I8_FOR(v, 4) i8_depthwise_finish(&s->start[v], t->prepared + I8_DEPTHWISE_VALUES + v * 4 * I8_LANES,
@@ -141,18 +169,10 @@ static void i8_depthwise(const i8_depthwise_args *t)
     for (int line = 0; line < t->together; ++line)
         if (t->pixels < most)
             for (int pixel = 0; pixel < t->pixels; ++pixel)
-                if (few)
-                    i8_depthwise_few_pixels(t, line, pixel, 1);
-                else
-                    i8_depthwise_pixels(t, s, line, pixel, 1);
+                i8_depthwise_pixels(t, s, line, pixel, 1);
         else /* the last call overlaps the one before */
-            for (int x = 0; x < t->pixels; x += most) {
-                const int pixel = x + most <= t->pixels ? x : t->pixels - most;
-                if (few)
-                    i8_depthwise_few_pixels(t, line, pixel, most);
-                else
-                    i8_depthwise_pixels(t, s, line, pixel, most);
-            }
+            for (int x = 0; x < t->pixels; x += most)
+                i8_depthwise_pixels(t, s, line, x + most <= t->pixels ? x : t->pixels - most, most);
 }
 
 /* Transpose the weights of a tap's lines to the taps of a line: dst[line][vector] has a dword for each channel. */
@@ -204,7 +224,7 @@ I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_dep
             }
         }
         if (kind == I8_OUTPUT_WORDS)
-            i8_depthwise_words(t, line, pixel, acc);
+            i8_depthwise_words(t, line, pixel, acc, 1);
         else
             i8_depthwise_bytes(s, o->c + line * t->c_line + pixel * o->c_row, o->c_row, acc, 1, t->channels,
                                kind == I8_OUTPUT_S8, kind != I8_OUTPUT_U8_ONLY);

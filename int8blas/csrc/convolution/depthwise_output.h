@@ -2,29 +2,32 @@
  * v has channels 16 * u + 4 * v and on; packing to bytes restores the order. The values of the channels are brought
  * into this order first. The including file defines I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
 
+/* Words: s32, f32, and sums without an epilogue. Otherwise bytes; u8_only: u8 with all zero points 0. */
+enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
+
 /* Values of the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */
 typedef struct {
     i8_vec start[4], low;
     float scale[I8_DEPTHWISE_CHANNELS], bias[I8_DEPTHWISE_CHANNELS];
     float dst_scale[I8_DEPTHWISE_CHANNELS], dst_zero[I8_DEPTHWISE_CHANNELS];
     float rounder;
+    int kind; /* I8_OUTPUT_WORDS and so on */
 } i8_depthwise_values;
 _Static_assert(sizeof(i8_depthwise_values) <= I8_DEPTHWISE_VALUES, "room for the values of the channels");
 
-/* Words: s32, f32, and sums without an epilogue. Otherwise bytes; u8_only: u8 with all zero points 0. */
-enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
-
 I8_INLINE int i8_output_kind(const i8_tile_output *o)
 {
-    if (!o || (o->type != I8_TYPE_U8 && o->type != I8_TYPE_S8))
+    const int type = o ? o->epilogue->type : I8_TYPE_S32;
+    if (type != I8_TYPE_U8 && type != I8_TYPE_S8)
         return I8_OUTPUT_WORDS;
-    return o->type == I8_TYPE_S8 ? I8_OUTPUT_S8 : o->shifts ? I8_OUTPUT_U8 : I8_OUTPUT_U8_ONLY;
+    return type == I8_TYPE_S8 ? I8_OUTPUT_S8 : o->epilogue->stage->shifts ? I8_OUTPUT_U8 : I8_OUTPUT_U8_ONLY;
 }
 
-I8_INLINE void i8_depthwise_order_floats(float *dst, const float *src, ptrdiff_t step, int channels)
+I8_INLINE void i8_depthwise_order_floats(float *dst, const i8_column_values *values, int64_t column, int channels)
 {
     float copy[I8_DEPTHWISE_CHANNELS];
-    if (!step) {
+    const float *src = values->values + values->step * column;
+    if (!values->step) {
         I8_FOR(v, 4) i8_store(dst + v * I8_LANES, i8_load(src));
         return;
     }
@@ -38,28 +41,32 @@ I8_INLINE void i8_depthwise_order_floats(float *dst, const float *src, ptrdiff_t
 static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_values *s)
 {
     const i8_tile_output *o = t->output;
-    const int bytes = i8_output_kind(o) != I8_OUTPUT_WORDS;
-    if (!bytes)
+    const int kind = i8_output_kind(o);
+    if (kind == I8_OUTPUT_WORDS)
         memset(s, 0, sizeof *s);
+    s->kind = kind;
     I8_FOR(v, 4) s->start[v] = t->start ? i8_load_units(t->start + 4 * v, 16 * sizeof(int32_t)) : i8_zero();
-    if (!bytes)
+    if (kind == I8_OUTPUT_WORDS)
         return;
-    if (o->offset)
-        I8_FOR(v, 4) s->start[v] = i8_add(s->start[v], i8_load_units(o->offset + 4 * v, 16 * sizeof(int32_t)));
-    i8_depthwise_order_floats(s->scale, o->scale.values, o->scale.step, t->channels);
-    i8_depthwise_order_floats(s->bias, o->bias.values, o->bias.step, t->channels);
-    i8_depthwise_order_floats(s->dst_scale, o->dst_scale.values, o->dst_scale.step, t->channels);
-    i8_depthwise_order_floats(s->dst_zero, o->dst_zero.values, o->dst_zero.step, t->channels);
-    s->rounder = o->rounder;
+    const i8_epilogue *e = o->epilogue;
+    const i8_stage *stage = e->stage;
+    if (e->co_cols)
+        I8_FOR(v, 4)
+            s->start[v] = i8_add(s->start[v], i8_load_units(e->co_cols + o->column + 4 * v, 16 * sizeof(int32_t)));
+    i8_depthwise_order_floats(s->scale, &stage->scale, o->column, t->channels);
+    i8_depthwise_order_floats(s->bias, &stage->bias, o->column, t->channels);
+    i8_depthwise_order_floats(s->dst_scale, &stage->dst_scale, o->column, t->channels);
+    i8_depthwise_order_floats(s->dst_zero, &stage->dst_zero, o->column, t->channels);
+    s->rounder = stage->rounder;
     /* The result for 0 with ReLU, the smallest one, clipped to the range of the bytes: zero points may be outside. */
-    const i8_f32 smallest = i8_set_f32(o->type == I8_TYPE_U8 ? 0 : -128);
-    const i8_f32 largest = i8_set_f32(o->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(o->rounder);
+    const i8_f32 smallest = i8_set_f32(e->type == I8_TYPE_U8 ? 0 : -128);
+    const i8_f32 largest = i8_set_f32(e->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(stage->rounder);
     i8_vec low[4];
     I8_FOR(v, 4) {
         const i8_f32 zero = i8_min_f32(i8_add_f32(i8_load_f32(s->dst_zero + v * I8_LANES), rounder), largest);
-        low[v] = i8_round_within_s32(o->relu ? i8_max_f32(smallest, zero) : smallest);
+        low[v] = i8_round_within_s32(stage->relu ? i8_max_f32(smallest, zero) : smallest);
     }
-    s->low = o->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
+    s->low = e->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
 
 /* Store the first bytes of a vector, more than half of them; the last unit overlaps the one before. */
@@ -107,21 +114,20 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
     }
 }
 
-/* Restore the order of sums, and store them, or apply an epilogue with s32 or f32 results. */
-static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, const i8_vec *sums)
+/* Restore the order of sums, 4 vectors for each of `pixels` outputs, and store them, or apply an epilogue with s32 or
+ * f32 results. */
+static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, i8_vec *acc, int pixels)
 {
-    i8_vec acc[4];
-    I8_FOR(v, 4) acc[v] = sums[v];
-    i8_transpose_units(acc);
+    for (int p = 0; p < pixels; ++p)
+        i8_transpose_units(acc + 4 * p);
     if (t->output) {
         char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
-        if (t->channels == I8_DEPTHWISE_CHANNELS)
-            i8_in_line_output_stage(t->output, c, 0, 0, acc, 4, 1, 4);
-        else
-            i8_in_line_output_stage(t->output, c, 0, 0, acc, 4, 1, 2);
+        i8_apart_output_stage(t->output, c, 0, 0, acc, 4, pixels, t->channels == I8_DEPTHWISE_CHANNELS ? 4 : 2);
         return;
     }
-    I8_FOR(v, 4) i8_store(t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[v]);
+    int32_t *dst = t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE;
+    for (int p = 0; p < pixels; ++p, dst += I8_MAX_DEPTHWISE)
+        I8_FOR(v, 4) i8_store(dst + v * I8_LANES, acc[4 * p + v]);
 }
 
 /* Store `pixels` outputs of a line, from one on. */
@@ -129,7 +135,7 @@ I8_INLINE void i8_depthwise_output(const i8_depthwise_args *t, const i8_depthwis
                                    i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels)
 {
     const i8_tile_output *o = t->output;
-    const int kind = i8_output_kind(o);
+    const int kind = s->kind;
     if (kind != I8_OUTPUT_WORDS) {
         char *c = o->c + line * t->c_line + pixel * o->c_row;
         if (kind == I8_OUTPUT_S8)
@@ -141,8 +147,6 @@ I8_INLINE void i8_depthwise_output(const i8_depthwise_args *t, const i8_depthwis
         return;
     }
     i8_vec sums[I8_DEPTHWISE_PIXELS][4];
-    I8_FOR(p, pixels) {
-        I8_FOR(v, 4) sums[p][v] = acc[p][v];
-        i8_depthwise_words(t, line, pixel + p, sums[p]);
-    }
+    I8_FOR(p, pixels) I8_FOR(v, 4) sums[p][v] = acc[p][v];
+    i8_depthwise_words(t, line, pixel, sums[0], pixels);
 }

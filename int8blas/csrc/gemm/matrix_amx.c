@@ -86,8 +86,8 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
     I8_TILE_STORE(dst + (unit)*I8_MATRIX_ROWS * dst_row + (panel)*I8_PANEL, dst_row * 4, tile)
 
 /* Finish some rows of a tile: add what the sums did not start with, and store them, or apply the epilogue. */
-I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o, const int32_t *sums,
-                                  const int32_t *acc_in, const int row, const int rows, const int panels)
+I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const int32_t *sums, const int32_t *acc_in, const int row,
+                                  const int rows, const int panels)
 {
     i8_vec acc[8][2];
     I8_FOR(i, rows) I8_FOR(p, panels) acc[i][p] = i8_load(sums + (row + i) * panels * I8_PANEL + p * I8_PANEL);
@@ -100,7 +100,7 @@ I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const i8_tile_output *o
             I8_FOR(p, panels) acc[i][p] = i8_add(acc[i][p], start);
         }
     if (t->output)
-        i8_output_tile(o, 0, 0, acc[0], 2, rows, panels);
+        i8_output_tile(t->output, row, 0, acc[0], 2, rows, panels);
     else
         I8_FOR(i, rows) I8_FOR(p, panels)
             i8_store_some(t->dst + (row + i) * t->dst_row + p * I8_PANEL, acc[i][p], t->cols - p * I8_PANEL);
@@ -110,19 +110,10 @@ I8_INLINE void i8_amx_finish(const i8_tile_args *t, const int32_t *sums, const i
 {
     enum { ROWS = 8 };
     const int some = t->rows % ROWS;
-    i8_tile_output o = t->output ? *t->output : (i8_tile_output){0};
-    for (int row = 0; row < t->rows - some; row += ROWS) {
-        i8_amx_finish_rows(t, &o, sums, acc_in, row, ROWS, panels);
-        o.c += ROWS * o.c_row;
-        o.row_scale = o.row_scale ? o.row_scale + ROWS : NULL;
-        o.row_squares = o.row_squares ? o.row_squares + ROWS : NULL;
-    }
-    for (int row = t->rows - some; row < t->rows; ++row) {
-        i8_amx_finish_rows(t, &o, sums, acc_in, row, 1, panels);
-        o.c += o.c_row;
-        o.row_scale = o.row_scale ? o.row_scale + 1 : NULL;
-        o.row_squares = o.row_squares ? o.row_squares + 1 : NULL;
-    }
+    for (int row = 0; row < t->rows - some; row += ROWS)
+        i8_amx_finish_rows(t, sums, acc_in, row, ROWS, panels);
+    for (int row = t->rows - some; row < t->rows; ++row)
+        i8_amx_finish_rows(t, sums, acc_in, row, 1, panels);
 }
 
 I8_NOINLINE void i8_amx_finish_1(const i8_tile_args *t, const int32_t *sums, const int32_t *acc_in)

@@ -3,7 +3,8 @@
 
 I8_INLINE ptrdiff_t i8_size(int type)
 {
-    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : type == I8_TYPE_F16 || type == I8_TYPE_BF16 ? 2 : 4;
+    const int halves = type == I8_TYPE_F16 || type == I8_TYPE_BF16;
+    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : halves ? 2 : type == I8_TYPE_S64 ? 8 : 4;
 }
 
 /* Copy less than a chunk, 1 to 63 bytes, without a call, which would save registers. The last block overlaps the one

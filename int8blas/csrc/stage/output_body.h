@@ -35,10 +35,16 @@ I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
     return (sum & ~overflows) | (limit & overflows);
 }
 
-I8_INLINE void i8_note_saturated(const i8_output_args *o, int64_t beyond)
+/* Whether the sum of the terms needs integers only. */
+I8_INLINE int i8_is_integral(const i8_epilogue *e)
 {
-    if (beyond < 0 && o->saturated)
-        I8_SET_FLAG(o->saturated);
+    return e->alpha == 1 && (e->beta == 0 || e->beta == 1);
+}
+
+I8_INLINE void i8_note_saturated(const i8_epilogue *e, int64_t beyond)
+{
+    if (beyond < 0 && e->saturated)
+        I8_SET_FLAG(e->saturated);
 }
 
 /* The zero points and offsets of some columns of the tile, zeros where not given. */
@@ -50,7 +56,7 @@ typedef struct {
 I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, int j, int n)
 {
     const int64_t *col_sum = o->ao ? o->col_sum + j : NULL, *bo = o->bo ? o->bo + j : NULL;
-    const int32_t *co = o->co_col ? o->co_col + j : NULL;
+    const int32_t *co = i8_column_offsets(o, j);
     for (int v = 0; v < n; ++v)
         t->col_sum[v] = col_sum ? (uint32_t)col_sum[v] : 0;
     for (int v = 0; v < n; ++v)
@@ -65,10 +71,10 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
-    const int32_t offset = o->co_row ? o->co_row[i] : 0; /* it is 0 if columns have offsets */
+    const int32_t offset = i8_row_offset(o, i); /* it is 0 if columns have offsets */
     const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
     const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
-    const double alpha = o->alpha, beta = o->beta;
+    const double alpha = o->epilogue->alpha, beta = o->epilogue->beta;
     int32_t beyond = 0;
     int64_t beyond_rounded = 0;
     for (int v = 0; v < n; ++v) {
@@ -81,7 +87,7 @@ I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_col
             c[v] = i8_round_saturated(alpha * (double)x + (reads ? beta * (double)c[v] : 0.0) + (double)co,
                                       &beyond_rounded);
     }
-    i8_note_saturated(o, integral ? beyond : beyond_rounded);
+    i8_note_saturated(o->epilogue, integral ? beyond : beyond_rounded);
 }
 
 /* The tile, at most I8_MAX_COLUMNS columns at a time. */
@@ -102,7 +108,7 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
 I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
                                           int32_t *c, int n)
 {
-    const int32_t offset = o->co_row[i];
+    const int32_t offset = o->epilogue->co_rows[o->row + i];
     int v = 0;
 #ifdef I8_UNITS
     const i8_vec offsets = i8_set_32(offset);
@@ -121,7 +127,7 @@ static void i8_output_distances(const i8_output_args *o)
     int32_t x[I8_MAX_COLUMNS];
     if (!o->ao && !o->bo) {
         for (int i = 0; i < o->rows; ++i)
-            i8_output_distances_of_row(o, i, o->co_col, o->acc32 + i * o->acc_row,
+            i8_output_distances_of_row(o, i, i8_column_offsets(o, 0), o->acc32 + i * o->acc_row,
                                        (int32_t *)(void *)(o->c + i * o->c_row), o->cols);
         return;
     }
@@ -160,26 +166,28 @@ I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
     return o->acc32 ? (int32_t)(uint32_t)x : x;
 }
 
-/* X is s64, or three terms are added as integers. */
-static void i8_output_wide(const i8_output_args *o)
+/* X is s64, or three terms are added as integers: `offset` too, a value for each column of C, or NULL. */
+static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
 {
-    const int32_t *offset = o->stage ? o->stage->offset : NULL;
+    const i8_epilogue *e = o->epilogue;
+    const int integral = i8_is_integral(e);
+    const int32_t *co_cols = i8_column_offsets(o, 0);
     int64_t beyond = 0;
     for (int i = 0; i < o->rows; ++i) {
         int32_t *c = (int32_t *)(void *)(o->c + i * o->c_row);
         for (int j = 0; j < o->cols; ++j) {
             const int64_t x = i8_wide_sum(o, i, j);
-            int64_t co = (o->co_row ? o->co_row[i] : 0) + (int64_t)(o->co_col ? o->co_col[j] : 0);
+            int64_t co = i8_row_offset(o, i) + (int64_t)(co_cols ? co_cols[j] : 0);
             co += offset ? offset[o->column + j] : 0;
-            if (o->integral) {
-                c[j] = i8_saturate(x + co + (int64_t)(o->beta != 0 ? c[j] : 0), &beyond);
+            if (integral) {
+                c[j] = i8_saturate(x + co + (int64_t)(e->beta != 0 ? c[j] : 0), &beyond);
             } else {
-                const double y = o->alpha * (double)x + (o->beta != 0 ? o->beta * (double)c[j] : 0);
+                const double y = e->alpha * (double)x + (e->beta != 0 ? e->beta * (double)c[j] : 0);
                 c[j] = i8_round_saturated(y + (double)co, &beyond);
             }
         }
     }
-    i8_note_saturated(o, beyond);
+    i8_note_saturated(e, beyond);
 }
 
 /* Store the tile to a C of s64 with contiguous rows. Constant: whether there are zero points. */
@@ -203,11 +211,12 @@ I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
 
 static void i8_output_s64(const i8_output_args *o)
 {
-    if (o->co_row && o->co_col) {
+    if (o->epilogue->kind == I8_DISTANCES) {
+        const int32_t *co_cols = i8_column_offsets(o, 0);
         for (int i = 0; i < o->rows; ++i)
             for (int j = 0; j < o->cols; ++j)
                 ((int64_t *)(void *)(o->c + i * o->c_row))[j] =
-                    (int64_t)o->co_row[i] + o->co_col[j] - 2 * i8_wide_sum(o, i, j);
+                    (int64_t)i8_row_offset(o, i) + co_cols[j] - 2 * i8_wide_sum(o, i, j);
     } else if (!o->acc32) {
         for (int i = 0; i < o->rows; ++i)
             for (int j = 0; j < o->cols; ++j)
@@ -219,61 +228,81 @@ static void i8_output_s64(const i8_output_args *o)
     }
 }
 
-/* A primitive's epilogue in integers only: alpha is 1, beta 0. It saturates without a warning. */
+/* A primitive's epilogue in integers only. It saturates without a warning. */
 static void i8_output_integers(const i8_output_args *o)
 {
+    const int32_t *offset = o->epilogue->stage->offset;
     i8_output_args plain = *o;
-    plain.alpha = plain.integral = 1;
-    plain.beta = 0;
-    plain.saturated = NULL;
-    if (!o->acc32 || o->stage->offset)
-        i8_output_wide(&plain);
+    i8_epilogue sum = *o->epilogue;
+    plain.epilogue = &sum;
+    sum.alpha = 1;
+    sum.beta = 0;
+    sum.saturated = NULL;
+    if (!o->acc32 || offset)
+        i8_output_wide(&plain, offset);
     else if (o->ao || o->bo)
         i8_output_compensated(&plain);
     else
         i8_output_sums(&plain);
 }
 
-/* Store the tile to a C with contiguous rows. */
-static void i8_output_rows(const i8_output_args *o)
+static void i8_output_quantized(const i8_output_args *o)
+{
+    const i8_stage *s = o->epilogue->stage;
+    if (s->requantization.scheme == I8_DOUBLING)
+        i8_requantize_doubling(o);
+    else if (s->requantization.scheme == I8_SINGLE)
+        i8_requantize_single(o);
+    else if (s->integral)
+        i8_output_integers(o);
+    else
+        i8_run_stage(o);
+}
+
+static void i8_output_blas(const i8_output_args *o)
 {
     static void (*const output[2][2][2])(const i8_output_args *) = {
         {{i8_output_scaled, i8_output_scaled_to_c}, {i8_output_scaled_compensated, i8_output_scaled_compensated_to_c}},
         {{i8_output_sums, i8_output_sums_to_c}, {i8_output_compensated, i8_output_compensated_to_c}},
     };
-    const int reads = o->beta != 0, zeros = o->ao || o->bo, integral = o->integral != 0;
-    if (o->stage && o->stage->requantization.scheme == I8_DOUBLING)
-        i8_requantize_doubling(o);
-    else if (o->stage && o->stage->requantization.scheme == I8_SINGLE)
-        i8_requantize_single(o);
-    else if (o->stage && !o->stage->integral)
-        i8_run_stage(o);
-    else if (o->stage)
-        i8_output_integers(o);
-    else if (o->to_s64)
-        i8_output_s64(o);
-    else if (o->acc32 && o->co_row && o->co_col)
-        i8_output_distances(o);
-    else if (!o->acc32 || (integral && reads && (o->co_row || o->co_col)))
-        i8_output_wide(o);
+    const i8_epilogue *e = o->epilogue;
+    const int reads = e->beta != 0, zeros = o->ao || o->bo, integral = i8_is_integral(e);
+    if (!o->acc32 || (integral && reads && (e->co || e->co_rows || e->co_cols)))
+        i8_output_wide(o, NULL);
     else
         output[integral][zeros][reads](o);
+}
+
+/* Store the tile to a C with contiguous rows. */
+static void i8_output_rows(const i8_output_args *o)
+{
+    if (o->epilogue->kind >= I8_QUANTIZED)
+        i8_output_quantized(o);
+    else if (o->epilogue->type == I8_TYPE_S64)
+        i8_output_s64(o);
+    else if (o->epilogue->kind == I8_DISTANCES && o->acc32)
+        i8_output_distances(o);
+    else
+        i8_output_blas(o);
 }
 
 /* Whether C is X as it is. */
 static int i8_is_identity(const i8_output_args *o)
 {
-    const int terms = o->ao || o->bo || o->co_row || o->co_col;
-    return !o->stage && !o->to_s64 && o->acc32 && o->integral && o->beta == 0 && !terms;
+    const i8_epilogue *e = o->epilogue;
+    return e->kind == I8_BLAS && o->acc32 && e->alpha == 1 && e->beta == 0 && !e->co && !e->co_rows && !e->co_cols &&
+           !o->ao && !o->bo;
 }
 
 /* Whether the epilogue reads C. */
-static int i8_reads_c(const i8_output_args *o)
+static int i8_reads_c(const i8_epilogue *e)
 {
-    for (int k = 0; o->stage && k < o->stage->op_count; ++k)
-        if (o->stage->ops[k].kind == I8_SUM)
+    if (e->kind < I8_QUANTIZED)
+        return e->beta != 0;
+    for (int k = 0; k < e->stage->op_count; ++k)
+        if (e->stage->ops[k].kind == I8_SUM)
             return 1;
-    return !o->stage && o->beta != 0;
+    return 0;
 }
 
 /* Compute the tile in parts as rows, then transpose them. */
@@ -283,7 +312,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
     int64_t tile[I8_TRANSPOSED_ROWS * I8_CHUNK];
     char *rows = (char *)tile;
     const ptrdiff_t row = I8_CHUNK * size;
-    const int reads = i8_reads_c(o);
+    const int reads = i8_reads_c(o->epilogue);
     for (int j = 0; j < o->cols; j += I8_CHUNK)
         for (int i = 0; i < o->rows; i += I8_TRANSPOSED_ROWS) {
             const int height = o->rows - i < I8_TRANSPOSED_ROWS ? o->rows - i : I8_TRANSPOSED_ROWS;
@@ -301,7 +330,7 @@ static void i8_output_transposed(const i8_output_args *o, int size)
 
 static void i8_output(const i8_output_args *o)
 {
-    const int size = o->stage ? i8_size(o->stage->type) : (int)(o->to_s64 ? sizeof(int64_t) : sizeof(int32_t));
+    const int size = (int)i8_size(o->epilogue->type);
     if (i8_is_identity(o))
         i8_transpose_store(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
     else if (o->c_col == size)

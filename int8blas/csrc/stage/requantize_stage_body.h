@@ -4,7 +4,8 @@
 /* sat_s32(acc - ao * col_sum - bo * row_term + co) of one row, from column j on. */
 I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x)
 {
-    const int64_t co = o->co_row ? o->co_row[i] : 0;
+    const int32_t *co_cols = i8_column_offsets(o, j);
+    const int64_t co = i8_row_offset(o, i);
     if (o->acc32) {
         /* Modulo 2**32, as the result is known to fit. */
         const int32_t *acc = o->acc32 + i * o->acc_row + j;
@@ -14,8 +15,8 @@ I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x
             I8_EACH y[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
         if (o->bo)
             I8_EACH y[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
-        if (o->co_col)
-            I8_EACH y[v] += (uint32_t)o->co_col[j + v];
+        if (co_cols)
+            I8_EACH y[v] += (uint32_t)co_cols[v];
         memcpy(x, y, sizeof y);
         return;
     }
@@ -26,8 +27,8 @@ I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x
             y -= o->ao[i] * o->col_sum[j + v];
         if (o->bo)
             y -= o->bo[j + v] * o->row_term[i];
-        if (o->co_col)
-            y += o->co_col[j + v];
+        if (co_cols)
+            y += co_cols[v];
         x[v] = y > INT32_MAX ? INT32_MAX : y < INT32_MIN ? INT32_MIN : (int32_t)y;
     }
 }
@@ -76,17 +77,18 @@ I8_INLINE void i8_requantize_chunk(const i8_requantization *q, ptrdiff_t column,
 
 I8_INLINE void i8_requantize_columns(const i8_output_args *o, int j, const int scheme)
 {
-    const i8_stage *s = o->stage;
+    const i8_epilogue *e = o->epilogue;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK;
-    const ptrdiff_t size = i8_size(s->type);
-    const int as_they_are = o->acc32 && !o->ao && !o->bo && !o->co_row && !o->co_col;
+    const ptrdiff_t size = i8_size(e->type);
+    const int as_they_are = o->acc32 && !o->ao && !o->bo && !e->co && !e->co_rows && !e->co_cols;
     char buffer[4 * I8_CHUNK], *c = o->c + j * size;
     int32_t sums[I8_CHUNK];
     for (int i = 0; i < o->rows; ++i, c += o->c_row) {
         const int32_t *x = as_they_are ? o->acc32 + i * o->acc_row + j : sums;
         if (!as_they_are)
             i8_integer_sums(o, i, j, sums);
-        i8_requantize_chunk(&s->requantization, o->column + j, x, s->type, count == I8_CHUNK ? c : buffer, scheme);
+        i8_requantize_chunk(&e->stage->requantization, o->column + j, x, e->type, count == I8_CHUNK ? c : buffer,
+                            scheme);
         if (count < I8_CHUNK)
             memcpy(c, buffer, (size_t)(count * size));
     }

@@ -10,25 +10,6 @@
  * saturate. */
 #define I8_ROUNDER 12582912.0f
 
-/* The epilogue of a quantized primitive in its plainest form, which a micro-kernel applies to the sums in its registers
- * (i8_stage below, without post-ops, with finite scales), to a C with contiguous rows: u8 or s8, without row_scale;
- * s32, without row_scale, dst_scale and dst_zero; or f32, without dst_scale and dst_zero. Values for columns start at
- * the tile's first column and are readable up to 4 vectors. `offset`, if not NULL, is added to the sums first. If
- * `integral`, C is s32 and nothing else happens. With `row_squares` C is s32 and has squared distances, row_squares[i]
- * + offset[j] - 2 * sum, modulo 2**32. An s64 C has the plain sums: then only c, c_row and `stream` are read. `stream`
- * writes whole aligned lines of 64 bytes past the caches. */
-typedef struct {
-    const int32_t *offset, *row_squares;
-    i8_column_values scale, bias, dst_scale, dst_zero;
-    const float *row_scale;
-    float rounder;
-    int relu, shifts, type; /* shifts: some zero point of C is not 0 */
-    int integral;
-    int stream;
-    char *c;
-    ptrdiff_t c_row; /* in bytes */
-} i8_tile_output;
-
 /* Post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT, which only the
  * epilogue itself appends, adds a zero point: to 0 if y is NaN. */
 #define I8_ELTWISE_NAME(name, code) I8_##name,
@@ -59,7 +40,8 @@ typedef struct {
     const int32_t *multiplier, *exponent, *zero_point, *low, *high;
 } i8_requantization;
 
-/* The epilogue of the quantized primitives. X is that of i8_output_args, with co added to it in integers:
+/* The epilogue of the quantized primitives. X is that of i8_output_args, with the co of i8_epilogue added to it in
+ * integers:
  *
  *     y = f32(X)
  *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
@@ -75,7 +57,7 @@ typedef struct {
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
  * co, or are the `offset` if their sums do not fit s32; else `offset` is NULL.
  *
- * With a `requantization` other than I8_FLOAT its formula applies, and only `type` is read besides. */
+ * With a `requantization` other than I8_FLOAT its formula applies. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -88,43 +70,84 @@ typedef struct {
     const int32_t *col_sums; /* sums of all of B', modulo 2**32, for every column; or NULL */
     int op_count;
     const i8_post_op *ops;
-    int type; /* of C */
     i8_requantization requantization;
 } i8_stage;
 
-/* The epilogue of one tile:
- *
- *     X = acc - ao[i] * col_sum[j] - bo[j] * row_term[i]
- *     C[i, j] = sat_s32(rne(alpha * X + beta * C[i, j] + co_row[i] + co_col[j]))
- *
- * in integers if `integral` (alpha is 1, beta 0 or 1), else in f64 in the order written. Only squared distances have
- * both co_row and co_col: then alpha is -2, beta 0, and C, which is known to fit, is computed modulo 2**32. With acc64
- * X is exact in s64; with acc32 X is computed modulo 2**32, and must fit. ao and col_sum come together, so do bo and
- * row_term; NULL stands for zeros. C is read only if beta is not 0, and overlaps no other operand. If a value is
- * saturated, `saturated`, unless NULL, becomes 1.
- *
- * If `to_s64`, C is of s64 and C[i, j] = X, alpha is 1, beta 0, and no co is given; or it is a distance, exactly.
- *
- * With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and is f32(X); there are no other terms. */
+/* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
+ * group, modulo 2**32. col_sums is NULL if A has no zero point. */
 typedef struct {
+    int64_t size;
+    const float *scales;
+    const int32_t *col_sums;
+} i8_scale_groups;
+
+/* The kinds of epilogues: the functions of a sum X, and of its place in C, that become elements of C. */
+enum {
+    I8_BLAS,        /* s32: sat(rne(alpha * X + beta * C + co)) */
+    I8_INT64,       /* s64: X */
+    I8_DISTANCES,   /* s32 or s64: co_rows + co_cols - 2 * X, known to fit */
+    I8_QUANTIZED,   /* the formula of `stage` */
+    I8_SCALE_GROUPS /* the same, of an X that is the scaled sum of groups in f32 */
+};
+
+/* The epilogue of a product:
+ *
+ *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
+ *
+ * in integers if alpha is 1 and beta 0 or 1, else in f64 in the order written. C is read only if beta is not
+ * 0, and overlaps no other operand. If a value is saturated, `saturated`, unless NULL, becomes 1. At most one co is
+ * given, or squares of rows and of columns for I8_DISTANCES, where alpha is -2. */
+typedef struct {
+    int kind, type; /* type: of C */
+    double alpha, beta;
+    int *saturated;
+    /* Integers that are added to X, or NULL: one for all of C, one for each row, one for each column. */
+    int32_t co;
+    const int32_t *co_rows, *co_cols;
+    /* Of a quantized primitive, else undefined. */
+    const i8_stage *stage;
+    const float *row_scales;              /* a scale for each row of C, or NULL */
+    const i8_scale_groups *scale_groups;  /* of I8_SCALE_GROUPS */
+    int doubled;                          /* X is twice the sum */
+    /* Of I8_DISTANCES, else NULL: the memory of co_cols, where the call puts the sums of squares of the columns of a
+     * plain B, or NULL if they are there. K is at most SHORT_SQUARES_K then (gemm/squares.pyx). */
+    int32_t *column_squares;
+} i8_epilogue;
+
+/* Where a micro-kernel puts a tile whose epilogue it applies to the sums in its registers: see i8_is_plain. `row` and
+ * `column` are the tile's place in the vectors of the epilogue, whose values are readable up to 4 vectors. `stream`
+ * writes whole aligned lines of 64 bytes past the caches. */
+typedef struct {
+    const i8_epilogue *epilogue;
+    int64_t row, column;
+    const float *row_scale; /* of the tile's rows, or NULL */
+    int stream;
+    char *c;
+    ptrdiff_t c_row; /* in bytes */
+} i8_tile_output;
+
+/* The sums of one tile, and where its epilogue puts them:
+ *
+ *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
+ *
+ * With acc64 X is exact in s64; with acc32 X is computed modulo 2**32, and must fit. ao and col_sum come together, so
+ * do bo and row_term; NULL stands for zeros. With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and
+ * is f32(X); there are no other terms. */
+typedef struct {
+    const i8_epilogue *epilogue;
     int rows, cols;
+    /* The tile begins at C[row, column]. With a stage, acc32, acc64 and the vectors of columns are readable up to a
+     * whole chunk. */
+    int64_t row, column;
     const int32_t *acc32;
     const int64_t *acc64;
     const float *acc_f32;
     ptrdiff_t acc_row;
     const int64_t *ao, *col_sum;
     const int64_t *bo, *row_term;
-    const int32_t *co_row, *co_col;
-    double alpha, beta;
-    int integral, to_s64;
-    int *saturated;
+    const float *row_scale; /* [rows], or NULL */
     char *c;
     ptrdiff_t c_row, c_col; /* in bytes */
-    /* If not NULL, this is the epilogue: alpha and beta are ignored, and co_row and co_col may both be given. The tile
-     * begins at C[row, column]; acc32, acc64 and the vectors of columns are readable up to a whole chunk. */
-    const i8_stage *stage;
-    int64_t row, column;
-    const float *row_scale; /* [rows], or NULL */
 } i8_output_args;
 
 /* Set the part of a tile from row `row` and column `column` on. It is set in place: a vector copy would wait for the
@@ -134,6 +157,7 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
     const ptrdiff_t at = row * o->acc_row + column;
     *part = *o;
     part->rows = rows, part->cols = cols;
+    part->row = o->row + row, part->column = o->column + column;
     part->acc32 = o->acc32 ? o->acc32 + at : NULL;
     part->acc64 = o->acc64 ? o->acc64 + at : NULL;
     part->acc_f32 = o->acc_f32 ? o->acc_f32 + at : NULL;
@@ -141,11 +165,8 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
     part->col_sum = o->col_sum ? o->col_sum + column : NULL;
     part->bo = o->bo ? o->bo + column : NULL;
     part->row_term = o->row_term ? o->row_term + row : NULL;
-    part->co_row = o->co_row ? o->co_row + row : NULL;
-    part->co_col = o->co_col ? o->co_col + column : NULL;
-    part->c = o->c + row * o->c_row + column * o->c_col;
-    part->row = o->row + row, part->column = o->column + column;
     part->row_scale = o->row_scale ? o->row_scale + row : NULL;
+    part->c = o->c + row * o->c_row + column * o->c_col;
 }
 
 /* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one group are added to the

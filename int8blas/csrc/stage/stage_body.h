@@ -7,10 +7,24 @@
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
 
+/* What is added to X in row i of a tile, but for the offsets of columns. */
+I8_INLINE int32_t i8_row_offset(const i8_output_args *o, int i)
+{
+    const i8_epilogue *e = o->epilogue;
+    return e->co_rows ? e->co_rows[o->row + i] : e->co;
+}
+
+/* The offsets of the tile's columns from column j on, or NULL. */
+I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
+{
+    return o->epilogue->co_cols ? o->epilogue->co_cols + o->column + j : NULL;
+}
+
 /* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
 I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
 {
-    const int64_t co = o->co_row ? o->co_row[i] : 0;
+    const int32_t *co_cols = i8_column_offsets(o, j);
+    const int64_t co = i8_row_offset(o, i);
     if (o->acc32) {
         const int32_t *acc = o->acc32 + i * o->acc_row + j;
         uint32_t x[I8_CHUNK];
@@ -19,8 +33,8 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
             I8_EACH x[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
         if (o->bo)
             I8_EACH x[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
-        if (o->co_col)
-            I8_EACH x[v] += (uint32_t)o->co_col[j + v];
+        if (co_cols)
+            I8_EACH x[v] += (uint32_t)co_cols[v];
         I8_EACH y[v] = (float)(int32_t)x[v];
         return;
     }
@@ -35,8 +49,8 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
             x -= o->ao[i] * o->col_sum[j + v];
         if (o->bo)
             x -= o->bo[j + v] * o->row_term[i];
-        if (o->co_col)
-            x += o->co_col[j + v];
+        if (co_cols)
+            x += co_cols[v];
         y[v] = (float)x;
     }
 }
@@ -83,7 +97,7 @@ I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *ac
     const i8_floats scale = t->scale, bias = t->bias, dst_scale = t->dst_scale;
     const float *row_scale = by_row ? o->row_scale : NULL;
     const ptrdiff_t c_row = o->c_row, acc_row = o->acc_row;
-    const int rows = o->rows, rescales = o->stage->rescales || count < I8_CHUNK;
+    const int rows = o->rows, rescales = o->epilogue->stage->rescales || count < I8_CHUNK;
     for (int i = 0; i < rows; ++i, c += c_row, acc += acc_row) {
         i8_floats x = i8_floats_from(acc);
         x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(row_scale[i]), scale) : scale);
@@ -152,12 +166,13 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
     } else {
         x = i8_floats_from(o->acc32 + i * o->acc_row + j);
     }
-    if (o->stage->bias_first)
+    const i8_stage *s = o->epilogue->stage;
+    if (s->bias_first)
         x = i8_floats_add(x, t->bias);
     x = i8_floats_mul(x, by_row ? i8_floats_mul(i8_floats_set(o->row_scale[i]), t->scale) : t->scale);
-    if (!o->stage->bias_first)
+    if (!s->bias_first)
         x = i8_floats_add(x, t->bias);
-    return o->stage->relu ? i8_floats_relu(x) : x;
+    return s->relu ? i8_floats_relu(x) : x;
 }
 
 /* Store after the post-ops; floats of the destination's type are stored unchanged if nothing `rescales` them. */
@@ -179,27 +194,30 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
  * NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
 {
-    const i8_stage *s = o->stage;
+    const i8_stage *s = o->epilogue->stage;
+    const int32_t *co_cols = i8_column_offsets(o, j);
+    const int has_row_offsets = o->epilogue->co || o->epilogue->co_rows;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    const int by_term = o->bo && o->acc32 && !o->ao && !o->co_row && !o->co_col; /* bo * row_term is the only term */
-    /* Terms of X besides ao * col_sum and co_col. */
-    const int others = !by_term && (!o->acc32 || o->bo || o->co_row);
+    /* bo * row_term is the only term. */
+    const int by_term = o->bo && o->acc32 && !o->ao && !has_row_offsets && !co_cols;
+    /* Terms of X besides ao * col_sum and the offsets of columns. */
+    const int others = !by_term && (!o->acc32 || o->bo || has_row_offsets);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
     char *c = o->c + j * i8_size(type);
     int32_t less[I8_CHUNK];
     i8_stage_chunk t;
-    t.col_sums = o->ao && s->col_sums && !others && !o->co_col ? s->col_sums + column : NULL;
+    t.col_sums = o->ao && s->col_sums && !others && !co_cols ? s->col_sums + column : NULL;
     t.factors = o->ao;
     if (by_term) {
         I8_EACH less[v] = (int32_t)(uint32_t)o->bo[j + v];
         t.col_sums = less, t.factors = o->row_term;
     }
-    t.less = o->co_col && !others && !o->ao ? less : NULL;
+    t.less = co_cols && !others && !o->ao ? less : NULL;
     t.compensated = others || (o->ao && !t.col_sums);
     if (t.less)
-        I8_EACH less[v] = (int32_t)(0 - (uint32_t)o->co_col[j + v]);
+        I8_EACH less[v] = (int32_t)(0 - (uint32_t)co_cols[v]);
     t.scale = i8_floats_load(s->scale.values + s->scale.step * column);
     t.bias = i8_floats_load(s->bias.values + s->bias.step * column);
     t.dst_scale = i8_floats_load(s->dst_scale.values + s->dst_scale.step * column);
@@ -245,16 +263,16 @@ I8_STAGE(i8_stage_u8, 0, 0, I8_TYPE_U8)
 I8_STAGE(i8_stage_s8, 0, 0, I8_TYPE_S8)
 I8_STAGE(i8_stage_f32, 0, 0, I8_TYPE_F32)
 I8_STAGE(i8_stage_f32_by_row, 0, 1, I8_TYPE_F32)
-I8_STAGE(i8_stage_plain, 0, 0, o->stage->type)
-I8_STAGE(i8_stage_plain_by_row, 0, 1, o->stage->type)
+I8_STAGE(i8_stage_plain, 0, 0, o->epilogue->type)
+I8_STAGE(i8_stage_plain_by_row, 0, 1, o->epilogue->type)
 I8_STAGE(i8_stage_any_f32, 1, 0, I8_TYPE_F32)
-I8_STAGE(i8_stage_any, 1, 0, o->stage->type)
-I8_STAGE(i8_stage_any_by_row, 1, 1, o->stage->type)
+I8_STAGE(i8_stage_any, 1, 0, o->epilogue->type)
+I8_STAGE(i8_stage_any_by_row, 1, 1, o->epilogue->type)
 
 static void i8_run_stage(const i8_output_args *o)
 {
-    const int type = o->stage->type, by_row = o->row_scale != NULL;
-    if (o->stage->op_count)
+    const int type = o->epilogue->type, by_row = o->row_scale != NULL;
+    if (o->epilogue->stage->op_count)
         by_row ? i8_stage_any_by_row(o) : type == I8_TYPE_F32 ? i8_stage_any_f32(o) : i8_stage_any(o);
     else if (type == I8_TYPE_F32)
         by_row ? i8_stage_f32_by_row(o) : i8_stage_f32(o);

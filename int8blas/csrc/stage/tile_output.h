@@ -28,7 +28,7 @@ I8_NOINLINE void i8_output_sums(const i8_tile_output *o, const int64_t row, cons
 I8_INLINE void i8_output_tile(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                               const int acc_row, const int mr, const int width)
 {
-    if (!I8_DISTANCES_APART(mr) && I8_OUTPUT_APART(mr) && o->row_squares)
+    if (!I8_DISTANCES_APART(mr) && I8_OUTPUT_APART(mr) && o->epilogue->kind == I8_DISTANCES)
         i8_in_line_store_distances(o, row, column, acc, acc_row, mr, width);
     else if (I8_OUTPUT_APART(mr)) {
         i8_vec sums[I8_MR * I8_ROW_NP * I8_VECS];

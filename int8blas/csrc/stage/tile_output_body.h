@@ -12,17 +12,22 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float 
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
-    const i8_f32 rounder = i8_set_f32(o->rounder);
+    /* Copies, which stores to C cannot change. */
+    const i8_stage *s = o->epilogue->stage;
+    const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
+    const ptrdiff_t c_row = o->c_row, first = o->column + column;
+    const int relu = s->relu;
+    const i8_f32 rounder = i8_set_f32(s->rounder);
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
     I8_TIMES(j, width) {
-        const ptrdiff_t at = column + j * I8_LANES;
-        const i8_f32 scale = i8_load_f32(o->scale.values + o->scale.step * at);
-        const i8_f32 bias = i8_load_f32(o->bias.values + o->bias.step * at);
-        const i8_f32 dst_scale = i8_load_f32(o->dst_scale.values + o->dst_scale.step * at);
-        const i8_f32 zero = shifts ? i8_load_f32(o->dst_zero.values + o->dst_zero.step * at) : i8_set_f32(0);
-        const i8_f32 low = o->relu ? i8_max_f32(smallest, shifts ? i8_add_f32(zero, rounder) : zero) : smallest;
+        const ptrdiff_t at = column + j * I8_LANES, of = first + j * I8_LANES;
+        const i8_f32 scale = i8_load_f32(scales.values + scales.step * of);
+        const i8_f32 bias = i8_load_f32(biases.values + biases.step * of);
+        const i8_f32 dst_scale = i8_load_f32(dst_scales.values + dst_scales.step * of);
+        const i8_f32 zero = shifts ? i8_load_f32(zeros.values + zeros.step * of) : i8_set_f32(0);
+        const i8_f32 low = relu ? i8_max_f32(smallest, shifts ? i8_add_f32(zero, rounder) : zero) : smallest;
         I8_TIMES(i, mr) {
-            char *to = c + i * o->c_row;
+            char *to = c + i * c_row;
             i8_f32 y = i8_to_f32(acc[i * acc_row + j]);
             y = i8_mul_f32(y, row_scale ? i8_mul_f32(i8_set_f32(row_scale[i]), scale) : scale);
             y = i8_add_f32(y, bias);
@@ -55,11 +60,12 @@ I8_INLINE void I8_NAME(widen_tile)(const i8_tile_output *o, const int64_t row, c
 I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t row, const int64_t column,
                                         const i8_vec *acc, const int acc_row, const int mr, const int width)
 {
+    const int32_t *row_squares = o->epilogue->co_rows + o->row, *col_squares = o->epilogue->co_cols + o->column;
     I8_TIMES(i, mr) {
         char *c = o->c + (row + i) * o->c_row + column * (ptrdiff_t)sizeof(int32_t);
-        const i8_vec squares = i8_set_32(o->row_squares[row + i]);
+        const i8_vec squares = i8_set_32(row_squares[row + i]);
         I8_TIMES(j, width) {
-            const i8_vec x = acc[i * acc_row + j], y = i8_load(o->offset + column + j * I8_LANES);
+            const i8_vec x = acc[i * acc_row + j], y = i8_load(col_squares + column + j * I8_LANES);
             i8_store(c + j * I8_LANES * sizeof(int32_t), i8_sub(i8_add(squares, y), i8_add(x, x)));
         }
     }
@@ -69,12 +75,13 @@ I8_INLINE void I8_NAME(store_distances)(const i8_tile_output *o, const int64_t r
 I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int64_t row, const int64_t column,
                                      i8_vec *acc, const int acc_row, const int mr, const int width)
 {
-    if (o->offset)
+    const i8_epilogue *e = o->epilogue;
+    if (e->co_cols)
         I8_TIMES(j, width) {
-            const i8_vec offset = i8_load(o->offset + column + j * I8_LANES);
+            const i8_vec offset = i8_load(e->co_cols + o->column + column + j * I8_LANES);
             I8_TIMES(i, mr) acc[i * acc_row + j] = i8_add(acc[i * acc_row + j], offset);
         }
-    if (o->integral) {
+    if (e->stage->integral) {
         c += column * (ptrdiff_t)sizeof(int32_t);
         I8_TIMES(i, mr) {
             I8_TIMES(j, width) i8_store(c + j * I8_LANES * sizeof(int32_t), acc[i * acc_row + j]);
@@ -82,13 +89,13 @@ I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int
         }
         return;
     }
-    if (o->type == I8_TYPE_U8 && !o->shifts)
+    if (e->type == I8_TYPE_U8 && !e->stage->shifts)
         I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 0);
-    else if (o->type == I8_TYPE_U8)
+    else if (e->type == I8_TYPE_U8)
         I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_U8, 1);
-    else if (o->type == I8_TYPE_S8)
+    else if (e->type == I8_TYPE_S8)
         I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S8, 1);
-    else if (o->type == I8_TYPE_S32)
+    else if (e->type == I8_TYPE_S32)
         I8_NAME(output_as)(o, c, NULL, column, acc, acc_row, mr, width, I8_TYPE_S32, 0);
     else if (o->row_scale)
         I8_NAME(output_as)(o, c, o->row_scale + row, column, acc, acc_row, mr, width, I8_TYPE_F32, 0);
@@ -99,14 +106,14 @@ I8_INLINE void I8_NAME(output_stage)(const i8_tile_output *o, char *c, const int
 I8_INLINE void I8_NAME(output_sums)(const i8_tile_output *o, const int64_t row, const int64_t column, i8_vec *acc,
                                     const int acc_row, const int mr, const int width)
 {
-    if (o->type == I8_TYPE_S64) {
+    if (o->epilogue->kind == I8_INT64) {
         if (o->stream)
             I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 1);
         else
             I8_NAME(widen_tile)(o, row, column, acc, acc_row, mr, width, 0);
         return;
     }
-    if (o->row_squares) {
+    if (o->epilogue->kind == I8_DISTANCES) {
         I8_NAME(store_distances)(o, row, column, acc, acc_row, mr, width);
         return;
     }

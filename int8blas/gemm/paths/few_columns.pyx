@@ -32,7 +32,7 @@ from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_dot_k
-from int8blas.gemm.problem cimport busy_threads, is_in_memory, matrix_of, thread_work
+from int8blas.gemm.problem cimport busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
@@ -209,7 +209,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
     cdef i8_dot_args t
     if o.by_rows:
         by_y.c_row, by_y.c_col = g.c_col, g.c_row
-        by_y.co_rows, by_y.co_cols = g.co_cols, g.co_rows
+        by_y.epilogue.co_rows, by_y.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
     t.x_row, t.x_flip, t.far = o.x_row, o.x_flip, p.far
     if o.copied is not NULL:
@@ -242,7 +242,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
                     x_sums[x] = tile[x * piece.columns + ones] - g.k * x_zero
             if piece.count == 0:
                 continue
-            if g.stage is not NULL:
+            if is_quantized(g):
                 finish_rows(g, o, piece, tile, x_sums, x_zeros, first, <int>rows)
             else:
                 finish(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)

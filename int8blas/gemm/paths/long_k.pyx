@@ -13,7 +13,7 @@ are zero points, the sums of the vectors are added up beside the products.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
@@ -21,9 +21,9 @@ from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
-from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.output cimport set_target
 from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
-from int8blas.gemm.problem cimport is_made, matrix_of, thread_work
+from int8blas.gemm.problem cimport is_made, is_quantized, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
@@ -66,7 +66,7 @@ cdef struct LongK:
 cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether C has few rows and columns, K is long, and both operands are plain."""
     return (
-        is_long_k(g) and g.stage is NULL and not g.saturating and not is_made(g)
+        is_long_k(g) and not is_quantized(g) and not g.saturating and not is_made(g)
         and (matrix_of(g) is NULL or g.n <= matrix_of(g).dots_columns)
     )
 
@@ -175,23 +175,19 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef void finish(const Problem *g, int64_t *sums) noexcept nogil:
     """Subtract the terms of zero points from the totals and store them to C."""
-    cdef int32_t co_row[LONG_K_SIDE]
     cdef const int64_t *a_sums = sums + TOTALS
     cdef const int64_t *b_sums = a_sums + LONG_K_SIDE
     cdef int64_t a_shift = SHIFT if g.a.sign_flip else 0, b_shift = -SHIFT if g.b.sign_flip else 0, a_zero, b_zero, i, j
     cdef i8_output_args o
     for i in range(g.m):
-        co_row[i] = g.co
         a_zero = zero_of(&g.a, i) - a_shift
         for j in range(g.n):
             b_zero = zero_of(&g.b, j) - b_shift
             sums[i * g.n + j] += g.k * a_zero * b_zero - a_zero * b_sums[j] - b_zero * a_sums[i]
     memset(&o, 0, sizeof(o))
-    set_formula(g, &o)
+    set_target(g, &o)
     o.rows, o.cols = <int>g.m, <int>g.n
     o.acc64, o.acc_row = sums, g.n
-    o.co_row = g.co_rows if g.co_rows is not NULL else co_row if g.co != 0 else NULL
-    o.co_col = g.co_cols
     o.c = g.c
     g.kernels.stage.output(&o)
 

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport I8_DOT2, I8_MAX_MR, I8_PANEL, I8_STACK_UNIT
 from int8blas.core.split cimport round_up
-from int8blas.gemm.problem cimport WHOLE, Problem, is_product, least_work
+from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
     # small_k: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
@@ -114,7 +114,7 @@ cdef inline bint is_tiny(const Problem *g) noexcept nogil:
         fits_stack(g) and g.m <= g.kernels.tuning.tiny_work
         and g.m * g.n * g.k <= g.kernels.tuning.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
-        and g.stage is NULL and g.triangle == WHOLE and not is_small_k(g) and not reads_few_columns(g)
+        and not is_quantized(g) and g.triangle == WHOLE and not is_small_k(g) and not reads_few_columns(g)
         and not is_register(g)
     )
 
@@ -124,6 +124,6 @@ cdef inline bint is_tiny_triangle(const Problem *g) noexcept nogil:
     cdef bint is_fast = g.a.column == 1 and g.kernels.gemm.exact != I8_DOT2
     return (
         g.triangle != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K
-        and g.n * g.n * g.k <= (TINY_ROWS_WORK if is_fast else TINY_TRIANGLE_WORK) and g.beta == 0
-        and g.stage is NULL and not g.saturating
+        and g.n * g.n * g.k <= (TINY_ROWS_WORK if is_fast else TINY_TRIANGLE_WORK) and g.epilogue.beta == 0
+        and not is_quantized(g) and not g.saturating
     )

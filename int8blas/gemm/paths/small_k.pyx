@@ -9,7 +9,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_output_args, i8_small_k_args
+from int8blas.core.kernels cimport I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_PANEL, i8_output_args, i8_small_k_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
@@ -17,7 +17,7 @@ from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_small_k
-from int8blas.gemm.problem cimport STREAM_BYTES, are_plain_distances
+from int8blas.gemm.problem cimport STREAM_BYTES, has_row_offset, is_quantized, row_offset
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
@@ -34,7 +34,8 @@ cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether C is written row by row: K is small, C is not, and it is sums, distances, or what no micro-kernel
     has an epilogue for."""
     return (
-        is_small_k(g) and g.stage is NULL and (not p.to_output or are_plain_distances(g)) and not needs_blocks(g, p)
+        is_small_k(g) and not is_quantized(g) and (not p.to_output or g.epilogue.kind == I8_DISTANCES)
+        and not needs_blocks(g, p)
     )
 
 
@@ -86,7 +87,7 @@ cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int
         for i in range(rows):
             terms[i] -= g.k * zero_of(&g.a, row + i)
     for i in range(rows):
-        init[i] = 0 if not is_stored(p) else g.co if g.co_rows is NULL else g.co_rows[row + i]
+        init[i] = row_offset(g, row + i) if is_stored(p) else 0
         if g.b.zero_point != 0 and g.b.zero_points is NULL:
             init[i] = start_value(p, init[i], g.b.zero_point, terms[i])
 
@@ -100,7 +101,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     cdef int32_t row_init[ROWS]
     cdef int32_t sums[PART + I8_CHUNK]
     cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = is_stored(p)
-    cdef bint starts = has_row_terms(g) or (stores and (g.co != 0 or g.co_rows is not NULL))
+    cdef bint starts = has_row_terms(g) or (stores and has_row_offset(g))
     # Panels of B that stay in half of the L1 cache.
     cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
     cdef int64_t panel, column, next_column
@@ -179,7 +180,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
     b.groups = <int>groups
     if p.packs_squares:
-        squares = g.column_squares
+        squares = g.epilogue.column_squares
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
     # Packed B, shifted B with one more panel, and sums and start values of the columns.
     memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
@@ -199,7 +200,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
                 g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
     b.sums = sums if g.panels.data is NULL else <int64_t *>g.panels.col_sums
     for i in range(g.n if squares is NULL else 0):
-        init[b.lead + i] = g.co_cols[i] if is_stored(p) and g.co_cols is not NULL else 0
+        init[b.lead + i] = g.epilogue.co_cols[i] if is_stored(p) and g.epilogue.co_cols is not NULL else 0
     for i in range(panels if squares is not NULL else 0):
         add_panel_squares(g, data + i * panel_size, g.k, sums + i * I8_PANEL, g.n - i * I8_PANEL, True,
                           init + b.lead + i * I8_PANEL)

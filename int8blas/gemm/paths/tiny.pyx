@@ -7,11 +7,14 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
+    I8_BLAS,
+    I8_DISTANCES,
     I8_DOT4,
     I8_DOT4_SAT,
     I8_GROUP,
     I8_MAX_COLUMNS,
     I8_PANEL,
+    i8_epilogue,
     i8_kernels,
     i8_output_args,
     i8_tile_args,
@@ -34,8 +37,7 @@ from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, takes_triangle
 from int8blas.gemm.problem cimport (
     UPPER,
     WHOLE,
-    are_plain_distances,
-    can_widen,
+    applies_from_registers,
     is_product,
     set_tile_output,
     size_of_c,
@@ -76,7 +78,7 @@ cdef int run_tiny(const Problem *g, const Plan *plan) noexcept nogil:
         return 0
     if g.triangle != WHOLE:
         multiply_triangle(g)
-    elif (g.to_s64 or g.co_rows is not NULL) and is_stored_by_tiles(g):
+    elif g.epilogue.kind != I8_BLAS and is_stored_by_tiles(g):
         multiply_by_tiles(g)
     else:
         multiply_whole(g)
@@ -134,7 +136,7 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
 
 cdef bint is_stored_by_tiles(const Problem *g) noexcept nogil:
     """Return whether a micro-kernel makes C of its sums: distances, or s64 of whole panels."""
-    return are_plain_distances(g) or (g.n % I8_PANEL == 0 and can_widen(g))
+    return applies_from_registers(g) and (g.epilogue.kind == I8_DISTANCES or g.n % I8_PANEL == 0)
 
 
 cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
@@ -151,22 +153,24 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
     cdef const int8_t *b
     cdef i8_tile_args t
     cdef i8_tile_output whole, out
+    cdef i8_epilogue padded
     start_tiles(g, &t)
     t.dst_row = row  # of column sums
     b = prepare(g, &t, &columns, &rows)
-    set_tile_output(g, &whole, 0)
+    set_tile_output(g, &whole, 0, 0)
     whole.c_row = row * <int>sizeof(int32_t) if copies else g.c_row
     if copies:
-        memcpy(squares, g.co_cols, n * sizeof(int32_t))
+        memcpy(squares, g.epilogue.co_cols, n * sizeof(int32_t))
         memset(squares + n, 0, (row - n) * sizeof(int32_t))
-        whole.offset = squares
+        padded = g.epilogue
+        padded.co_cols = squares
+        whole.epilogue = &padded
     t.output = &out
     while i < tiles:
         height = take_rows(g, &t, &rows, i, tiles, STACKED_SUMS // row if copies else m, 0, &r)
         out = whole
         out.c = <char *>copied if copies else g.c + r * g.c_row
-        if not g.to_s64:
-            out.row_squares = g.co_rows + r
+        out.row = r
         multiply_to(g, height, &t, &out, b, start_of(g, &columns), row // I8_PANEL)
         if copies:
             g.kernels.stage.transpose_store(g.c + r * g.c_row, g.c_row, g.c_col, <const char *>copied,
@@ -312,8 +316,7 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
         multiply(g.kernels, dot, height, t, b, col_init, NULL, width * I8_PANEL)
         b += width * t.b_panel
         out.c += width * I8_PANEL * size
-        if out.offset is not NULL:
-            out.offset += width * I8_PANEL
+        out.column += width * I8_PANEL
         if col_init is not NULL:
             col_init += width * I8_PANEL
 

@@ -43,10 +43,10 @@ from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
-from int8blas.gemm.output cimport set_formula
+from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport is_tiny, is_tiny_triangle
-from int8blas.gemm.problem cimport UPPER, WHOLE, matrix_of, size_of_c
+from int8blas.gemm.problem cimport UPPER, WHOLE, has_row_offset, is_quantized, matrix_of, size_of_c
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
@@ -157,8 +157,8 @@ cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
         return not is_tiny_triangle(g)
     return (
         pays_for_whole(g) and is_gram(g) and not g.saturating
-        and g.stage is NULL and g.beta == 0
-        and g.co == 0 and g.co_rows is NULL and g.co_cols is NULL
+        and not is_quantized(g) and g.epilogue.beta == 0
+        and not has_row_offset(g) and g.epilogue.co_cols is NULL
     )
 
 
@@ -418,7 +418,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
     """Set up the epilogue of sums from a cell on."""
     cdef const Problem *g = t.g
     memset(o, 0, sizeof(o[0]))
-    set_formula(g, o)
+    set_target(g, o)
     o.rows, o.cols = rows, cols
     o.row, o.column = row * t.side, column * t.side
     o.c = g.c + o.row * g.c_row + o.column * g.c_col
