@@ -1,4 +1,4 @@
-/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized output stage, one
+/* One int8 product by oneDNN's matmul or inner-product primitive, bare or with its quantized epilogue, one
  * convolution with it, or one stack of recurrent layers, so that Python makes one call per run.
  *
  * Declares the few entry points of oneDNN's C API that it uses (names, enumerators and layouts are part of the ABI of

@@ -30,14 +30,14 @@ The rooms, each of which imports those to its left and nothing else of the packa
 Beside them are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench`` and ``_golden``,
 what ``python -m int8blas`` runs; ``_former``, where modules were before, for old pickles; ``_version``.
 
-A product goes through the rooms like this, as does a layer, which fills in an output stage too::
+A product goes through the rooms like this, as does a layer, which also fills in the epilogue::
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run
         -> gemm.driver         the plan of gemm.plan.resolve, then the path that it names
           -> gemm.paths, gemm.blocks
             -> core.kernels      the table of the selected instruction set: csrc/gemm, csrc/stage
-              -> C                 sums, or what the output stage makes of them
+              -> C                 sums, or the results of the epilogue
 
 Each room's ``__init__`` says what lives there. docs/architecture.md follows a product, a convolution and a set of
 weights through them, and has a glossary.

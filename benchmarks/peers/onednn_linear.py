@@ -14,7 +14,7 @@ from peers.onednn import Plan, ProductStruct, load_shim
 
 
 class Primitive(LayerPeer):
-    """One primitive with the weights in the layout that it asks for; its attributes hold the whole output stage.
+    """One primitive with the weights in the layout that it asks for; its attributes hold the whole epilogue.
 
     The inner product knows no zero points: the source's is part of its bias, as the weights are known beforehand.
     """

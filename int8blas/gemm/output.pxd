@@ -7,7 +7,7 @@ from int8blas.gemm.problem cimport Problem
 
 
 cdef enum:
-    # Sums that are gathered from several tiles for one run of the output stage.
+    # Sums that are gathered from several tiles for one call of the epilogue.
     GATHERED = 3072
 
 

@@ -1,4 +1,4 @@
-"""Sums go to C by the output stage of the kernel table (csrc/stage/output_body.h)."""
+"""Apply the epilogue of the kernel table (csrc/stage/output_body.h) to the sums of a tile."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
@@ -9,7 +9,7 @@ from int8blas.gemm.problem cimport row_scales_from
 
 cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil:
-    """A tile of at most I8_MAX_COLUMNS rows goes to C by the output stage; `o` has the zero points, or zeros."""
+    """Apply the epilogue to a tile, and store it to C; `o` has the zero points, or NULL."""
     set_target(g, o)
     o.rows, o.cols = rows, cols
     o.row, o.column = row, column

@@ -23,13 +23,13 @@ cdef struct Plan:
     bint packs_squares          # of the columns of a plain B, with the panels (see squares.pyx)
 
 
-# A plan for people: what `explain` tells of it. Sizes are (rows, columns), of C but for the tile.
+# The description of a plan that `explain` prints. Sizes are (rows, columns) of C, except that of the tile.
 cdef struct Description:
     int64_t tile[2]             # of the largest kernel
     int64_t block[3]            # rows, columns, k of a block; 0 where the path has none
     size_t workspace            # bytes of each thread for the length of the call
     int64_t unit[2]             # of a unit of the grid
-    int64_t units[2]            # of the grid, as the path shares it out
+    int64_t units[2]            # of the grid that threads share
     bint a_in_place
     bint may_widen              # panels of B are multiplied in 16 bits
     bint splits                 # panels that are split are multiplied so

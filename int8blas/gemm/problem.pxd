@@ -274,7 +274,7 @@ cdef enum:
     STREAM_BYTES = 16 << 20
 
 
-# Multiply-adds in whose time an output stage does an element, about.
+# The time of an epilogue for one element, in multiply-adds, about.
 cdef enum:
     STAGE_WORK = 32
 

@@ -94,7 +94,7 @@ cdef bint applies_from_registers(const Problem *g) noexcept nogil:
 
 
 cdef bint is_wide(const Problem *g) noexcept nogil:
-    """Return whether sums could leave s32; with a primitive's output stage, after offsets are added to them as
+    """Return whether sums could leave s32; with a primitive's epilogue, after offsets are added to them as
     integers."""
     cdef int64_t bound = product_bound(g)
     return g.k * bound > INT32_MAX or (

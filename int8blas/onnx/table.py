@@ -33,7 +33,7 @@ DOMAIN = "int8blas"
 MICROSOFT = "com.microsoft"
 # The newest version of each domain's operators that the table supports.
 NEWEST = {"": 28, MICROSOFT: 1}
-# The remedy for a file whose nodes train.
+# What an error advises for a file that was exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)

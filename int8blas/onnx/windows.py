@@ -30,7 +30,7 @@ TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
 # Up to this many windows, products have a row for each window, else a column.
 FEW_WINDOWS = 8
-# Ones for sums over pixels: most images that are averaged have at most this many.
+# A product with these ones sums the pixels of an image; most images that are averaged have at most 4096.
 ONES = np.ones((1, 1 << 12), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Layers that requantize in integers: TensorFlow Lite's arithmetic in their output stage, on every path."""
+"""Layers that requantize in integers: TensorFlow Lite's arithmetic in their epilogue, on every path."""
 
 import pickle
 from dataclasses import replace

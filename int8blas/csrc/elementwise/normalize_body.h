@@ -178,7 +178,7 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     return largest;
 }
 
-/* y = exp(y), for y that are not positive, in whole chunks; as one run if a chunk takes several registers. */
+/* y = exp(y), for y <= 0, in whole chunks; I8_ABREAST numbers at a time if a chunk takes several registers. */
 I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 {
 #if I8_LANES == 8
@@ -235,7 +235,7 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
                  scale, type);
 }
 
-/* Set x = src, or src + plus, and 0 behind the row. */
+/* Set x = src, or x = src + plus if plus is given, and zeros behind the end of the row. */
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float *plus, int64_t n, const int type)
 {
     const int64_t end = i8_whole(n);
@@ -399,7 +399,7 @@ I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row,
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
-    /* Whether src is summed in place, or while it is added to its summand. */
+    /* Whether src is f32 in whole chunks, and so needs no conversion before it is summed. */
     const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {

@@ -96,7 +96,7 @@ typedef struct {
     i8_tile_fn of[I8_MAX_MR][I8_MAX_NP];
 } i8_tiles;
 
-/* Run a loop of multiply-adds on registers, the fastest of an instruction set. Return how many it did. */
+/* Run the instruction set's fastest loop of multiply-adds on registers. Return the number of multiply-adds. */
 typedef int64_t (*i8_peak_fn)(int64_t iterations);
 
 /* The limits of the machine, for benchmarks (limits_body.h). */

@@ -455,7 +455,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p)
     return I8_VEC(vmovl_s16(vget_low_s16(x)), vmovl_high_s16(x));
 }
 
-/* For pool_body.h: bytes; half a vector of 16-bit elements widened to s32. */
+/* For pool_body.h: arithmetic on bytes and 16-bit elements; widening of half a vector from 16 bits to s32. */
 I8_BINARY(i8_max_u8, uint8x16_t, vmaxq_u8)
 I8_BINARY(i8_min_u8, uint8x16_t, vminq_u8)
 I8_BINARY(i8_max_s8, int8x16_t, vmaxq_s8)

@@ -8,7 +8,7 @@
 
 enum { I8_ABREAST = 8 * I8_CHUNK };
 
-/* A loop over the next numbers of a run, in chunks that become whole vectors. */
+/* Loop over the next numbers of a run; the compiler turns each chunk into whole vectors. */
 #define I8_EACH_ABREAST(count)                                                                                         \
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
         for (int v = chunk; v < chunk + I8_CHUNK; ++v)

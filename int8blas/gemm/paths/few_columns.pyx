@@ -51,8 +51,8 @@ cdef enum:
     # Columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
-    # Vectors x at a time: of one output stage, and where they are read more than once, as many as stay in half of the
-    # L1 cache.
+    # Vectors x at a time: for one call of the epilogue, and if they are read more than once, at most as many as stay in
+    # half of the L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
 

@@ -1,8 +1,8 @@
-"""Small K, where the time is that of writing C (csrc/gemm/small_k_body.h).
+"""Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
-All of B is packed, and shifted so that its panels begin where cache lines of C do: full lines are written at twice the
-speed of halves, and past the caches only full ones can be. The kernel stores sums, and distances. Where C is neither, a
-part of the sums at a time goes to C by the output stage, while it is in the L1 cache.
+The path packs all of B, and shifts it so that its panels begin at the cache lines of C: full lines are written at twice
+the speed of halves, and only full lines can be written past the caches. The kernel stores sums and distances itself.
+Other results go through the epilogue, one part of the sums at a time, while the part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,7 +25,7 @@ cdef enum:
     ROWS = 64                   # of A that are packed at a time
     MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
     LINE = 64
-    # Sums that go to C by the output stage at a time, and in how many panels.
+    # Sums in one call of the epilogue, and their panels.
     PART = 1 << 13
     PART_PANELS = 32
 

@@ -11,7 +11,7 @@ rows, which are packed beside the panels.
       multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
         multiply_area     for each block of rows
           multiply_rows     for each tile of columns, each panel of rows: the micro-kernel
-            multiply_row      cells beside each other: sums to C, or to the output stage, and to the mirror
+            multiply_row      cells beside each other: sums to C, or to the epilogue, and to the mirror
             multiply_square   a cell on the diagonal, of which C may take a triangle only
 
 A cell is 16 x 16 elements of C: a panel of rows times a panel of columns; that of a matrix unit is its tile, two panels
@@ -81,7 +81,7 @@ cdef struct Triangle:
     uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
     int64_t shift               # what that adds to the zero points of B'
     int64_t small_groups        # I8_DOT_SMALL
-    bint outer                  # zero points are left to the output stage, else they are in the start values
+    bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
     int64_t panels              # of a cell, each way
     int64_t side                # rows, and columns, of a cell
     int64_t bands               # rows of cells, and columns of them
@@ -94,7 +94,7 @@ cdef struct Triangle:
     int64_t *sums               # of the columns of B'; NULL without zero points
     int32_t *row_init
     int32_t *col_init
-    int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the output stage
+    int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the epilogue
     int64_t *bo
     int64_t *row_term
     int32_t *partial            # sums of the blocks of K so far, [rows][columns]
