@@ -124,10 +124,24 @@ I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 }
 I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
 {
-    uint8_t some[4 * I8_LANES] = {0};
-    for (int i = 0; i < valid; ++i)
-        some[i] = ((const uint8_t *)p)[i];
-    return i8_repeat(some, bytes);
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), whole = _mm256_set1_epi32(valid / 4);
+    const uint8_t *end = (const uint8_t *)p + valid;
+    uint32_t rest = 0; /* the bytes behind the last whole dword */
+    /* Masked dwords are not read. */
+    __m256i v = _mm256_maskload_epi32((const int *)p, _mm256_cmpgt_epi32(whole, lanes));
+    if (valid >= 4 && valid % 4) {
+        memcpy(&rest, end - 4, 4);
+        rest >>= 8 * (4 - valid % 4);
+    } else {
+        for (int i = valid % 4; i > 0; --i)
+            rest = rest << 8 | end[i - 1 - valid % 4];
+    }
+    v = _mm256_blendv_epi8(v, _mm256_set1_epi32((int)rest), _mm256_cmpeq_epi32(whole, lanes));
+    if (bytes == 4)
+        return _mm256_broadcastd_epi32(_mm256_castsi256_si128(v));
+    if (bytes == 8)
+        return _mm256_broadcastq_epi64(_mm256_castsi256_si128(v));
+    return bytes == 16 ? _mm256_broadcastsi128_si256(_mm256_castsi256_si128(v)) : v;
 }
 
 /* Sums of neighbouring lanes: in each 128 bits two sums of x, then two of y. Sums of neighbouring units of 128 bits:
