@@ -78,8 +78,9 @@ cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
 cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
     """Return whether a problem that is tiny otherwise is faster by dot products: one operand, which is large, is
     contiguous along k, and there are few vectors of the other one."""
-    cdef int64_t most = min(<int64_t>TINY_DOT_VECTORS, g.kernels.gemm.dots_columns)
-    if g.saturating or g.kernels.matrix is not NULL:
+    cdef int64_t most = TINY_DOT_VECTORS
+    # The smallest problems see only this comparison.
+    if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots_columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:
         return is_dot_k(g.k, g.n) and g.m * g.k >= TINY_DOT_BYTES * g.n
