@@ -2,7 +2,8 @@
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
 evenly spaced in both arrays, and outer dimensions. A run is as long as the parameters allow: they are constant in a
-run, or, if such runs would be short, they are stored for a stretch of it and repeat.
+run, or, if such runs would be short, they are stored for a stretch of it and repeat. Where the stretch would be long,
+they are written out for a block of elements at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -23,6 +24,8 @@ cnp.import_array()
 
 # Elements from which a run with one parameter gets its own kernel call; and elements of written-out parameters.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
+# Elements from which they are written out for a block at a time: three times 16 KiB leave the L1 cache.
+cdef int64_t LONGEST_STRETCH = 4096
 # Elements of a piece, the unit of work for threads; and of a block that is gathered from memory first.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
@@ -46,12 +49,54 @@ cdef struct ElementsJob:
     int64_t n                                   # elements of a run
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
+    # If not 0, runs are one, elements [i * spread, (i + 1) * spread) have value i % values of the parameters, and these
+    # are value_steps bytes apart.
+    int64_t spread, values
+    ptrdiff_t value_steps[PARAMETERS]
     bint each, stream
     int x_size, out_size
     ptrdiff_t x_step, out_step                  # in bytes
     const char *x
     char *out
     const char *parameters[PARAMETERS]
+
+
+cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count, int32_t *dst) noexcept nogil:
+    """Write out a parameter for `count` elements."""
+    cdef int64_t value = first // job.spread % job.values, same = job.spread - first % job.spread, i
+    cdef int32_t word
+    while count > 0:
+        word = (<const int32_t *>(job.parameters[p] + value * job.value_steps[p]))[0]
+        same = min(same, count)
+        for i in range(same):
+            dst[i] = word
+        dst += same
+        count -= same
+        value = value + 1 if value + 1 < job.values else 0
+        same = job.spread
+
+
+cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
+    """Compute elements whose parameters are written out, GATHERED at a time."""
+    cdef int32_t words[PARAMETERS][GATHERED]
+    cdef i8_elements_args e
+    cdef int p
+    e.each, e.stream = True, job.stream
+    for p in range(PARAMETERS):
+        if job.value_steps[p] == 0:
+            write_out(job, p, 0, GATHERED, words[p])
+    while first < end:
+        e.n = min(<int64_t>GATHERED, end - first)
+        for p in range(PARAMETERS):
+            e.parameters[p] = words[p]
+            if job.value_steps[p]:
+                write_out(job, p, first, e.n, words[p])
+        e.x, e.out = job.x + first * job.x_size, job.out + first * job.out_size
+        if job.widen is NULL:
+            job.function(&e)
+        else:
+            do_some(job, &e, e.n)
+        first += e.n
 
 
 cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil:
@@ -64,6 +109,9 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
     cdef char *out = job.out + start * job.out_step
     cdef ptrdiff_t parameter = start % job.period if job.each else 0
     cdef int d
+    if job.spread:
+        do_spread(job, start, start + n)
+        return 0
     for d in range(job.dims - 1, -1, -1):
         index = run % job.shape[d]
         run = run // job.shape[d]
@@ -366,6 +414,15 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, i
     job.x_step, job.out_step = job.x_size, job.out_size
     job.each = inner < SHORT_RUN
     if job.each:
+        if size * inner > LONGEST_STRETCH:
+            job.dims, job.outer, job.n, job.spread, job.values = 0, 1, outer * size * inner, inner, size
+            job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+            for p in range(PARAMETERS):
+                job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
+                job.value_steps[p] = 0
+                if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
+                    job.value_steps[p] = cnp.PyArray_STRIDE(<cnp.ndarray>parameters[p], 0)
+            return parameters
         repeats = max(<int64_t>1, min(outer, STRETCH // (size * inner)))
         job.dims, job.outer, job.n, job.period = 0, 1, outer * size * inner, size * inner * repeats
     else:
@@ -415,7 +472,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         for p in range(PARAMETERS):
             if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
                 uniform = False
-        job.function, job.widen = function, NULL
+        job.function, job.widen, job.spread = function, NULL, 0
         if cnp.PyArray_ITEMSIZE(x) == 2:
             job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)

@@ -288,3 +288,21 @@ def test_bias_rounds_half_to_even_and_saturates():
     assert_same(int8blas.quantize_bias(bias, 1, 1), expected)
     assert_same(int8blas.quantize_bias([1.0, 2.0], 3, [10, 20]), np.array([30, 120], np.int32))
     assert int8blas.quantize_bias(2.5, 1.0, 1.0) == 2
+
+
+@pytest.mark.parametrize("shape", [(5000, 8), (3, 700, 7), (2, 9000, 1), (20_000, 3), (1, 4097, 1)])
+def test_values_of_many_short_runs(isa, shape, rng):
+    """Values that are constant along a few elements, in all: too many to be written out."""
+    axis = len(shape) - 2
+    x = (rng.standard_normal(shape) * 50).astype(np.float32)
+    scales = rng.uniform(0.1, 2, shape[axis]).astype(np.float32)
+    zeros = rng.integers(-20, 20, shape[axis]).astype(np.int32)
+    spread = [np.broadcast_to(values[:, None], shape).ravel().copy() for values in (scales, zeros)]
+    for source in (x, x.astype(np.float16)):
+        for zero, written in ((3, 3), (zeros, spread[1])):
+            expected = int8blas.quantize(source.ravel(), spread[0], written, axis=0).reshape(shape)
+            np.testing.assert_array_equal(int8blas.quantize(source, scales, zero, axis=axis), expected)
+    for zero, written in ((3, 3), (zeros, spread[1])):
+        q = int8blas.quantize(x, scales, zero, axis=axis)
+        expected = int8blas.dequantize(q.ravel(), spread[0], written, axis=0).reshape(shape)
+        np.testing.assert_array_equal(int8blas.dequantize(q, scales, zero, axis=axis), expected)
