@@ -16,7 +16,7 @@ The rooms, each of which imports those to its left and nothing else of the packa
     gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; what layers do to sums before they store them
     convolution   Convolution, Deconvolution, im2col
-    layers        InnerProduct, LSTM, GRU, DynamicLSTM
+    layers        InnerProduct, RealProduct, LSTM, GRU, DynamicLSTM
     elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean, Index
@@ -70,6 +70,7 @@ from int8blas.gemm.saturation import Saturation, would_saturate
 from int8blas.gemm.syrk import syrk_s8s32, syrk_u8s32
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_product import RealProduct
 from int8blas.layers.rnn import GRU, LSTM
 from int8blas.neighbors.distances import sqeuclidean
 from int8blas.neighbors.index import Index
@@ -95,6 +96,7 @@ __all__ = [
     "PReLU",
     "PackedB",
     "ReLU",
+    "RealProduct",
     "Saturation",
     "Sum",
     "__version__",

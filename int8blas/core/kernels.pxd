@@ -478,6 +478,19 @@ cdef extern from "isa/kernels.h" nogil:
         float *c
         ptrdiff_t a_row, b_row, c_row
 
+    enum:
+        I8_REAL_ROW_PANELS
+
+    ctypedef struct i8_real_row_args:
+        int panels, first
+        int64_t k
+        const float *a
+        const float *scale
+        const float *factor
+        const int8_t *weights
+        ptrdiff_t panel_size
+        float *c
+
     ctypedef struct i8_real_filter_args:
         int64_t count
         int taps
@@ -501,6 +514,7 @@ cdef extern from "isa/kernels.h" nogil:
         int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil
+        void (*real_row)(const i8_real_row_args *) noexcept nogil
         void (*real_filter)(const i8_real_filter_args *) noexcept nogil
 
     ctypedef struct i8_convolution_kernels:

@@ -1,12 +1,30 @@
+from typing import final, overload
+
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import disjoint_base
 
+from int8blas.core.arrays import _Array, _Float, _MemoryT
 from int8blas.gemm.packing import PackedB
 
-@disjoint_base
+@final
 class RealProduct:
-    def __init__(self, weights: npt.ArrayLike | PackedB, scale: npt.ArrayLike) -> None: ...
-    def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
+    weights: PackedB
+    bias: npt.NDArray[np.float32] | None
+    def __init__(
+        self,
+        weights: _Array[np.int8 | _Float] | PackedB,
+        scale: npt.ArrayLike | None = None,
+        bias: _Array[_Float] | None = None,
+        *,
+        group: int | None = None,
+    ) -> None: ...
+    @property
+    def scale(self) -> npt.NDArray[np.float32]: ...
+    @property
+    def group(self) -> int | None: ...
+    @overload
+    def __call__(self, x: npt.ArrayLike, *, out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]: ...
+    @overload
+    def __call__(self, x: npt.ArrayLike, *, out: _MemoryT) -> _MemoryT: ...
 
 def real_matmul(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float32]: ...

@@ -15,23 +15,32 @@ a has few rows.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int64_t
 from libc.string cimport memcpy, memset
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport float32s
+from int8blas.core.arrays cimport elements_output, float32s
+from int8blas.core.arrays import in_float32
 from int8blas.core.file import register
-from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, I8_TYPE_F32, current_kernels, i8_real_tile_args
+from int8blas.core.kernels cimport (
+    I8_GROUP, I8_PANEL, I8_REAL_ROW_PANELS, I8_TYPE_F32, current_kernels, i8_real_row_args, i8_real_tile_args)
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
+from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.gemm.packing cimport PackedB, pack
+from int8blas.stage.weights_scales import weights_scales
 
 cnp.import_array()
 
 cdef enum:
     BLOCK_K = 512               # depth of b in the buffer, a multiple of a group: 96 KiB for three panels
+    # Up to this number of rows, weights are converted in registers for each row, without the buffer (768 x 3072, one
+    # thread of AVX-512: a row takes 113 us, the buffer 200 us for one or two).
+    ROWS = 2
+    ROWS_OF_BLOCKS = 8          # scales of blocks: 123 us for each row; the buffer takes 980 us
 
 
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
@@ -72,6 +81,29 @@ cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
     return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
 
 
+cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, float *c) noexcept nogil:
+    """Multiply one row of a by packed weights; with scales of blocks of k, block by block."""
+    cdef i8_real_row_args t
+    cdef int64_t first = area.panel * I8_PANEL, k = 0
+    t.panels, t.panel_size, t.c, t.factor = area.panels, j.panel_size, c, NULL
+    while k < j.k:
+        t.k = j.k if j.block_scales is NULL else j.block
+        t.first, t.a = k == 0, a + k
+        t.weights = j.weights + area.panel * j.panel_size + k * I8_PANEL
+        t.scale = j.scale + first if j.scale is not NULL else NULL
+        if j.block_scales is not NULL:
+            t.factor = j.block_scales + k // j.block * j.scales_row + first
+        j.kernels.stage.real_row(&t)
+        k += t.k
+
+
+cdef inline bint by_row(const RealJob *j) noexcept nogil:
+    """Return whether weights are converted in registers, once for each row of a: blocks of k must be whole groups."""
+    if j.block_scales is NULL:
+        return j.rows <= ROWS
+    return j.rows <= ROWS_OF_BLOCKS and j.block % I8_GROUP == 0
+
+
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
     """Multiply one area. Sums of columns that y does not have go to memory behind the buffer."""
     cdef i8_real_tile_args t
@@ -82,6 +114,12 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
     cdef bint in_place = (first + width <= j.columns and j.weights is NULL and j.b_column == 1
                           and area.rows <= FEW_ROWS and j.b_factor == 1)
     cdef float *c = area.y + first if whole else columns
+    if j.weights is not NULL and by_row(j):
+        for row in range(area.rows):
+            multiply_row(j, area, area.a + row * area.a_row, c + row * area.y_row if whole else c)
+            if not whole:
+                memcpy(area.y + row * area.y_row + first, columns, 4 * (j.columns - first))
+        return
     t.panels, t.a_row, t.b, t.b_row, t.c_row = area.panels, area.a_row, buffer, width, area.y_row if whole else width
     while k < j.k:
         t.k = min(<int64_t>BLOCK_K, j.k - k)
@@ -144,12 +182,12 @@ cdef int64_t divide(RealJob *job) noexcept:
     """Divide the products into units of work, for the kernels in use; k is at least 1. Return how many threads they
     pay for."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
-    cdef int64_t threads
+    cdef int64_t threads, most
     job.kernels = current_kernels()
     job.panels, job.blocks = ceil_div(job.columns, I8_PANEL), ceil_div(job.rows, BLOCK_ROWS)
     threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
-    job.per = <int>max(<int64_t>1, min(<int64_t>job.kernels.stage.real_panels,
-                                       job.count * job.blocks * job.panels // threads))
+    most = I8_REAL_ROW_PANELS if job.weights is not NULL and by_row(job) else job.kernels.stage.real_panels
+    job.per = <int>max(<int64_t>1, min(most, job.count * job.blocks * job.panels // threads))
     job.groups = ceil_div(job.panels, job.per)
     return min(threads, job.count * job.blocks * job.groups)
 
@@ -162,54 +200,168 @@ cdef int multiply(RealJob *job) except -1:
     return 0
 
 
+@cython.final
 cdef class RealProduct:
-    """Multiply float32 matrices by int8 weights, packed once.
+    """A product of float32 matrices by int8 weights, packed once: x stays float32, so only weights are rounded.
+
+    ``y = x @ (weights * scale) + bias``
 
     Parameters
     ----------
-    weights : array_like of int8, or PackedB
-        (k, oc), with at least one k.
-    scale : array_like of float
-        One scale, or one for each column, or a matrix of one for each block of k and each column.
+    weights : array_like of int8 or float32, or PackedB
+        (k, n), with at least one k. float32, float16 and bfloat16 are quantized to int8 in [-127, 127].
+    scale : array_like of float, optional
+        Of int8 weights: one value, one for each column, or (k / group, n), one for each block of k and each column.
+        Weights of float32 have the scales max|w| / 127 of each column, or of each block.
+    bias : array_like of float32, optional
+        (n,).
+    group : int, optional
+        For weights of float32: how many k share a scale, a multiple of 4 that divides k, at most 16384.
+
+    Attributes
+    ----------
+    weights : PackedB
+        The packed integers.
+    scale : ndarray of float32
+        (n,), or (k / group, n).
+    bias : ndarray of float32 or None
+        As given.
+    group : int or None
+        How many k share a scale; None if all do.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above; the error names it.
+
+    See Also
+    --------
+    InnerProduct.dynamic : x is quantized too, which is faster for more than some 8 rows.
+
+    Notes
+    -----
+    Sums are float32, one fused multiply-add for each k in turn, so results have the same bits on every CPU and with any
+    number of threads::
+
+        sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
+        sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
+
+    It reads a quarter of the memory of float32 weights, which decides the time of one row.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> w = np.float32([[1, -2], [0.5, 127], [-3, 0]])
+    >>> layer = int8blas.RealProduct(w)
+    >>> layer
+    RealProduct(3, 2)
+    >>> layer.weights.unpack().tolist()
+    [[42, -2], [21, 127], [-127, 0]]
+    >>> layer(np.float32([[1, 1, 0.25]])).round(2)
+    array([[  0.74, 125.  ]], dtype=float32)
     """
 
-    cdef PackedB _packed
+    cdef readonly PackedB weights
+    cdef readonly object bias
     cdef cnp.ndarray _scale         # a row for the sums, or a row for each block
+    cdef cnp.ndarray _bias          # or None
     cdef int64_t _block             # the k of a block; 0 without blocks
 
-    def __init__(self, weights, scale):
-        self._packed = weights if isinstance(weights, PackedB) else pack(np.asarray(weights, np.int8), False)
-        k, columns = self._packed.shape
+    __signature__ = Signature()
+
+    def __init__(self, weights, scale=None, bias=None, *, group=None):
+        """Create the layer; the docstring of the class has the parameters."""
+        if not isinstance(weights, PackedB):
+            array = in_float32(weights, "weights")
+            if array.dtype not in (np.dtype(np.int8), np.dtype(np.float32)) or array.ndim != 2:
+                raise TypeError(f"weights must be a matrix of int8 or float32, got {array.dtype} of shape "
+                                f"{array.shape}")
+            if array.dtype == np.float32:
+                if scale is not None:
+                    raise ValueError("scale must not be given for weights of float32")
+                scale = weights_scales(array.T, group=group)
+                rows = scale if group is None else np.repeat(scale, group, axis=0)
+                array = np.clip(np.rint(array / rows), -127, 127).astype(np.int8)
+                group = None
+            weights = pack(array, False)
+        if group is not None:
+            raise ValueError(f"group must not be given with a scale, which has the blocks, got {group}")
+        if scale is None:
+            raise ValueError("scale must be given for weights of int8")
+        self.weights = weights
+        k, columns = self.weights.shape
         values = scale_values(scale, "scale")
         by_block = values.ndim == 2 and len(values) > 1 and k % len(values) == 0 and values.shape[1] == columns
         if not by_block:
             values = values.reshape(1, -1)
-        if values.shape[1] not in (1, columns) or k == 0 or self._packed.dtype != np.int8:
+        if values.shape[1] not in (1, columns) or k == 0 or self.weights.dtype != np.int8:
             raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, or "
-                             f"{columns} for each block of k, got {self._packed} and shape {np.shape(scale)}")
+                             f"{columns} for each block of k, got {self.weights} and shape {np.shape(scale)}")
         self._block = k // len(values) if by_block else 0
         self._scale = np.ones((len(values), round_up(columns, I8_PANEL)), np.float32)
         self._scale[:, :columns] = values
+        self._bias = None
+        if bias is not None:
+            own = np.array(float32s(bias, "bias"))
+            if own.shape != (columns,):
+                raise ValueError(f"bias must have shape ({columns},), got {own.shape}")
+            own.flags.writeable = False
+            self._bias = own
+        self.bias = self._bias
+
+    @property
+    def scale(self):
+        values = self._scale[:, :self.weights._n] if self._block else self._scale[0, :self.weights._n]
+        values.flags.writeable = False
+        return values
+
+    @property
+    def group(self):
+        return self._block or None
 
     def __reduce__(self):
-        scale = np.ascontiguousarray(self._scale[:, :self._packed._n])
-        return RealProduct, (self._packed, scale if self._block else scale[0])
+        bias = () if self.bias is None else (self.bias,)
+        return RealProduct, (self.weights, np.ascontiguousarray(self.scale), *bias)
 
-    def __call__(self, x):
-        """Return ``x @ (weights * scale)`` for float32 x (..., k); float16 and bfloat16 are converted."""
+    def __repr__(self):
+        k, columns = self.weights.shape
+        return f"RealProduct({k}, {columns}{f', group={self._block}' if self._block else ''})"
+
+    def __call__(self, x, *, out=None):
+        """Execute the layer.
+
+        Parameters
+        ----------
+        x : array_like of float32
+            (..., k). float16 and bfloat16 are converted to float32.
+        out : ndarray of float32, optional
+            Where to store the result, with any strides.
+
+        Returns
+        -------
+        ndarray of float32, shape (..., n)
+            ``out`` if it is given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y
         cdef RealJob job
         shape = (<object>source).shape
-        if not shape or shape[-1] != self._packed._k:
-            raise ValueError(f"x must have shape (..., {self._packed._k}), got {shape}")
-        y = empty_of((*shape[:-1], self._packed._n), cnp.NPY_FLOAT32)
-        job.k, job.columns, job.room, job.dims, job.count = self._packed._k, self._packed._n, self._packed._n, 0, 1
+        if not shape or shape[-1] != self.weights._k:
+            raise ValueError(f"x must have shape (..., {self.weights._k}), got {shape}")
+        shape = (*shape[:-1], self.weights._n)
+        target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
+        y = empty_of(shape, cnp.NPY_FLOAT32)
+        job.k, job.columns, job.room, job.dims, job.count = self.weights._k, self.weights._n, self.weights._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k
         job.a, job.a_row, job.b, job.b_factor = cnp.PyArray_BYTES(source), job.k, NULL, 1
         job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
-        job.weights = <const int8_t *>cnp.PyArray_DATA(self._packed._data)
-        job.panel_size = cnp.PyArray_STRIDES(self._packed._data)[0]
+        job.weights = <const int8_t *>cnp.PyArray_DATA(self.weights._data)
+        job.panel_size = cnp.PyArray_STRIDES(self.weights._data)[0]
         job.block, job.scales_row = self._block, cnp.PyArray_DIM(self._scale, 1)
         job.scale = job.block_scales = <const float *>cnp.PyArray_DATA(self._scale)
         if self._block:
@@ -217,7 +369,12 @@ cdef class RealProduct:
         else:
             job.block_scales = NULL
         multiply(&job)
-        return y
+        if self._bias is not None:
+            np.add(y, self._bias, out=y)
+        if target is None:
+            return y
+        target[...] = y
+        return out
 
 
 register(RealProduct)

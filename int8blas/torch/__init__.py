@@ -1,7 +1,7 @@
 """int8 in PyTorch models: :func:`quantize_` replaces the modules of a model that have large weights.
 
     reports         report, compare: errors, sizes and times of a model after quantize_
-    quantize        quantize_, dequantize_, Int8Dynamic: which modules of a model are replaced
+    quantize        quantize_, dequantize_, Int8Dynamic, Int8WeightOnly: which modules of a model are replaced
       -> modules      Int8Linear, Int8MultiheadAttention, and what all int8 modules share
       -> convolutions Int8Conv
       -> recurrent    Int8Recurrent, and its operator
@@ -13,7 +13,7 @@ Only this room imports torch, and no other room imports this one.
 
 from int8blas.torch.convolutions import Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
-from int8blas.torch.quantize import Int8Dynamic, dequantize_, quantize_
+from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_
 from int8blas.torch.recurrent import Int8Recurrent
 from int8blas.torch.reports import Comparison, Report, Row, compare, report
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
@@ -27,6 +27,7 @@ __all__ = [
     "Int8Linear",
     "Int8MultiheadAttention",
     "Int8Recurrent",
+    "Int8WeightOnly",
     "Report",
     "Row",
     "compare",

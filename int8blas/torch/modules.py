@@ -13,6 +13,7 @@ from torch.nn import functional
 from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
 from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked
 
@@ -68,17 +69,19 @@ class Int8Module(nn.Module):
 
 
 class Int8Linear(Int8Module):
-    """A linear layer with int8 weights; each row of a source is quantized as it comes.
+    """A linear layer with int8 weights; each row of a source is quantized as it comes, or remains as it is.
 
     :func:`quantize_` makes it. The result has the dtype of the source: float32, bfloat16 or float16.
 
     Parameters
     ----------
-    layer : InnerProduct
-        A dynamic layer from float32 to float32.
+    layer : InnerProduct or RealProduct
+        A dynamic layer from float32 to float32, or a layer with int8 weights alone.
 
     Attributes
     ----------
+    weight_only : bool
+        Whether sources are not quantized.
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
@@ -100,18 +103,22 @@ class Int8Linear(Int8Module):
     scale: Tensor
     bias: Tensor | None
 
-    def __init__(self, layer: InnerProduct) -> None:
+    def __init__(self, layer: InnerProduct | RealProduct) -> None:
         super().__init__()
         self.dtype = torch.float32
+        self.weight_only = isinstance(layer, RealProduct)
         self.in_features, self.out_features = layer.weights.shape
         self.register_buffer("packed", None)
-        self.register_buffer("scale", torch.from_numpy(np.array(layer.scales["weights"], np.float32)))
+        scale = layer.scale if isinstance(layer, RealProduct) else layer.scales["weights"]
+        self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float32)))
         bias = layer.bias
         self.register_buffer("bias", None if bias is None else torch.from_numpy(np.array(bias, np.float32)))
         self._take(layer.weights)
 
     @classmethod
-    def from_float(cls, weight: Tensor, bias: Tensor | None = None, *, group: int | None = None) -> Int8Linear:
+    def from_float(
+        cls, weight: Tensor, bias: Tensor | None = None, *, group: int | None = None, weight_only: bool = False
+    ) -> Int8Linear:
         """Quantize the weights of a linear layer.
 
         Parameters
@@ -122,13 +129,20 @@ class Int8Linear(Int8Module):
             (out_features,).
         group : int, optional
             A scale for each `group` of inputs and each output channel, as for :class:`int8blas.InnerProduct`.
+        weight_only : bool, optional
+            Whether sources are not quantized.
 
         Returns
         -------
         Int8Linear
         """
         shift = None if bias is None else bias.detach().float().numpy()
-        module = cls(InnerProduct.dynamic(weight.detach().float().numpy(), shift, group=group))
+        values = weight.detach().float().numpy()
+        module = cls(
+            RealProduct(values.T, bias=shift, group=group)
+            if weight_only
+            else InnerProduct.dynamic(values, shift, group=group)
+        )
         module.dtype = weight.dtype
         return module
 
@@ -136,7 +150,7 @@ class Int8Linear(Int8Module):
         """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""
         if not torch.compiler.is_compiling() and runs_now(x):
             return multiply(self._layer, x)
-        result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features)
+        result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only)
         return result
 
     @property
@@ -163,7 +177,9 @@ class Int8Linear(Int8Module):
     def extra_repr(self) -> str:
         """Return what ``repr`` says between the parentheses."""
         group = f", group={self.in_features // len(self.scale)}" if self.scale.ndim == 2 else ""
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{group}"
+        only = ", weight_only=True" if self.weight_only else ""
+        bias = self.bias is not None
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={bias}{group}{only}"
 
     def _restore(self) -> None:
         self._take(unpacked(self.packed, self.scale, self.in_features))
@@ -171,8 +187,8 @@ class Int8Linear(Int8Module):
     def _take(self, packed: PackedB) -> None:
         """Set the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
-        self._layer = make_layer(packed, self.scale, self.bias)
-        LAYERS[self.packed] = {(): self._layer}
+        self._layer = make_layer(packed, self.scale, self.bias, self.weight_only)
+        LAYERS[self.packed] = {(self.weight_only,): self._layer}
 
 
 def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -201,7 +217,9 @@ class Int8MultiheadAttention(nn.Module):
     attention : nn.MultiheadAttention
         A module without `bias_k`, `bias_v` and `add_zero_attn`.
     group : int, optional
-        As for :class:`Int8Linear`.
+        As for :meth:`Int8Linear.from_float`.
+    weight_only : bool, optional
+        Whether sources are not quantized.
 
     Examples
     --------
@@ -216,7 +234,9 @@ class Int8MultiheadAttention(nn.Module):
     # nn.TransformerEncoderLayer takes its fast path, which reads float weights, only if there is such a bias.
     in_proj_bias = None
 
-    def __init__(self, attention: nn.MultiheadAttention, *, group: int | None = None) -> None:
+    def __init__(
+        self, attention: nn.MultiheadAttention, *, group: int | None = None, weight_only: bool = False
+    ) -> None:
         super().__init__()
         self.embed_dim, self.num_heads, self.head_dim = attention.embed_dim, attention.num_heads, attention.head_dim
         self.kdim, self.vdim, self._qkv_same_embed_dim = (
@@ -230,9 +250,12 @@ class Int8MultiheadAttention(nn.Module):
         )
         biases = (None,) * 3 if attention.in_proj_bias is None else attention.in_proj_bias.chunk(3)
         self.q_proj, self.k_proj, self.v_proj = (
-            Int8Linear.from_float(weight, bias, group=group) for weight, bias in zip(weights, biases, strict=True)
+            Int8Linear.from_float(weight, bias, group=group, weight_only=weight_only)
+            for weight, bias in zip(weights, biases, strict=True)
         )
-        self.out_proj = Int8Linear.from_float(attention.out_proj.weight, attention.out_proj.bias, group=group)
+        self.out_proj = Int8Linear.from_float(
+            attention.out_proj.weight, attention.out_proj.bias, group=group, weight_only=weight_only
+        )
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,

@@ -22,6 +22,7 @@ from int8blas.core.threads import num_threads
 from int8blas.elementwise.gather import gather
 from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_product import RealProduct
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -41,11 +42,12 @@ def layer_of(weights: Tensor, key: tuple[Any, ...], make: Callable[..., Any], *a
     return layers[key]
 
 
-def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None) -> InnerProduct:
-    """Return the dynamic layer of packed weights, their scales and a bias."""
-    return InnerProduct.dynamic(
-        packed, None if bias is None else bias.detach().numpy(), scales={"weights": scale.detach().numpy()}
-    )
+def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only: bool) -> InnerProduct | RealProduct:
+    """Return the layer of packed weights, their scales and a bias, which quantizes its source or does not."""
+    values, shift = scale.detach().numpy(), None if bias is None else bias.detach().numpy()
+    if weight_only:
+        return RealProduct(packed, values, shift)
+    return InnerProduct.dynamic(packed, shift, scales={"weights": values})
 
 
 def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
@@ -76,14 +78,18 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("int8blas::linear", mutates_args=(), device_types="cpu")
-def linear(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int) -> Tensor:
-    """Return x @ weights.T + bias for packed int8 weights."""
-    layer = layer_of(packed, (), lambda: make_layer(unpacked(packed, scale, in_features), scale, bias))
+def linear(
+    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool
+) -> Tensor:
+    """Return x @ weights.T + bias for packed int8 weights; unless `weight_only`, rows of x are quantized."""
+    layer = layer_of(
+        packed, (weight_only,), lambda: make_layer(unpacked(packed, scale, in_features), scale, bias, weight_only)
+    )
     return multiply(layer, x)
 
 
 @linear.register_fake
-def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int) -> Tensor:
+def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool) -> Tensor:
     return x.new_empty((*x.shape[:-1], scale.shape[-1]))
 
 

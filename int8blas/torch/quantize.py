@@ -30,21 +30,8 @@ FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Int8Dynamic:
-    """int8 weights; each row of a source is quantized as it comes.
-
-    Parameters
-    ----------
-    group : int, optional
-        A scale for each `group` of inputs and each output channel: a multiple of 4, at most 16384. Layers whose inputs
-        it does not divide stay float. The default is a scale for each output channel.
-
-    Examples
-    --------
-    >>> import torch, int8blas.torch
-    >>> int8blas.torch.quantize_(torch.nn.Linear(512, 256), int8blas.torch.Int8Dynamic(group=128))
-    Int8Linear(in_features=512, out_features=256, bias=True, group=128)
-    """
+class Config:
+    """What configs share: the groups of linear layers."""
 
     group: int | None = None
 
@@ -55,27 +42,73 @@ class Int8Dynamic:
                 raise ValueError(f"group must be a multiple of 4 from 4 to {MAX_GROUP}, got {group}")
 
 
+@dataclass(frozen=True)
+class Int8Dynamic(Config):
+    """int8 weights; each row of a source is quantized as it comes.
+
+    Parameters
+    ----------
+    group : int, optional
+        For linear layers and attention, a scale for each `group` of inputs and each output channel: a multiple of 4, at
+        most 16384. Layers whose inputs it does not divide stay float. The default is a scale for each output channel.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> int8blas.torch.quantize_(torch.nn.Linear(512, 256), int8blas.torch.Int8Dynamic(group=128))
+    Int8Linear(in_features=512, out_features=256, bias=True, group=128)
+    """
+
+
+@dataclass(frozen=True)
+class Int8WeightOnly(Config):
+    """int8 weights; sources are not quantized, so only weights are rounded.
+
+    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`: it is
+    faster than float32 for one row, whose time is that of reading the weights. :class:`Int8Dynamic` is faster for all
+    sizes, and less exact.
+
+    Parameters
+    ----------
+    group : int, optional
+        As for :class:`Int8Dynamic`.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> int8blas.torch.quantize_(torch.nn.Linear(512, 256), int8blas.torch.Int8WeightOnly())
+    Int8Linear(in_features=512, out_features=256, bias=True, weight_only=True)
+    """
+
+
 def is_conv1d(module: nn.Module) -> bool:
     """Return whether a module is the linear layer of GPT-2 in transformers, whose weights are transposed."""
     kind = type(module)
     return kind.__name__ == "Conv1D" and kind.__module__ == "transformers.pytorch_utils"
 
 
-def linear_of(module: Any, config: Int8Dynamic) -> Int8Linear:
+def options_of(config: Config) -> dict[str, Any]:
+    """Return the arguments of linear layers."""
+    return {"group": config.group, "weight_only": isinstance(config, Int8WeightOnly)}
+
+
+def linear_of(module: Any, config: Config) -> Int8Linear:
     """Return the int8 module of a linear layer."""
     weight = module.weight.t() if is_conv1d(module) else module.weight
-    return Int8Linear.from_float(weight, module.bias, group=config.group)
+    return Int8Linear.from_float(weight, module.bias, **options_of(config))
 
 
 # What makes the int8 module of each kind of module.
-KINDS: dict[Any, Callable[[Any, Int8Dynamic], nn.Module]] = {
+KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     nn.Linear: linear_of,
-    nn.MultiheadAttention: lambda module, config: Int8MultiheadAttention(module, group=config.group),
+    nn.MultiheadAttention: lambda module, config: Int8MultiheadAttention(module, **options_of(config)),
     nn.Embedding: lambda module, config: Int8Embedding(module),
     nn.EmbeddingBag: lambda module, config: Int8EmbeddingBag(module),
     **dict.fromkeys(TORCH_KINDS[0] + TORCH_KINDS[1], lambda module, config: Int8Conv(module)),
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
 }
+# The kinds whose sources may stay as they are.
+WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 
 def kind_of(module: nn.Module) -> Any:
@@ -95,12 +128,14 @@ def inputs_of(module: Any) -> tuple[int, ...]:
     return (module.in_features,) if isinstance(module, nn.Linear) else ()
 
 
-def objection(module: Any, config: Int8Dynamic) -> str:
+def objection(module: Any, config: Config) -> str:
     """Return why a module stays float; nothing if there is an int8 module for it."""
     kind = kind_of(module)
     if kind not in KINDS:
         bases = [base.__name__ for base in KINDS if isinstance(module, base)]
         return f"{kind.__name__} is a subclass of {bases[0]}" if bases else f"no int8 module for {kind.__name__}"
+    if isinstance(config, Int8WeightOnly) and kind not in WEIGHT_ONLY:
+        return f"Int8WeightOnly does not replace {kind.__name__}; Int8Dynamic does"
     parameters = list(module.parameters())
     for each in parameters:
         if each.device.type != "cpu":
@@ -141,7 +176,10 @@ def is_int8(module: nn.Module) -> bool:
 
 
 def quantize_(
-    model: nn.Module, config: Int8Dynamic | None = None, *, filter: Callable[[str, nn.Module], bool] | None = None
+    model: nn.Module,
+    config: Int8Dynamic | Int8WeightOnly | None = None,
+    *,
+    filter: Callable[[str, nn.Module], bool] | None = None,
 ) -> nn.Module:
     """Replace the modules of a model that have large weights by int8 modules, in place.
 
@@ -155,8 +193,8 @@ def quantize_(
     ----------
     model : nn.Module
         The model.
-    config : Int8Dynamic, optional
-        How to quantize.
+    config : Int8Dynamic or Int8WeightOnly, optional
+        How to quantize; Int8Dynamic by default.
     filter : callable, optional
         ``filter(name, module)`` says whether to replace a module; `name` is its name in the model.
 
@@ -193,8 +231,8 @@ def quantize_(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if config is not None and not isinstance(config, Int8Dynamic):
-        raise TypeError(f"config must be an Int8Dynamic or None, got {type(config).__name__}")
+    if config is not None and not isinstance(config, (Int8Dynamic, Int8WeightOnly)):
+        raise TypeError(f"config must be Int8Dynamic, Int8WeightOnly or None, got {type(config).__name__}")
     if filter is not None and not callable(filter):
         raise TypeError(f"filter must be callable or None, got {type(filter).__name__}")
     chosen = Int8Dynamic() if config is None else config

@@ -90,7 +90,90 @@ def test_scales_of_blocks(shape, isa, rng):
         np.testing.assert_array_equal(each(x), wanted)
 
 
+def test_few_rows_with_scales_of_blocks_of_any_size(isa, rng):
+    """Blocks that are whole groups are multiplied in registers, all others from the buffer."""
+    for block in (4, 6, 36):
+        for rows in (1, 2, 8, 9):
+            x = rng.integers(-8, 9, (rows, 72)).astype(np.float32)
+            weights = rng.integers(-128, 128, (72, 70)).astype(np.int8)
+            scale = 2.0 ** rng.integers(-2, 3, (72 // block, 70))
+            wanted = x @ (weights * np.repeat(scale, block, 0))
+            np.testing.assert_array_equal(RealProduct(weights, scale)(x), wanted)
+
+
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_few_rows_beside_protected_memory(isa, side, rng):
+    for rows, k, columns in ((1, 5, 17), (1, 70, 48), (2, 33, 50), (8, 6, 16)):
+        x, weights, scale = problem(rng, rows, k, columns)
+        y = RealProduct(weights, scale)(place(x, "C", guarded(side)))
+        assert_same_bits(y, expected(x, weights, scale))
+
+
+def test_scales_of_blocks_round_each_weight(isa, rng):
+    x, weights, _ = problem(rng, 1, 24, 20)
+    scale = rng.uniform(0.5, 1, (3, 20)).astype(np.float32)
+    sums = np.zeros((1, 20), np.float32)
+    for k in range(24):
+        weight = weights[k].astype(np.float32) * scale[k // 8]
+        # A product of two float32 is exact in float64; the sum is rounded to float64 and then to float32.
+        sums = (sums.astype(np.float64) + x[:, k, None].astype(np.float64) * weight).astype(np.float32)
+    found = RealProduct(weights, scale)(x)
+    np.testing.assert_array_max_ulp(found, sums, 1)
+    # Nine rows come from the buffer.
+    assert_same_bits(RealProduct(weights, scale)(np.repeat(x, 9, 0))[:1], found)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("group", [None, 8])
+def test_float_weights_bias_and_out(isa, rows, group, rng):
+    w, bias = rng.normal(size=(24, 20)).astype(np.float32), rng.normal(size=20).astype(np.float32)
+    layer = RealProduct(w, bias=bias, group=group)
+    scale = int8blas.weights_scales(w.T, group=group)
+    by_row = scale if group is None else np.repeat(scale, group, 0)
+    integers = np.rint(w / by_row).astype(np.int8)
+    np.testing.assert_array_equal(layer.weights.unpack(), integers)
+    np.testing.assert_array_equal(layer.scale, scale)
+    np.testing.assert_array_equal(layer.bias, bias)
+    assert layer.group == group
+    x = rng.normal(size=(rows, 24)).astype(np.float32)
+    wanted = RealProduct(integers, scale)(x) + bias
+    out = np.empty((20, rows), np.float32).T
+    assert layer(x, out=out) is out
+    for other in (layer, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert_same_bits(other(x), wanted)
+    assert_same_bits(out, wanted)
+    np.testing.assert_array_equal(RealProduct(w.astype(np.float16)).weights.unpack().shape, (24, 20))
+
+
+def test_names():
+    layer = int8blas.RealProduct(np.ones((8, 3), np.float32), group=4)
+    assert layer.group == 4
+    assert repr(layer) == "RealProduct(8, 3, group=4)"
+    assert not layer.scale.flags.writeable
+    assert repr(int8blas.RealProduct(np.ones((8, 3), np.int8), 1)) == "RealProduct(8, 3)"
+
+
 def test_errors():
+    weights = np.ones((4, 3), np.int8)
+    for error, text, arguments in (
+        (TypeError, r"weights must be a matrix of int8 or float32, got uint8 of shape \(4, 3\)", (weights.view("u1"),)),
+        (TypeError, r"weights must be a matrix .* got int8 of shape \(3,\)", (weights[0], 1)),
+        (ValueError, "scale must be given for weights of int8", (weights,)),
+        (ValueError, "scale must not be given for weights of float32", (weights.astype("f4"), 1)),
+        (ValueError, r"bias must have shape \(3,\), got \(4,\)", (weights, 1, np.ones(4))),
+        (ValueError, "w must be finite", (np.full((4, 3), np.nan),)),
+    ):
+        with pytest.raises(error, match=text):
+            RealProduct(*arguments)
+    with pytest.raises(ValueError, match="group must not be given with a scale"):
+        RealProduct(weights, 1, group=4)
+    with pytest.raises(ValueError, match="group must be a multiple of 4 that divides ic, 4"):
+        RealProduct(weights.astype("f4"), group=8)
+    out = np.full((2, 3), 7.0)
+    with pytest.raises((TypeError, ValueError), match="out"):
+        RealProduct(weights, 1)(np.ones((2, 4)), out=out)
+    assert (out == 7).all()
     with pytest.raises(ValueError, match="scale one value or 3"):
         RealProduct(np.ones((2, 3), np.int8), [1, 2])
     with pytest.raises(ValueError, match=r"x must have shape \(\.\.\., 2\), got \(4, 3\)"):

@@ -171,9 +171,7 @@ def test_compiled_whole(mode):
 def test_the_operator_passes_opcheck():
     layer = i8.quantize_(nn.Linear(32, 8))
     for x in (torch.randn(3, 32), torch.randn(32), torch.randn(2, 3, 32).half()):
-        torch.library.opcheck(
-            torch.ops.int8blas.linear.default, (x, layer.packed, layer.scale, layer.bias, layer.in_features)
-        )
+        torch.library.opcheck(torch.ops.int8blas.linear.default, (x, layer.packed, layer.scale, layer.bias, 32, False))
 
 
 def test_exported_and_traced():
@@ -188,6 +186,36 @@ def test_exported_and_traced():
     traced = torch.jit.trace(model, x)
     assert torch.equal(traced(other), model(other))
     assert torch.equal(torch.fx.symbolic_trace(model)(other), model(other))
+
+
+@pytest.mark.parametrize("group", [None, 16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_alone(group, dtype):
+    float_layer, config = nn.Linear(64, 24).to(dtype), i8.Int8WeightOnly(group=group)
+    layer = i8.quantize_(copy.deepcopy(float_layer), config)
+    assert "weight_only=True" in repr(layer)
+    assert ("group=16" in repr(layer)) == (group is not None)
+    x = torch.randn(2, 3, 64).to(dtype)
+    weight, bias = (each.detach().float().numpy() for each in (float_layer.weight, float_layer.bias))
+    wanted = int8blas.RealProduct(weight.T, bias=bias, group=group)(x.float().numpy())
+    assert torch.equal(layer(x), torch.from_numpy(wanted).to(dtype))
+    # Only weights are rounded.
+    assert error(layer(x), torch.nn.functional.linear(x.float(), layer.weight, float_layer.bias.float())) < (
+        1e-6 if dtype == torch.float32 else 5e-3
+    )
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    other = i8.quantize_(nn.Linear(64, 24).to(dtype), config)
+    other.load_state_dict(layer.state_dict())
+    for each in (compiled, other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(each(x), layer(x))
+
+
+def test_weights_alone_of_models():
+    model = nn.Sequential(nn.Embedding(50, 32), nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)).eval()
+    near, ids = i8.quantize_(copy.deepcopy(model), i8.Int8WeightOnly()), torch.randint(0, 50, (2, 6))
+    assert 0 < error(near(ids), model(ids).detach()) < 0.02
+    with pytest.warns(UserWarning, match="Int8WeightOnly does not replace Conv2d; Int8Dynamic does"):
+        assert type(i8.quantize_(nn.Conv2d(3, 3, 3), i8.Int8WeightOnly())) is nn.Conv2d
 
 
 CONVOLUTIONS = [
@@ -424,7 +452,7 @@ def test_threads_of_torch_are_the_limit(monkeypatch):
     ("arguments", "error_type", "text"),
     [
         (("model",), TypeError, "model must be a torch.nn.Module, got str"),
-        ((nn.ReLU(), 8), TypeError, "config must be an Int8Dynamic or None, got int"),
+        ((nn.ReLU(), 8), TypeError, "config must be Int8Dynamic, Int8WeightOnly or None, got int"),
     ],
 )
 def test_wrong_arguments(arguments, error_type, text):

@@ -80,6 +80,44 @@ static void (*const i8_real_tiles[1][6])(const i8_real_tile_args *) = {{I8_NAMES
 
 static void i8_real_tile(const i8_real_tile_args *t) { i8_real_tiles[t->panels - 1][t->rows - 1](t); }
 
+/* Add the products of `count` numbers of A, at most 4, with a group of each panel. */
+I8_INLINE void i8_real_row_group(const i8_real_row_args *t, int64_t k, const int count, const int panels, i8_f32 *sums)
+{
+    const i8_vec right = i8_set_32(24);
+    I8_FOR(p, panels)
+        I8_FOR(v, I8_PANEL_VECS) {
+            const i8_vec four = i8_load(t->weights + p * t->panel_size + I8_CHUNK * k + 4 * I8_LANES * v);
+            const int at = p * I8_PANEL_VECS + v;
+            for (int i = 0; i < count; ++i) {
+                i8_f32 x = i8_to_f32(i8_shift_right(i8_shift_left(four, i8_set_32(24 - 8 * i)), right));
+                if (t->factor) x = i8_mul_f32(x, i8_load_f32(t->factor + I8_LANES * at));
+                sums[at] = i8_fma_f32(i8_set_f32(t->a[k + i]), x, sums[at]);
+            }
+        }
+}
+
+I8_INLINE void i8_real_row_of(const i8_real_row_args *t, const int panels)
+{
+    i8_f32 sums[I8_REAL_ROW_PANELS * I8_PANEL_VECS];
+    const int vecs = panels * I8_PANEL_VECS;
+    int64_t k = 0;
+    I8_FOR(v, vecs) sums[v] = t->first ? i8_set_f32(0.0f) : i8_load_f32(t->c + I8_LANES * v);
+    for (; k + 4 <= t->k; k += 4) i8_real_row_group(t, k, 4, panels, sums);
+    if (k < t->k) i8_real_row_group(t, k, (int)(t->k - k), panels, sums);
+    I8_FOR(v, vecs)
+        i8_store_f32(t->c + I8_LANES * v, t->scale ? i8_mul_f32(sums[v], i8_load_f32(t->scale + I8_LANES * v)) : sums[v]);
+}
+
+static void i8_real_row(const i8_real_row_args *t)
+{
+    switch (t->panels) {
+    case 1: i8_real_row_of(t, 1); break;
+    case 2: i8_real_row_of(t, 2); break;
+    case 3: i8_real_row_of(t, 3); break;
+    default: i8_real_row_of(t, 4); break;
+    }
+}
+
 #else
 /* ----------------------------------------------------------------------------------------------------- plain C --- */
 #define I8_REAL_ROWS 4
@@ -102,6 +140,21 @@ static void i8_real_tile(const i8_real_tile_args *t)
             for (int64_t k = 0; k < t->k; ++k)
                 sum = fmaf(t->a[i * t->a_row + k], t->b[k * t->b_row + v], sum);
             *c = t->scale ? sum * t->scale[v] : sum;
+        }
+}
+
+static void i8_real_row(const i8_real_row_args *t)
+{
+    for (int p = 0; p < t->panels; ++p)
+        I8_EACH
+        {
+            const int at = p * I8_CHUNK + v;
+            float sum = t->first ? 0.0f : t->c[at];
+            for (int64_t k = 0; k < t->k; ++k) {
+                const float weight = t->weights[p * t->panel_size + I8_CHUNK * (k & ~3) + 4 * v + (k & 3)];
+                sum = fmaf(t->a[k], t->factor ? weight * t->factor[at] : weight, sum);
+            }
+            t->c[at] = t->scale ? sum * t->scale[at] : sum;
         }
 }
 #endif

@@ -207,6 +207,19 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
+/* The same product for one row of A, with packed int8 weights, which are converted in registers. Panels are
+ * `panel_size` bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights are multiplied by
+ * factor[j] before they are multiplied by a. No number behind a[k - 1] is read. */
+enum { I8_REAL_ROW_PANELS = 4 }; /* 4 chains of multiply-adds hide the latency of one */
+typedef struct {
+    int panels, first;
+    int64_t k;
+    const float *a, *scale, *factor;
+    const int8_t *weights;
+    ptrdiff_t panel_size;
+    float *c;
+} i8_real_row_args;
+
 /* Sums of a filter over one channel, whose taps are at fixed distances from an output's place in the image:
  *
  *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
@@ -247,6 +260,7 @@ typedef struct {
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);
+    void (*real_row)(const i8_real_row_args *);
     void (*real_filter)(const i8_real_filter_args *);
 } i8_stage_kernels;
 
