@@ -8,11 +8,16 @@
       -> tables       Int8Embedding, Int8EmbeddingBag
         -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
 
+    others          quantized modules of other libraries, torchao's config, int_mm
+
 Only this room imports torch, and no other room imports this one.
 """
 
+from typing import Any
+
 from int8blas.torch.convolutions import Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
+from int8blas.torch.others import int_mm, torchao_config
 from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_
 from int8blas.torch.recurrent import Int8Recurrent
 from int8blas.torch.reports import Comparison, Report, Row, compare, report
@@ -32,6 +37,15 @@ __all__ = [
     "Row",
     "compare",
     "dequantize_",
+    "int_mm",
     "quantize_",
     "report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Make Int8DynamicConfig, which needs torchao, when it is used."""
+    if name != "Int8DynamicConfig":
+        raise AttributeError(f"module 'int8blas.torch' has no attribute {name!r}")
+    globals()[name] = torchao_config()
+    return globals()[name]

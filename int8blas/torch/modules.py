@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from int8blas.elementwise.quantization import quantize
-from int8blas.gemm.packing import PackedB
+from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
@@ -145,6 +145,30 @@ class Int8Linear(Int8Module):
         )
         module.dtype = weight.dtype
         return module
+
+    @classmethod
+    def from_integers(
+        cls, quantized: Tensor, scale: Tensor, bias: Tensor | None = None, *, weight_only: bool = False
+    ) -> Int8Linear:
+        """Take the integers of a linear layer as they are.
+
+        Parameters
+        ----------
+        quantized : Tensor of int8
+            (out_features, in_features).
+        scale : Tensor of float
+            (out_features,), or (groups, out_features).
+        bias : Tensor of float, optional
+            (out_features,).
+        weight_only : bool, optional
+            Whether sources are not quantized.
+
+        Returns
+        -------
+        Int8Linear
+        """
+        shift = None if bias is None else bias.detach().float()
+        return cls(make_layer(pack_b(quantized.detach().numpy().T), scale.detach().float(), shift, weight_only))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""

@@ -16,6 +16,7 @@ from int8blas.stage.weights_scales import MAX_GROUP
 from int8blas.torch.convolutions import TORCH_KINDS, Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
+from int8blas.torch.others import integers_of
 from int8blas.torch.recurrent import Int8Recurrent
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
@@ -25,6 +26,8 @@ FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
     nn.TransformerEncoder: ("use_nested_tensor", False),
 }
+# How a reason begins that quantize_ does not tell, as it holds for nearly all modules.
+NO_MODULE = "no int8 module for"
 # Why modules of models after quantize_ are float.
 FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
 
@@ -94,6 +97,9 @@ def options_of(config: Config) -> dict[str, Any]:
 
 def linear_of(module: Any, config: Config) -> Int8Linear:
     """Return the int8 module of a linear layer."""
+    integers = integers_of(module)
+    if integers is not None:
+        return Int8Linear.from_integers(*integers, weight_only=isinstance(config, Int8WeightOnly))
     weight = module.weight.t() if is_conv1d(module) else module.weight
     return Int8Linear.from_float(weight, module.bias, **options_of(config))
 
@@ -113,7 +119,7 @@ WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
-    if is_conv1d(module):
+    if is_conv1d(module) or integers_of(module) is not None:
         return nn.Linear
     # torch.nn.utils.parametrize gives such a module a class of its own; its weights are those that forward would take.
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
@@ -130,10 +136,15 @@ def inputs_of(module: Any) -> tuple[int, ...]:
 
 def objection(module: Any, config: Config) -> str:
     """Return why a module stays float; nothing if there is an int8 module for it."""
+    try:
+        if integers_of(module) is not None:
+            return ""
+    except ValueError as error:
+        return f"{error}"
     kind = kind_of(module)
     if kind not in KINDS:
         bases = [base.__name__ for base in KINDS if isinstance(module, base)]
-        return f"{kind.__name__} is a subclass of {bases[0]}" if bases else f"no int8 module for {kind.__name__}"
+        return f"{kind.__name__} is a subclass of {bases[0]}" if bases else f"{NO_MODULE} {kind.__name__}"
     if isinstance(config, Int8WeightOnly) and kind not in WEIGHT_ONLY:
         return f"Int8WeightOnly does not replace {kind.__name__}; Int8Dynamic does"
     parameters = list(module.parameters())
@@ -186,8 +197,9 @@ def quantize_(
     ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
     ``nn.RNN``, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
     ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, also with weights of
-    ``torch.nn.utils.parametrizations``. All other modules stay as they are: subclasses, modules with hooks, dtypes
-    other than float32, bfloat16 and float16, devices other than the CPU.
+    ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao`` or GPTQ have quantized to 8 bits
+    without zero points give their integers, bit for bit. All other modules stay as they are: subclasses, modules with
+    hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
 
     Parameters
     ----------
@@ -248,7 +260,7 @@ def quantize_(
         reason = objection(module, chosen)
         if reason:
             FLOAT[module] = reason
-            if isinstance(module, tuple(KINDS)):
+            if not reason.startswith(NO_MODULE):
                 left.append(f"{name or 'the model'}: {reason}")
             return None
         try:

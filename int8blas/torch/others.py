@@ -1,0 +1,183 @@
+"""Other libraries' int8: their quantized modules, torchao's configs and ``torch._int_mm``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from int8blas.gemm.matmul import matmul
+from int8blas.torch.ops import thread_limit
+
+
+class Integers(NamedTuple):
+    """The weights of a linear layer that another library has quantized."""
+
+    weight: Tensor  # int8, (out_features, in_features)
+    scale: Tensor  # float32, (out_features,) or (groups, out_features)
+    bias: Tensor | None
+
+
+def integers_of(module: Any) -> Integers | None:
+    """Return the integers of a linear layer of torchao, torch.ao or GPTQ in 8 bits, or None for all other modules.
+
+    A ValueError says why the integers of such a layer cannot be taken.
+    """
+    weight = module._parameters.get("weight")
+    if weight is not None and hasattr(weight, "qdata"):
+        return of_torchao(weight, module.bias)
+    if type(module).__module__.startswith("torch.ao.nn.quantized") and type(module).__name__ == "Linear":
+        return of_torch_ao(*module._weight_bias())
+    if {"qweight", "qzeros", "scales"} <= module._buffers.keys() | module._parameters.keys():
+        return of_gptq(module)
+    return None
+
+
+def with_group(scale: Tensor, weight: Tensor) -> Tensor:
+    """Return scales (out_features, groups) in the order of int8blas."""
+    scale = scale.detach().float().expand(len(weight), -1)
+    return (scale[:, 0] if scale.shape[1] == 1 else scale.t()).contiguous()
+
+
+def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
+    """Return the integers of torchao's Int8Tensor."""
+    if weight.qdata.dtype != torch.int8 or weight.qdata.dim() != 2:
+        raise ValueError(f"its weight is {type(weight).__name__} of {weight.qdata.dtype}, not a matrix of int8")
+    if weight.zero_point is not None and weight.zero_point.any():
+        raise ValueError("its weight has zero points")
+    if weight.act_pre_scale is not None:
+        raise ValueError("its source has factors (act_pre_scale)")
+    scale = weight.scale if weight.scale.dim() == 2 else weight.scale.reshape(-1, 1)
+    return Integers(weight.qdata, with_group(scale, weight.qdata), bias)
+
+
+def of_torch_ao(weight: Any, bias: Tensor | None) -> Integers:
+    """Return the integers of a quantized tensor of torch."""
+    if weight.dtype != torch.qint8:
+        raise ValueError(f"its weight is {weight.dtype}, not torch.qint8")
+    integers = weight.int_repr()
+    if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
+        scale, zero = weight.q_per_channel_scales(), weight.q_per_channel_zero_points()
+    else:
+        scale, zero = torch.tensor([weight.q_scale()]), torch.tensor(weight.q_zero_point())
+    if zero.any():
+        raise ValueError("its weight has zero points")
+    return Integers(integers, with_group(scale[:, None], integers), bias)
+
+
+def of_gptq(module: Any) -> Integers:
+    """Return the integers of a GPTQ layer: four bytes in each int32 of `qweight`, (in / 4, out), zero point 128."""
+    packed, scales = module.qweight.detach().numpy(), module.scales.detach().float()
+    if getattr(module, "bits", 8) != 8:
+        raise ValueError(f"it has {module.bits} bits, not 8")
+    # Files of the first version have zero points less 1.
+    if not np.isin(np.unique(module.qzeros.detach().numpy().view(np.uint8)), (127, 128)).all():
+        raise ValueError("its zero points are not 128 (sym=False)")
+    rows = 4 * packed.shape[0]
+    order = getattr(module, "g_idx", None)
+    if order is not None and not torch.equal(order.long(), torch.arange(rows) // (rows // len(scales))):
+        raise ValueError("its groups are not in order (desc_act=True)")
+    bytes_ = np.ascontiguousarray(packed).view(np.uint8).reshape(*packed.shape, 4)
+    integers = (bytes_.transpose(1, 0, 2).reshape(packed.shape[1], rows) ^ 128).view(np.int8)
+    scale = scales[0] if len(scales) == 1 else scales
+    return Integers(torch.from_numpy(integers), scale.contiguous(), getattr(module, "bias", None))
+
+
+class int_mm:  # noqa: N801, a function to its users
+    """Replace ``torch._int_mm`` on the CPU, which torchao and other quantizers call, by :func:`int8blas.matmul`.
+
+    All callers are faster and exact, those of ``torch.compile`` too: in a ``with`` block, or from :meth:`start` to
+    :meth:`stop`.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> a, b = torch.ones(48, 96, dtype=torch.int8), torch.ones(96, 40, dtype=torch.int8)
+    >>> with int8blas.torch.int_mm():
+    ...     torch._int_mm(a, b)[0, 0]
+    tensor(96, dtype=torch.int32)
+    """
+
+    def __init__(self) -> None:
+        self._library: Any = None
+
+    def start(self) -> Self:
+        """Replace the operator until :meth:`stop`.
+
+        Returns
+        -------
+        int_mm
+        """
+        if self._library is None:
+            self._library = torch.library.Library("aten", "IMPL")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch says that an operator is overridden
+                self._library.impl("_int_mm", multiply, "CPU")
+                self._library.impl("_int_mm.out", multiply_out, "CPU")
+            STARTED.add(self)
+        return self
+
+    def stop(self) -> None:
+        """Bring torch's own operator back."""
+        if self._library is not None:
+            self._library._destroy()
+            self._library = None
+            STARTED.discard(self)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+# torch brings its own operator back when nobody holds the library.
+STARTED: set[int_mm] = set()
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """Return a @ b in int32."""
+    with thread_limit():
+        return torch.from_numpy(matmul(a.numpy(), b.numpy()))
+
+
+def multiply_out(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
+    """Store a @ b in `out`, whose shape may change."""
+    with thread_limit():
+        matmul(a.numpy(), b.numpy(), out=out.resize_(len(a), b.shape[1]).numpy())
+    return out
+
+
+def torchao_config() -> Any:
+    """Return the class Int8DynamicConfig, after registering it with torchao."""
+    from torchao.core.config import AOBaseConfig
+    from torchao.quantization.transform_module import register_quantize_module_handler
+
+    from int8blas.torch.quantize import Int8Dynamic, quantize_
+
+    @dataclass
+    class Int8DynamicConfig(AOBaseConfig):
+        """:class:`Int8Dynamic` for ``torchao.quantize_``; needs torchao.
+
+        Parameters
+        ----------
+        group : int, optional
+            As for :class:`Int8Dynamic`.
+        """
+
+        group: int | None = None
+
+    Int8DynamicConfig.__module__, Int8DynamicConfig.__qualname__ = "int8blas.torch", "Int8DynamicConfig"
+
+    @register_quantize_module_handler(Int8DynamicConfig)
+    def transform(module: nn.Module, config: Int8DynamicConfig) -> nn.Module:
+        return quantize_(module, Int8Dynamic(group=config.group))
+
+    return Int8DynamicConfig

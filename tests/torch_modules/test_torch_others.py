@@ -1,0 +1,159 @@
+"""int8blas.torch: modules that other libraries have quantized, torchao's config, torch._int_mm."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import int8blas
+
+torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
+with warnings.catch_warnings():  # torch's own, at import
+    warnings.simplefilter("ignore")
+    import int8blas.torch as i8
+nn = torch.nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture
+def torchao():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("torchao.quantization", reason="needs torchao")
+
+
+def integers(layer):
+    return torch.from_numpy(np.ascontiguousarray(layer._layer.weights.unpack().T))
+
+
+def test_weights_of_torchao(torchao):
+    for config in (
+        torchao.Int8DynamicActivationInt8WeightConfig(),
+        torchao.Int8WeightOnlyConfig(),
+        torchao.Int8WeightOnlyConfig(granularity=torchao.PerGroup(16)),
+        torchao.Int8WeightOnlyConfig(granularity=torchao.PerTensor()),
+    ):
+        model = nn.Sequential(nn.Linear(64, 24))
+        torchao.quantize_(model, config)
+        weight, x = model[0].weight, torch.randn(5, 64)
+        for ours in (i8.Int8Dynamic(), i8.Int8WeightOnly()):
+            near = i8.quantize_(copy.deepcopy(model), ours)
+            assert isinstance(near[0], i8.Int8Linear)
+            assert torch.equal(integers(near[0]), weight.qdata)
+            assert torch.equal(near[0].weight, weight.dequantize().float())
+            assert float((near(x) - model(x)).norm() / model(x).norm()) < 0.02
+
+
+def test_weights_of_torchao_with_zero_points_stay(torchao):
+    model = nn.Linear(64, 24)
+    torchao.quantize_(model, torchao.Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
+    model.weight.zero_point = torch.ones(24, 1)
+    with pytest.warns(UserWarning, match="its weight has zero points"):
+        assert i8.quantize_(model) is model
+
+
+def test_a_config_for_torchao(torchao):
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 5))
+    wanted = i8.quantize_(copy.deepcopy(model))
+    torchao.quantize_(model, i8.Int8DynamicConfig())
+    x = torch.randn(3, 64)
+    assert torch.equal(model(x), wanted(x))
+    other = nn.Sequential(nn.Linear(64, 32))
+    torchao.quantize_(other, i8.Int8DynamicConfig(group=16))
+    assert "group=16" in repr(other)
+    assert pickle.loads(pickle.dumps(i8.Int8DynamicConfig(group=16))).group == 16
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_weights_of_torch_ao(per_channel):
+    quantization = torch.ao.quantization
+    chosen = quantization.per_channel_dynamic_qconfig if per_channel else quantization.default_dynamic_qconfig
+    model = nn.Sequential(nn.Linear(64, 24), nn.Linear(24, 8, bias=False))
+    model = quantization.quantize_dynamic(model, {nn.Linear: chosen}, dtype=torch.qint8)
+    near, x = i8.quantize_(copy.deepcopy(model)), torch.randn(5, 64)
+    for ours, theirs in zip(near, model, strict=True):
+        assert isinstance(ours, i8.Int8Linear)
+        assert torch.equal(integers(ours), theirs.weight().int_repr())
+        assert torch.allclose(ours.weight, theirs.weight().dequantize())
+    assert float((near(x) - model(x)).norm() / model(x).norm()) < 0.03
+
+
+class GPTQLinear(nn.Module):
+    """The tensors of a GPTQ layer in 8 bits."""
+
+    def __init__(self, integers, scales, stored_zero=127, order=None):
+        super().__init__()
+        rows, columns = integers.shape
+        self.bits, self.bias = 8, None
+        unsigned = (integers.astype(np.int32) + 128).astype(np.uint8)
+        words = unsigned.reshape(rows // 4, 4, columns).transpose(0, 2, 1).copy().view(np.int32)[..., 0]
+        zeros = np.full((len(scales), columns), stored_zero, np.uint8).view(np.int32)
+        self.register_buffer("qweight", torch.from_numpy(words.copy()))
+        self.register_buffer("qzeros", torch.from_numpy(zeros))
+        self.register_buffer("scales", torch.from_numpy(scales).half())
+        self.register_buffer("g_idx", torch.arange(rows) // (rows // len(scales)) if order is None else order)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("zero", [127, 128])
+def test_weights_of_gptq(groups, zero, rng):
+    w = rng.integers(-128, 128, (64, 24)).astype(np.int8)
+    scales = rng.uniform(0.001, 0.01, (groups, 24)).astype(np.float32)
+    layer = i8.quantize_(GPTQLinear(w, scales, zero), i8.Int8WeightOnly())
+    x = rng.normal(size=(3, 64)).astype(np.float32)
+    rounded = scales.astype(np.float16).astype(np.float32)
+    wanted = int8blas.RealProduct(w, rounded if groups > 1 else rounded[0])(x)
+    assert np.array_equal(layer(torch.from_numpy(x)).numpy(), wanted)
+
+
+def test_gptq_that_cannot_be_taken(rng):
+    w, scales = np.zeros((64, 24), np.int8), np.ones((4, 24), np.float32)
+    for module, text in (
+        (GPTQLinear(w, scales, 3), "zero points are not 128"),
+        (GPTQLinear(w, scales, order=torch.arange(64) % 4), "groups are not in order"),
+    ):
+        with pytest.warns(UserWarning, match=text):
+            assert i8.quantize_(module) is module
+
+
+def test_int_mm_is_replaced_and_comes_back(monkeypatch):
+    calls = []
+    matmul = i8.others.matmul
+    monkeypatch.setattr(i8.others, "matmul", lambda *args, **options: calls.append(1) or matmul(*args, **options))
+    a = torch.randint(-128, 128, (48, 96), dtype=torch.int8)
+    b = torch.randint(-128, 128, (40, 96), dtype=torch.int8).t()
+    wanted = (a.long() @ b.long()).int()
+    with i8.int_mm():
+        assert torch.equal(torch._int_mm(a, b), wanted)
+        with i8.int_mm():
+            assert torch.equal(torch._int_mm(a, b, out=torch.empty(0, dtype=torch.int32)), wanted)
+        assert len(calls) == 2
+        assert torch.equal(torch._int_mm(a, b), wanted)
+    assert len(calls) == 3
+    assert torch.equal(torch._int_mm(a, b), wanted)
+    assert len(calls) == 3
+    replaced = i8.int_mm().start()
+    torch._int_mm(a, b)
+    replaced.stop()
+    replaced.stop()
+    torch._int_mm(a, b)
+    assert len(calls) == 4
+
+
+def test_int_mm_stays_without_a_name():
+    program = (
+        "import torch, int8blas.torch as t; t.int_mm().start(); seen = []; m = t.others.matmul;"
+        "t.others.matmul = lambda *a, **k: seen.append(1) or m(*a, **k);"
+        "x = torch.ones(32, 32, dtype=torch.int8); torch._int_mm(x, x); assert seen"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        i8.nothing  # noqa: B018
