@@ -8,7 +8,7 @@
       -> tables       Int8Embedding, Int8EmbeddingBag
         -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
 
-    others          quantized modules of other libraries, torchao's config, int_mm
+    others          quantized modules of other libraries, int_mm
 
 Only this room imports torch, and no other room imports this one.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 from int8blas.torch.convolutions import Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
-from int8blas.torch.others import int_mm, torchao_config
-from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_
+from int8blas.torch.others import int_mm
+from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_, torchao_config
 from int8blas.torch.recurrent import Int8Recurrent
 from int8blas.torch.reports import Comparison, Report, Row, compare, report
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag

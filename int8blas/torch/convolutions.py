@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn import functional
 
-from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
 from int8blas.torch.ops import convolution, convolve, layer_of, make_convolution, runs_now
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
@@ -97,6 +98,8 @@ class Int8Conv(Int8Module):
         -------
         Tensor
         """
+        if isinstance(x, Proxy):
+            return as_leaf(self, x, output_size)
         if x.dim() == len(self.stride) + 1:
             return self.forward(x.unsqueeze(0), output_size).squeeze(0)
         pads, output_padding = self.pads, self.output_padding
@@ -107,7 +110,11 @@ class Int8Conv(Int8Module):
             pads = ((0, 0),) * len(pads)
         if not torch.compiler.is_compiling() and runs_now(x):
             layer = self._layer if output_size is None else self._layer_for(output_padding)
-            return convolve(layer, x)
+            try:
+                return convolve(layer, x)
+            except (TypeError, ValueError) as error:
+                error.add_note(f"in {self}")
+                raise
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
             list(self.dilation), self.groups, list(output_padding) if self.transposed else [],

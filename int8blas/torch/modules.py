@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.elementwise.quantization import quantize
@@ -16,6 +17,12 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
 from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked
+
+
+def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
+    """Return the call of a module in torch.fx, which looks into all modules but torch's own."""
+    tracer = x.tracer
+    return tracer.create_proxy("call_module", tracer.path_of_module(module), (x, *arguments), {})
 
 
 class Int8Module(nn.Module):
@@ -173,7 +180,11 @@ class Int8Linear(Int8Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""
         if not torch.compiler.is_compiling() and runs_now(x):
-            return multiply(self._layer, x)
+            try:
+                return multiply(self._layer, x)
+            except (TypeError, ValueError) as error:
+                error.add_note(f"in {self}")
+                raise
         result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only)
         return result
 
@@ -287,6 +298,10 @@ class Int8MultiheadAttention(nn.Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Return the result and, if wanted, the weights of the attention, as ``nn.MultiheadAttention`` does."""
+        if isinstance(query, Proxy):
+            return as_leaf(
+                self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
+            )
         if is_causal and attn_mask is None:
             raise RuntimeError("attn_mask must be given if is_causal is True, got None")
         batched = query.dim() == 3

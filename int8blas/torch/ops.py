@@ -71,7 +71,11 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     if x.requires_grad:
         x = x.detach()
     source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
-    with thread_limit():
+    threads = torch.get_num_threads()
+    if threads < num_threads():
+        with num_threads(threads):
+            result = layer(source)
+    else:
         result = layer(source)
     y = torch.from_numpy(result)
     return y if x.dtype == torch.float32 else y.to(x.dtype)

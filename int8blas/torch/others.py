@@ -1,15 +1,14 @@
-"""Other libraries' int8: their quantized modules, torchao's configs and ``torch._int_mm``."""
+"""Other libraries' int8: their quantized modules and ``torch._int_mm``."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from int8blas.gemm.matmul import matmul
 from int8blas.torch.ops import thread_limit
@@ -153,31 +152,3 @@ def multiply_out(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
     with thread_limit():
         matmul(a.numpy(), b.numpy(), out=out.resize_(len(a), b.shape[1]).numpy())
     return out
-
-
-def torchao_config() -> Any:
-    """Return the class Int8DynamicConfig, after registering it with torchao."""
-    from torchao.core.config import AOBaseConfig
-    from torchao.quantization.transform_module import register_quantize_module_handler
-
-    from int8blas.torch.quantize import Int8Dynamic, quantize_
-
-    @dataclass
-    class Int8DynamicConfig(AOBaseConfig):
-        """:class:`Int8Dynamic` for ``torchao.quantize_``; needs torchao.
-
-        Parameters
-        ----------
-        group : int, optional
-            As for :class:`Int8Dynamic`.
-        """
-
-        group: int | None = None
-
-    Int8DynamicConfig.__module__, Int8DynamicConfig.__qualname__ = "int8blas.torch", "Int8DynamicConfig"
-
-    @register_quantize_module_handler(Int8DynamicConfig)
-    def transform(module: nn.Module, config: Int8DynamicConfig) -> nn.Module:
-        return quantize_(module, Int8Dynamic(group=config.group))
-
-    return Int8DynamicConfig

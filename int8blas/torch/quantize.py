@@ -315,3 +315,29 @@ def dequantize_(model: nn.Module) -> nn.Module:
                 setattr(module, name, module._int8blas_fast_path)
                 del module._int8blas_fast_path
     return model
+
+
+def torchao_config() -> Any:
+    """Return the class Int8DynamicConfig, after registering it with torchao."""
+    from torchao.core.config import AOBaseConfig
+    from torchao.quantization.transform_module import register_quantize_module_handler
+
+    @dataclass
+    class Int8DynamicConfig(AOBaseConfig):
+        """:class:`Int8Dynamic` for ``torchao.quantize_``; needs torchao.
+
+        Parameters
+        ----------
+        group : int, optional
+            As for :class:`Int8Dynamic`.
+        """
+
+        group: int | None = None
+
+    Int8DynamicConfig.__module__, Int8DynamicConfig.__qualname__ = "int8blas.torch", "Int8DynamicConfig"
+
+    @register_quantize_module_handler(Int8DynamicConfig)
+    def transform(module: nn.Module, config: Int8DynamicConfig) -> nn.Module:
+        return quantize_(module, Int8Dynamic(group=config.group))
+
+    return Int8DynamicConfig

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
 from int8blas.torch.ops import FLOATS, layer_of, refuse_gradient, runs_now, thread_limit, traces
 
 Views = list[Tensor]
@@ -296,6 +297,8 @@ class Int8Recurrent(Int8Module):
         y : Tensor or PackedSequence
         states : Tensor or tuple of Tensor
         """
+        if isinstance(x, Proxy):
+            return as_leaf(self, x, hx)
         if isinstance(x, PackedSequence):
             return self._packed(x, hx)
         if not traces() and (x.dim() not in (2, 3) or x.shape[-1] != self.input_size):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn import functional
 
-from int8blas.torch.modules import Int8Module, quantized_rows
+from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
 from int8blas.torch.ops import embedding, find_rows, runs_now
 
 
@@ -127,6 +128,8 @@ class Int8EmbeddingBag(Int8Embedding):
         -------
         Tensor
         """
+        if isinstance(indices, Proxy):
+            return as_leaf(self, indices, offsets, per_sample_weights)
         rows = super().forward(indices.reshape(-1))
         places = torch.arange(indices.numel()).view(indices.shape)
         padding = None

@@ -218,6 +218,45 @@ def test_weights_alone_of_models():
         assert type(i8.quantize_(nn.Conv2d(3, 3, 3), i8.Int8WeightOnly())) is nn.Conv2d
 
 
+class Two(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x, x, x)[0] if isinstance(self.layer, i8.Int8MultiheadAttention) else self.layer(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (lambda: nn.Linear(8, 4), torch.ones(2, 8)),
+        (lambda: nn.Conv2d(3, 4, 3), torch.ones(2, 3, 5, 5)),
+        (lambda: nn.ConvTranspose1d(3, 4, 3), torch.ones(2, 3, 5)),
+        (lambda: nn.GRU(8, 4), torch.ones(2, 3, 8)),
+        (lambda: nn.Embedding(8, 4), torch.tensor([[1, 2]])),
+        (lambda: nn.EmbeddingBag(8, 4), torch.tensor([[1, 2]])),
+        (lambda: nn.MultiheadAttention(8, 2), torch.ones(2, 3, 8)),
+    ],
+)
+def test_fx_traces_every_module(make, x):
+    model = Two(i8.quantize_(make()))
+    traced = torch.fx.symbolic_trace(model)
+    found, wanted = traced(x), model(x)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    ("make", "x"), [(lambda: nn.Linear(8, 4), torch.ones(2, 7)), (lambda: nn.Conv1d(3, 4, 3), torch.ones(2, 3, 2))]
+)
+def test_errors_of_sources_name_the_module(make, x):
+    model = nn.Sequential(i8.quantize_(make()))
+    with pytest.raises(ValueError, match="src must have") as caught:
+        model(x)
+    assert caught.value.__notes__ == [f"in {model[0]}"]
+
+
 CONVOLUTIONS = [
     (nn.Conv1d, (6, 8, 3), {"stride": 2, "padding": 1}, (2, 6, 11)),
     (nn.Conv2d, (6, 8, 3), {"padding": "same", "dilation": 2, "bias": False}, (2, 6, 9, 10)),
