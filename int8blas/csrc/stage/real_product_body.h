@@ -104,8 +104,10 @@ I8_INLINE void i8_real_row_of(const i8_real_row_args *t, const int panels)
     I8_FOR(v, vecs) sums[v] = t->first ? i8_set_f32(0.0f) : i8_load_f32(t->c + I8_LANES * v);
     for (; k + 4 <= t->k; k += 4) i8_real_row_group(t, k, 4, panels, sums);
     if (k < t->k) i8_real_row_group(t, k, (int)(t->k - k), panels, sums);
-    I8_FOR(v, vecs)
-        i8_store_f32(t->c + I8_LANES * v, t->scale ? i8_mul_f32(sums[v], i8_load_f32(t->scale + I8_LANES * v)) : sums[v]);
+    I8_FOR(v, vecs) {
+        const i8_f32 y = t->scale ? i8_mul_f32(sums[v], i8_load_f32(t->scale + I8_LANES * v)) : sums[v];
+        i8_store_f32(t->c + I8_LANES * v, y);
+    }
 }
 
 static void i8_real_row(const i8_real_row_args *t)
