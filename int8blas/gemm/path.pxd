@@ -66,14 +66,6 @@ cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil
 cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil
 
 
-cdef inline void start_plan(Plan *p) noexcept nogil:
-    """Let a plan be that of one thread, as the smallest products have it."""
-    p.k_parts = p.segments = 1
-    p.grid.rows = p.grid.columns = p.grid.row_parts = p.grid.column_parts = 1
-    p.grid.stretches = False
-    p.wide = p.own_columns = p.own_rows = p.packs_squares = False
-
-
 cdef inline int planned_threads(const Plan *p) noexcept nogil:
     """Threads that take part."""
     return part_count(&p.grid) if p.k_parts == 1 else <int>p.k_parts

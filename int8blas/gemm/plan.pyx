@@ -58,7 +58,7 @@ cdef void replan(Resolved *r, int threads) noexcept nogil:
         r.other = r.problem[0]
         r.problem = &r.other
     r.other.threads = threads
-    choose(r.problem, &r.plan.common)
+    choose(r.problem, &r.plan)
     make_plan(r.problem, &r.plan.common)
 
 
