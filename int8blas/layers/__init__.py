@@ -1,4 +1,4 @@
-"""Layers that are products: InnerProduct, RealProduct, LSTM, GRU and DynamicLSTM. The room imports core, gemm and stage.
+"""Layers that are products: InnerProduct, RealProduct, LSTM, GRU, DynamicLSTM. The room imports core, gemm and stage.
 
 inner_product   the public layer
 rnn             LSTM and GRU; rnn_arguments checks their arguments; recurrent drives their steps
