@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 cimport int8blas.core.cnumpy as cnp
 
 cpdef cnp.ndarray as_array(object x, str name)
+cdef cnp.ndarray as_memory(object x, str name, int typenum)
 cpdef bint is_bfloat16(cnp.dtype dtype)
 cpdef object bfloat16_dtype()
 cpdef cnp.ndarray widened(object x, str name)

@@ -1,6 +1,6 @@
 # The C declarations of csrc/isa/kernels.h, and the way to the selected kernel table for the other extension modules.
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "core/compiler.h" nogil:
@@ -560,6 +560,33 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_neighbors_kernels:
         int64_t (*above[3])(const i8_above_args *) noexcept nogil
 
+    enum: I8_WIDE_S16, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS, I8_WIDE_MAX_TILE
+    enum: I8_INT_S8, I8_INT_U8, I8_INT_S16, I8_INT_U16, I8_INT_S32, I8_INT_U32, I8_INT_S64, I8_INT_U64
+
+    ctypedef struct i8_wide_tile_args:
+        int64_t groups
+        const char *a
+        const char *b
+        void *c
+        ptrdiff_t c_row
+        int rows, cols, add
+
+    ctypedef struct i8_int_bits:
+        uint64_t magnitude, sign
+
+    ctypedef struct i8_wide_kind:
+        int rows, columns
+        void (*tile)(const i8_wide_tile_args *) noexcept nogil
+
+    ctypedef struct i8_wide_kernels:
+        i8_wide_kind kinds[4]
+        void (*pack[4][8])(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
+                           ptrdiff_t step) noexcept nogil
+        void (*bits[8])(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n) noexcept nogil
+        void (*narrow[8])(uint8_t *dst, i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n) noexcept nogil
+        void (*wrap[8])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n) noexcept nogil
+        int (*saturate[8])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n) noexcept nogil
+
     ctypedef struct i8_tuning:
         int64_t kc, a_bytes, nc
         double thread_work
@@ -571,6 +598,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_tuning tuning
         const i8_gemm_kernels *gemm
         const i8_matrix *matrix
+        const i8_wide_kernels *wide
         const i8_convolution_kernels *convolution
         const i8_packing_kernels *packing
         const i8_stage_kernels *stage

@@ -1,7 +1,8 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports core alone.
 
-blas, syrk, matmul      the public functions; packing, PackedB; saturation, where 16-bit sums would leave their range;
-                        explain, which finds an explanation
+blas, syrk, matmul      the public functions, and blas16; packing, PackedB; saturation, where 16-bit sums would leave
+                        their range; explain, which finds an explanation
+integers, wide  products of integers wider than 8 bits: which kernels their values take, and the loops over blocks
 call            a product of arrays as the driver takes it, and its execution
 stack           a stack of products that differ only in where their matrices are
 driver          the one way through: resolve, run; long K in parts

@@ -1,4 +1,4 @@
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -6,7 +6,9 @@ import numpy.typing as npt
 from int8blas.core.arrays import _Array, _Int8OrUInt8, _Integers, _MemoryT, _Numerics
 from int8blas.gemm.packing import PackedB
 
-_R = TypeVar("_R", np.int32, np.int64)
+_AnyInteger = np.integer[Any] | np.bool_
+_Overflow = Literal["saturate", "wrap", "raise"]
+_R = TypeVar("_R", bound=np.integer[Any])
 
 # Results are arrays below; of two vectors they are scalars of the same type.
 @overload
@@ -19,48 +21,65 @@ def matmul(
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def matmul(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    a: _Array[_AnyInteger],
+    b: _Array[_AnyInteger] | PackedB,
+    *,
+    out: None = None,
+    dtype: None = None,
+    ao: _Integers = 0,
+    bo: _Integers = 0,
+    numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
+) -> npt.NDArray[Any]: ...
+@overload
+def matmul(
+    a: _Array[_AnyInteger],
+    b: _Array[_AnyInteger] | PackedB,
     *,
     out: npt.NDArray[_R],
     dtype: npt.DTypeLike | None = None,
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
 ) -> npt.NDArray[_R]: ...
 @overload
 def matmul(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    a: _Array[_AnyInteger],
+    b: _Array[_AnyInteger] | PackedB,
     *,
     out: _MemoryT,
     dtype: npt.DTypeLike | None = None,
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
 ) -> _MemoryT: ...
 @overload
 def matmul(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    a: _Array[_AnyInteger],
+    b: _Array[_AnyInteger] | PackedB,
     *,
     out: None = None,
     dtype: type[_R] | np.dtype[_R],
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
 ) -> npt.NDArray[_R]: ...
 @overload
 def matmul(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    a: _Array[_AnyInteger],
+    b: _Array[_AnyInteger] | PackedB,
     *,
     out: None = None,
     dtype: npt.DTypeLike,
     ao: _Integers = 0,
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
+    overflow: _Overflow = "saturate",
 ) -> npt.NDArray[Any]: ...

@@ -5,8 +5,8 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport check_numerics, int8_operand, product_output
-from int8blas.core.kernels cimport current_kernels
+from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, product_output
+from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport hold, let_go
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, max_threads
@@ -22,13 +22,32 @@ from int8blas.gemm.call cimport (
     set_c,
     warn_saturated,
 )
+from int8blas.gemm.integers cimport (
+    RAISE,
+    SATURATE,
+    WRAP,
+    Overflow,
+    as_bytes,
+    integer_operand,
+    integer_output,
+    integer_type,
+    multiply_integers,
+    overflow_mode,
+    store,
+    tell_overflow,
+)
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
+from int8blas.core.words import shown
+
 cnp.import_array()
+
+cdef enum:
+    BYTES_WORK = 1 << 17        # multiply-adds from which wide arrays of small values are converted to bytes
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
@@ -36,6 +55,7 @@ cdef extern from "numpy/arrayobject.h":
 # Compared by identity: what callers pass, or leave to the defaults, nearly always is these very objects.
 cdef object ZERO = 0
 cdef object EXACT = "exact"
+cdef object SATURATED = "saturate"
 cdef object INT64 = np.int64
 cdef cnp.dtype INT32_TYPE = np.dtype(np.int32)
 cdef cnp.dtype INT64_TYPE = np.dtype(np.int64)
@@ -66,42 +86,50 @@ cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
         set_as_s8(&g.b, True)
 
 
-def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
-    """The exact product of 8-bit arrays, with the shapes of :func:`numpy.matmul`.
+def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow="saturate"):
+    """The exact product of integer arrays, with the shapes of :func:`numpy.matmul`.
 
     Parameters
     ----------
-    a, b : array_like of uint8 or int8
-        Matrices, stacks of matrices, or vectors, in any of the four combinations of types and with any strides. Leading
-        dimensions are broadcast. `b` may be a :class:`PackedB`.
-    out : ndarray of int32 or int64, optional
+    a, b : array_like of integers or bool
+        Matrices, stacks of matrices, or vectors, of any two integer dtypes and with any strides. Leading dimensions are
+        broadcast. `b` may be a :class:`PackedB`; `a` then has values of int8 or of uint8.
+    out : ndarray of integers, optional
         Where to store the result; it must have the result's shape, and may have any strides.
     dtype : dtype, optional
-        Of the result: int32 or int64. By default that of `out`, else int32.
+        Of the result, any integer dtype. By default that of `out`; else int32 if both operands have 8 bits, uint64 if
+        both are uint64, and otherwise int64.
     ao, bo : int, or array_like of int, optional
-        Zero points, subtracted from `a` and `b`: one value, or one for each row of `a`'s and for each column of `b`'s
-        matrices.
+        Zero points, subtracted from `a` and `b` if both have 8 bits: one value, or one for each row of `a`'s and for
+        each column of `b`'s matrices.
     numerics : {'exact', 'saturating'}, optional
-        As in :func:`gemm_u8s8s32`.
+        As in :func:`gemm_u8s8s32`, if both operands have 8 bits.
+    overflow : {'saturate', 'wrap', 'raise'}, optional
+        What happens to elements beyond the result's dtype: they become its nearest value, with a warning; they are
+        taken modulo its width, as by :func:`numpy.matmul`; or an error says so.
 
     Returns
     -------
-    ndarray of int32 or int64
-        ``out`` if it is given; a scalar if both operands are vectors. It is exact in int64; in int32 results beyond
-        that saturate.
+    ndarray of integers
+        ``out`` if it is given; a scalar if both operands are vectors.
 
     Raises
     ------
     TypeError, ValueError
         If an argument is not as above, before anything is written.
+    OverflowError
+        If an element is beyond the result's dtype and `overflow` is 'raise', before anything is written.
 
     Warns
     -----
     RuntimeWarning
-        If an element was beyond int32, and saturated.
+        If an element was beyond the result's dtype, and saturated.
 
     Notes
     -----
+    Operands wider than 8 bits are multiplied by the kernels that their values need: int64 arrays of small numbers take
+    little more time than int8 arrays (:doc:`/howto/integers`).
+
     A matrix times its transpose in the same memory, ``matmul(x.T, x)`` or ``matmul(x, x.T)``, with equal zero points,
     takes little more than half of the time: one triangle is computed, and mirrored. :func:`syrk_u8s32` computes one
     triangle alone.
@@ -122,18 +150,30 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
     >>> int8blas.matmul(x.T, x, dtype=np.int64)
     array([[6502500000, 6502500000],
            [6502500000, 6502500000]])
+    >>> int8blas.matmul([[2**40, 3]], [[2**22], [-1]])
+    array([[4611686018427387901]])
+    >>> int8blas.matmul(np.int16([[300, 300]]), np.int16([[300], [300]]), dtype=np.int16, overflow="wrap")
+    array([[-16608]], dtype=int16)
     """
     cdef Problem g
     if (
-        out is None and ao is ZERO and bo is ZERO and numerics is EXACT and (dtype is None or dtype is INT64)
-        and type(a) is cnp.ndarray and type(b) is cnp.ndarray and are_vectors(<cnp.ndarray>a, <cnp.ndarray>b)
+        out is None and ao is ZERO and bo is ZERO and numerics is EXACT and overflow is SATURATED
+        and (dtype is None or dtype is INT64) and type(a) is cnp.ndarray and type(b) is cnp.ndarray
+        and are_vectors(<cnp.ndarray>a, <cnp.ndarray>b)
     ):
         return multiply_vectors(<cnp.ndarray>a, <cnp.ndarray>b, dtype is not None)
-    cdef cnp.ndarray x = int8_operand(a, "a"), y = None, given, _ao_array, _bo_array
+    cdef cnp.ndarray x = as_array(a, "a"), y = None, given, _ao_array, _bo_array
     cdef int typenum = cnp.NPY_INT32
     cdef PackedB packed = None
     cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
     cdef int64_t b_rows
+    if type(b) is not PackedB:
+        y = as_array(b, "b")
+    if (
+        not is_byte(x) or (y is not None and not is_byte(y)) or overflow is not SATURATED
+        or ((out is not None or dtype is not None) and not is_s32_or_s64(out, dtype))
+    ):
+        return multiply_any(a, b, out, dtype, ao, bo, numerics, overflow)
     start(&g, check_numerics(numerics))
     given = None if out is None and dtype is None else product_output(out, dtype, &typenum)
     set_product_type(&g.epilogue, typenum == cnp.NPY_INT64)
@@ -147,7 +187,6 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
         packed.fill(&g)
         b_rows = packed._k
     else:
-        y = int8_operand(b, "b")
         check_dimensions(y, "b")
         b_is_vector = cnp.PyArray_NDIM(y) == 1
         if b_is_vector:
@@ -171,9 +210,85 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact"):
 
 
 cdef inline bint is_byte(cnp.ndarray x) noexcept:
-    """Whether an array has a type that int8_operand takes."""
+    """Whether an array is of uint8, int8 or bool, which counts as uint8."""
     cdef int typenum = cnp.PyArray_TYPE(x)
     return typenum == cnp.NPY_INT8 or typenum == cnp.NPY_UINT8 or typenum == cnp.NPY_BOOL
+
+
+cdef bint is_s32_or_s64(object out, object dtype) except -1:
+    """Whether the result is of int32 or int64, or `out` is no array."""
+    found = dtype_from(dtype) if dtype is not None else getattr(out, "dtype", None)
+    if not isinstance(found, np.dtype):
+        return dtype is None
+    return (<cnp.dtype>found).itemsize in (4, 8) and found.kind == "i"
+
+
+cdef object multiply_any(object a, object b, object out, object dtype, object ao, object bo, object numerics,
+                         object overflow):
+    """The product of integers of any types to a result of any type."""
+    cdef Overflow mode = overflow_mode(overflow)
+    cdef cnp.ndarray x = integer_operand(a, "a"), y = None, given, target, sums
+    cdef cnp.ndarray small_x = None, small_y = None
+    cdef object packed = b if type(b) is PackedB else None
+    cdef bint is_small
+    cdef int typenum
+    cdef double work
+    if packed is None:
+        y = integer_operand(b, "b")
+    is_small = is_byte(x) and (packed is not None or is_byte(y))
+    given = integer_output(out, dtype, default_type(x, y, is_small), &typenum)
+    if packed is not None:
+        small_x = as_bytes(x)
+        if small_x is None:
+            raise ValueError(f"a must have values of int8 or uint8, as b is a PackedB, got {(<object>x).dtype} from "
+                             f"{(<object>x).min()} to {(<object>x).max()}")
+    elif is_small:
+        small_x, small_y = as_bytes(x), as_bytes(y)
+    else:
+        if ao is not ZERO or bo is not ZERO or numerics is not EXACT:
+            refuse(ao, "ao", 0)
+            refuse(bo, "bo", 0)
+            refuse(numerics, "numerics", "exact")
+        work = <double>cnp.PyArray_SIZE(x) * (
+            cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) > 1 else 1)
+        if work >= BYTES_WORK:
+            small_x = as_bytes(x)
+            small_y = None if small_x is None else as_bytes(y)
+    if small_x is None or (packed is None and small_y is None):
+        return multiply_integers(x, y, given, typenum, mode)
+    right = small_y if packed is None else packed
+    if cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT64) or (
+        mode == SATURATE and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32)
+    ):
+        product = matmul(small_x, right, out=given, dtype=cnp.PyArray_DescrFromType(typenum), ao=ao, bo=bo,
+                         numerics=numerics)
+        return product if out is None else out
+    product = matmul(small_x, right, dtype=INT64, ao=ao, bo=bo, numerics=numerics)
+    sums = np.asarray(product)
+    if given is not None and (<object>given).shape != (<object>sums).shape:
+        raise ValueError(f"out must have shape {(<object>sums).shape}, got {(<object>given).shape}")
+    target = empty_of((<object>sums).shape, typenum) if given is None or mode == RAISE else given
+    if store(target, <const int64_t *>cnp.PyArray_DATA(sums), mode != WRAP):
+        tell_overflow(typenum, mode)
+    if given is not None and target is not given:
+        given[...] = target
+    return out if out is not None else target if cnp.PyArray_NDIM(target) else target[()]
+
+
+cdef int refuse(object value, str name, object default) except -1:
+    """Raise an error unless an argument that products of 8 bits alone have is the default."""
+    if not isinstance(value, (int, str)) or value != default:
+        raise ValueError(f"{name} must be {default!r} where an operand is wider than 8 bits, got {shown(value)}")
+    return 0
+
+
+cdef inline int default_type(cnp.ndarray x, cnp.ndarray y, bint is_small) noexcept:
+    """The type of a product of arrays of these types: int32 for bytes, uint64 if both are of it, else int64."""
+    if is_small:
+        return cnp.NPY_INT32
+    if y is not None and integer_type(x) == I8_INT_U64 and integer_type(y) == I8_INT_U64:
+        return cnp.PyArray_TYPE(x)
+    return cnp.NPY_INT64
 
 
 cdef inline bint are_vectors(cnp.ndarray x, cnp.ndarray y) noexcept:

@@ -146,7 +146,7 @@ def test_bool_is_neither_int8_nor_an_index_nor_a_result():
         (lambda: dynamic_layer()(bits), "src must be float32, got bool: give np.asarray(src, np.float32)"),
         (lambda: int8blas.quantize(bits, 1), "x must be float32, float16 or bfloat16, got bool: give np.asarray(x, "),
         (lambda: int8blas.requantize(bits, 1), "x must be int32, got bool: give np.asarray(x, np.int32)"),
-        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), bool)), "out must be int32 or int64, got bool"),
+        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), bool)), "out must be of an integer dtype, got bool"),
         (lambda: int8blas.gemm_u8s8s32(1, U8, S8, 1, np.zeros((5, 3), bool)), "c must be int32, got bool"),
         (
             lambda: int8blas.eltwise(U8, ReLU(), out=bits),
@@ -257,12 +257,12 @@ def of_whole_numbers(name, to):
     ("call", "text"),
     [
         (
-            lambda: int8blas.matmul(U8.astype(int), S8),
-            f"a must be uint8 or int8, got int64: give {checked('a', 'uint8')}",
+            lambda: int8blas.syrk_u8s32(1, U8.astype(int)),
+            f"a must be uint8, got int64: give {checked('a', 'uint8')}",
         ),
         (
-            lambda: int8blas.matmul([[1, 2]], S8),
-            f"a must be uint8 or int8, got a list of int64: give {checked('a', 'uint8')}",
+            lambda: int8blas.gemm_u8s8s32(1, [[1, 2]], S8),
+            f"a must be uint8, got a list of int64: give {checked('a', 'uint8')}",
         ),
         (
             lambda: int8blas.gemm_s8s8s32(1, F32, S8),
@@ -303,7 +303,10 @@ def of_whole_numbers(name, to):
         ),
         (lambda: int8blas.gemm_u8s8s32(1, U8, S8, ao=[0.5] * 5), "ao must be an integer or a vector of integers, got "
          "float64"),
-        (lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), np.int16)), "out must be int32 or int64, got int16"),
+        (
+            lambda: int8blas.matmul(U8, S8, out=np.zeros((5, 3), np.float16)),
+            "out must be of an integer dtype, got float16",
+        ),
     ],
 )  # fmt: skip
 def test_errors_name_the_dtype_and_the_remedy(call, text):

@@ -137,15 +137,16 @@ class Draws:
         return result
 
     def array(self, dtype, shape, shared=True):
-        """A read-only array of 8-bit integers with any strides; once in a while it ends, or begins, at the guard."""
-        pool = self.pools[self.among(KINDS)]
+        """A read-only array of integers with any strides; once in a while it ends, or begins, at the guard."""
+        pool, size = self.pools[self.among(KINDS)], np.dtype(dtype).itemsize
         if 0 in shape:
             return np.zeros(shape, dtype)
         strides = self.strides(shape, shared)
         before, length = span(shape, strides)
-        if length > POOL_BYTES:
+        if length * size > POOL_BYTES:
             strides = dense(shape)
             before, length = span(shape, strides)
+        before, length, strides = before * size, length * size, [stride * size for stride in strides]
         place = self.below(START_BYTES)
         if place >= START_BYTES * 7 // 8:
             place = POOL_BYTES - length if place & 1 else 0

@@ -136,10 +136,10 @@ def test_the_type_of_the_result():
     assert int8blas.matmul(a, b).dtype == np.int32
     assert int8blas.matmul(a, b, dtype=np.int32).dtype == np.int32
     assert int8blas.matmul(a, b, out=np.empty((2, 4), np.int64)).dtype == np.int64
-    for dtype in (np.float32, "uint8", bool, "nonsense"):
-        with pytest.raises(TypeError, match=r"^dtype must be int32 or int64, got "):
+    for dtype in (np.float32, ">u4", bool, "nonsense"):
+        with pytest.raises(TypeError, match=r"^dtype must be an integer dtype, got "):
             int8blas.matmul(a, b, dtype=dtype)
-    with pytest.raises(TypeError, match=r"^out must be int32 or int64, got float64$"):
+    with pytest.raises(TypeError, match=r"^out must be of an integer dtype, got float64$"):
         int8blas.matmul(a, b, out=np.empty((2, 4)))
     with pytest.raises(TypeError, match=r"^out must be int64, as dtype says, got int32$"):
         int8blas.matmul(a, b, dtype=np.int64, out=np.empty((2, 4), np.int32))

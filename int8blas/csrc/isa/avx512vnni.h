@@ -12,9 +12,11 @@
 
 #if defined(__GNUC__)
 #define I8_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define I8_DOT_PAIRS(acc, a, b) __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 #define I8_KEEPS_B 1 /* GCC loads an operand of assembly that cannot be memory again for every use */
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
+#define I8_DOT_PAIRS(acc, a, b) (acc) = _mm512_dpwssd_epi32(acc, a, b)
 #endif
 #define I8_PAIRED 0
 #define I8_MIXED 1

@@ -17,8 +17,10 @@
 
 #if defined(__GNUC__)
 #define I8_DOT(acc, a, b) __asm__(I8_ENCODING "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
+#define I8_DOT_PAIRS(acc, a, b) __asm__(I8_ENCODING "vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm256_dpbusd_avx_epi32(acc, a, b)
+#define I8_DOT_PAIRS(acc, a, b) (acc) = _mm256_dpwssd_avx_epi32(acc, a, b)
 #endif
 #define I8_PAIRED 0
 #define I8_MIXED 1

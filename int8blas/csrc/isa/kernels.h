@@ -6,6 +6,7 @@
 #include "elementwise/elementwise.h"
 #include "gemm/gemm.h"
 #include "gemm/packing.h"
+#include "gemm/wide.h"
 #include "isa/tuning.h"
 #include "neighbors/neighbors.h"
 #include "recurrent/recurrent.h"
@@ -21,6 +22,7 @@ typedef struct {
 
     const i8_gemm_kernels *gemm;
     const i8_matrix *matrix; /* or NULL */
+    const i8_wide_kernels *wide;
     const i8_convolution_kernels *convolution;
     const i8_packing_kernels *packing;
     const i8_stage_kernels *stage;

@@ -21,6 +21,7 @@
 #define I8_DECLARE_SET(set)                                                                                            \
     extern const i8_kernels i8_kernels_##set;                                                                          \
     extern const i8_gemm_kernels i8_gemm_##set;                                                                        \
+    extern const i8_wide_kernels i8_wide_##set;                                                                        \
     extern const i8_convolution_kernels i8_convolution_##set;
 #define I8_DECLARE_WIDTH(width)                                                                                        \
     extern const i8_tiles i8_saturating_##width;                                                                       \

@@ -1,0 +1,224 @@
+/* Products of wide elements, of an instruction set with vectors. */
+#include "isa/set.h"
+
+#ifdef I8_LANES
+#include "gemm/wide_body.h"
+
+#ifndef I8_DOT_PAIRS
+#define I8_DOT_PAIRS(acc, a, b) (acc) = i8_dot2(acc, a, b)
+#endif
+
+#define I8_WIDE_LANES (I8_LANES / 2) /* of 64 bits */
+
+#ifdef I8_AARCH64
+#define I8_S64(x) ((int64x2_t)(x))
+#define I8_F64(x) ((float64x2_t)(x))
+I8_INLINE i8_vec i8_wide_broadcast(const char *p)
+{
+    int64_t x;
+    memcpy(&x, p, sizeof x);
+    return i8_twice((int32x4_t)vdupq_n_s64(x));
+}
+I8_INLINE i8_vec i8_add_64(i8_vec x, i8_vec y)
+{
+    return I8_VEC(vaddq_s64(I8_S64(x.low), I8_S64(y.low)), vaddq_s64(I8_S64(x.high), I8_S64(y.high)));
+}
+I8_INLINE i8_vec i8_madd_s32(i8_vec acc, i8_vec a, i8_vec b)
+{
+    return I8_VEC(vmlal_s32(I8_S64(acc.low), vmovn_s64(I8_S64(a.low)), vmovn_s64(I8_S64(b.low))),
+                  vmlal_s32(I8_S64(acc.high), vmovn_s64(I8_S64(a.high)), vmovn_s64(I8_S64(b.high))));
+}
+I8_INLINE i8_vec i8_madd_u32(i8_vec acc, i8_vec a, i8_vec b)
+{
+    return I8_VEC(vmlal_u32(I8_U64(acc.low), vmovn_u64(I8_U64(a.low)), vmovn_u64(I8_U64(b.low))),
+                  vmlal_u32(I8_U64(acc.high), vmovn_u64(I8_U64(a.high)), vmovn_u64(I8_U64(b.high))));
+}
+I8_INLINE i8_vec i8_swap_halves(i8_vec x) { return I8_VEC(vrev64q_s32(x.low), vrev64q_s32(x.high)); }
+I8_INLINE i8_vec i8_madd_halves(i8_vec acc, i8_vec a, i8_vec b)
+{
+    return I8_VEC(vmlaq_s32(acc.low, a.low, b.low), vmlaq_s32(acc.high, a.high, b.high));
+}
+/* The sum of both halves of each lane, in its upper half. */
+I8_INLINE i8_vec i8_upper_sum(i8_vec x)
+{
+    return I8_VEC(vshlq_n_u64(vpaddlq_u32(I8_U32(x.low)), 32), vshlq_n_u64(vpaddlq_u32(I8_U32(x.high)), 32));
+}
+/* The halves of a vector of s32 as s64. */
+I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
+{
+    *low = I8_VEC(vmovl_s32(vget_low_s32(x.low)), vmovl_high_s32(x.low));
+    *high = I8_VEC(vmovl_s32(vget_low_s32(x.high)), vmovl_high_s32(x.high));
+}
+I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
+{
+    return I8_VEC(vfmaq_f64(I8_F64(acc.low), I8_F64(a.low), I8_F64(b.low)),
+                  vfmaq_f64(I8_F64(acc.high), I8_F64(a.high), I8_F64(b.high)));
+}
+I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y)
+{
+    return I8_VEC(vaddq_f64(I8_F64(x.low), I8_F64(y.low)), vaddq_f64(I8_F64(x.high), I8_F64(y.high)));
+}
+#else
+#define i8_wide_broadcast(p) i8_broadcast_64(p)
+#if I8_LANES == 16
+#define I8_AS_F64(x) _mm512_castsi512_pd(x)
+#define I8_OF_F64(x) _mm512_castpd_si512(x)
+#else
+#define I8_AS_F64(x) _mm256_castsi256_pd(x)
+#define I8_OF_F64(x) _mm256_castpd_si256(x)
+#endif
+I8_INLINE i8_vec i8_add_64(i8_vec x, i8_vec y) { return I8_MM(add_epi64)(x, y); }
+I8_INLINE i8_vec i8_madd_s32(i8_vec acc, i8_vec a, i8_vec b) { return i8_add_64(acc, I8_MM(mul_epi32)(a, b)); }
+I8_INLINE i8_vec i8_madd_u32(i8_vec acc, i8_vec a, i8_vec b) { return i8_add_64(acc, I8_MM(mul_epu32)(a, b)); }
+I8_INLINE i8_vec i8_swap_halves(i8_vec x) { return I8_MM(shuffle_epi32)(x, 0xb1); }
+I8_INLINE i8_vec i8_madd_halves(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(mullo_epi32)(a, b)); }
+I8_INLINE i8_vec i8_upper_sum(i8_vec x) { return I8_MM(slli_epi64)(i8_add(x, I8_MM(srli_epi64)(x, 32)), 32); }
+/* The halves of a vector of s32 as s64. */
+I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
+{
+    *low = I8_MM(cvtepi32_epi64)(i8_half_of(x, 0));
+    *high = I8_MM(cvtepi32_epi64)(i8_half_of(x, 1));
+}
+I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
+{
+    return I8_OF_F64(I8_MM(fmadd_pd)(I8_AS_F64(a), I8_AS_F64(b), I8_AS_F64(acc)));
+}
+I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)(I8_AS_F64(x), I8_AS_F64(y))); }
+#endif
+
+/* AVX-512 multiplies 64 bits in one instruction. Elsewhere a * b modulo 2**64 is the product of the lower halves, and
+ * 2**32 times the sum of the products of a lower and an upper half. These have sums of their own, of 32 bits. */
+#if defined(I8_X86_64) && I8_LANES == 16
+#define I8_WIDE_HALVES 0
+#define I8_MADD_64(acc, a, b) (acc) = i8_add_64(acc, _mm512_mullo_epi64(a, b))
+#else
+#define I8_WIDE_HALVES 1
+#define I8_MADD_64(acc, a, b) (acc) = i8_madd_u32(acc, a, b)
+#endif
+
+/* Tiles: 3 vectors of columns on AVX-512, else 2. I8_WIDE_HALVES keeps two sums: 4 rows by 1 vector. */
+#if I8_LANES == 16
+enum { I8_WIDE_ROWS = 8, I8_WIDE_VECS = 3, I8_WIDE_ROWS_64 = 8, I8_WIDE_VECS_64 = 3 };
+#else
+enum { I8_WIDE_ROWS = 6, I8_WIDE_VECS = 2, I8_WIDE_ROWS_64 = 4, I8_WIDE_VECS_64 = 1 };
+#endif
+
+/* Store or add a vector of sums. */
+I8_INLINE void i8_wide_put(int64_t *c, i8_vec x, int add, const int is_f64)
+{
+    if (add)
+        x = is_f64 ? i8_add_f64(i8_load(c), x) : i8_add_64(i8_load(c), x);
+    i8_store(c, x);
+}
+
+/* Store or add the sums of a tile whose last vector is not whole. */
+I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sums, int width, const int is_f64)
+{
+    for (int i = 0; i < t->rows; ++i, sums += width) {
+        int64_t *c = (int64_t *)t->c + i * t->c_row;
+        for (int j = 0; j < t->cols; ++j) {
+            if (!t->add)
+                c[j] = sums[j];
+            else if (is_f64)
+                ((double *)t->c)[i * t->c_row + j] += ((const double *)(const void *)sums)[j];
+            else
+                c[j] = (int64_t)((uint64_t)c[j] + (uint64_t)sums[j]);
+        }
+    }
+}
+
+/* Compute `rows` rows by `vecs` vectors of a tile packed for `full` rows and `panel` vectors. */
+I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs, const int full,
+                            const int panel)
+{
+    const int size = kind == I8_WIDE_S16 ? 4 : 8, halves = kind == I8_WIDE_S64 && I8_WIDE_HALVES;
+    i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
+    const char *a = t->a, *b = t->b;
+    I8_FOR(i, rows) I8_FOR(v, vecs) acc[i][v] = cross[i][v] = i8_zero();
+    for (int64_t g = 0; g < t->groups; ++g, a += full * size, b += panel * (int)sizeof(i8_vec)) {
+        i8_vec y[3], swapped[3];
+        I8_FOR(v, vecs) {
+            y[v] = i8_load(b + v * (int)sizeof(i8_vec));
+            if (halves)
+                swapped[v] = i8_swap_halves(y[v]);
+            else
+                I8_PIN(y[v]);
+        }
+        I8_FOR(i, rows) {
+            const i8_vec x = kind == I8_WIDE_S16 ? i8_broadcast(a + i * size) : i8_wide_broadcast(a + i * size);
+            I8_FOR(v, vecs) {
+                if (kind == I8_WIDE_S16)
+                    I8_DOT_PAIRS(acc[i][v], x, y[v]);
+                else if (kind == I8_WIDE_S32)
+                    acc[i][v] = i8_madd_s32(acc[i][v], x, y[v]);
+                else if (kind == I8_WIDE_F64)
+                    acc[i][v] = i8_madd_f64(acc[i][v], x, y[v]);
+                else
+                    I8_MADD_64(acc[i][v], x, y[v]);
+                I8_PIN(acc[i][v]);
+                if (halves) {
+                    cross[i][v] = i8_madd_halves(cross[i][v], x, swapped[v]);
+                    I8_PIN(cross[i][v]);
+                }
+            }
+        }
+    }
+    /* Whole vectors go to C, all others to `some` first. */
+    const int lanes = kind == I8_WIDE_S16 ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
+    int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
+    const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
+    const int add = whole && t->add;
+    I8_FOR(i, rows) {
+        if (i >= t->rows)
+            break;
+        I8_FOR(v, vecs) {
+            int64_t *to = c + i * c_row + v * lanes;
+            if (kind == I8_WIDE_S16) {
+                i8_vec low, high;
+                i8_widen_64(acc[i][v], &low, &high);
+                i8_wide_put(to, low, add, 0);
+                i8_wide_put(to + I8_WIDE_LANES, high, add, 0);
+                continue;
+            }
+            if (halves)
+                acc[i][v] = i8_add_64(acc[i][v], i8_upper_sum(cross[i][v]));
+            i8_wide_put(to, acc[i][v], add, kind == I8_WIDE_F64);
+        }
+    }
+    if (!whole)
+        i8_wide_put_some(t, some, vecs * lanes, kind == I8_WIDE_F64);
+}
+
+/* Leave out rows and vectors that the tile does not have. */
+I8_INLINE void i8_wide_tile(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs)
+{
+    const int width = kind == I8_WIDE_S16 ? I8_LANES : I8_WIDE_LANES, half = rows / 2;
+    if (vecs > 1 && t->cols <= width) {
+        if (t->rows == 1)
+            i8_wide_part(t, kind, 1, 1, rows, vecs);
+        else if (t->rows <= half)
+            i8_wide_part(t, kind, half, 1, rows, vecs);
+        else
+            i8_wide_part(t, kind, rows, 1, rows, vecs);
+    } else if (t->rows == 1)
+        i8_wide_part(t, kind, 1, vecs, rows, vecs);
+    else if (t->rows <= half)
+        i8_wide_part(t, kind, half, vecs, rows, vecs);
+    else
+        i8_wide_part(t, kind, rows, vecs, rows, vecs);
+}
+
+static void i8_wide_s16(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S16, I8_WIDE_ROWS, I8_WIDE_VECS); }
+static void i8_wide_s32(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S32, I8_WIDE_ROWS, I8_WIDE_VECS); }
+static void i8_wide_s64(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S64, I8_WIDE_ROWS_64, I8_WIDE_VECS_64); }
+static void i8_wide_f64(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_F64, I8_WIDE_ROWS, I8_WIDE_VECS); }
+
+const i8_wide_kernels I8_TABLE(wide) = {
+    .kinds = {{I8_WIDE_ROWS, I8_WIDE_VECS * I8_LANES, i8_wide_s16},
+              {I8_WIDE_ROWS, I8_WIDE_VECS * I8_WIDE_LANES, i8_wide_s32},
+              {I8_WIDE_ROWS_64, I8_WIDE_VECS_64 * I8_WIDE_LANES, i8_wide_s64},
+              {I8_WIDE_ROWS, I8_WIDE_VECS * I8_WIDE_LANES, i8_wide_f64}},
+    I8_WIDE_LOOPS,
+};
+I8_TARGET_END
+#endif

@@ -1,0 +1,22 @@
+# Arrays of integers of every width, and their products (see integers.pyx).
+from libc.stdint cimport int64_t
+
+cimport int8blas.core.cnumpy as cnp
+
+
+# What happens to elements beyond the type of the result.
+cdef enum Overflow:
+    SATURATE
+    WRAP
+    RAISE
+
+
+cdef int integer_type(cnp.ndarray array) noexcept
+cdef cnp.ndarray integer_operand(object x, str name)
+cdef cnp.ndarray integer_output(object out, object dtype, int default, int *typenum)
+cdef Overflow overflow_mode(object overflow) except *
+cdef cnp.ndarray as_bytes(cnp.ndarray x)
+cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, int typenum, Overflow overflow)
+cdef int multiply_to_sums(cnp.ndarray x, cnp.ndarray y, cnp.ndarray sums, str name) except -1
+cdef bint store(cnp.ndarray target, const int64_t *sums, bint saturates) noexcept
+cdef int tell_overflow(int typenum, Overflow overflow) except -1

@@ -1,0 +1,439 @@
+"""Products of integers of every width: which kernels a pair of arrays takes, by the values in them.
+
+A pass over each operand finds how many bits its elements have. Operands that fit bytes are converted to bytes, for the
+kernels of 8 bits, if the product is large enough; all others are packed to the elements of one kind of multiply-add
+(csrc/gemm/wide.h). Sums are in 64 bits. If the bits of the operands allow sums beyond the result's 64 bits, a second
+product, of float64, says which sums are: it differs from the true sum by less than a bound that K and the bits give.
+The few elements for which it cannot decide are computed again, from digits.
+"""
+
+import warnings
+
+from libc.math cimport ldexp
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport as_array, as_memory, dtype_argument, dtype_from, output_of
+from int8blas.core.kernels cimport (
+    I8_INT_U8,
+    I8_INT_U64,
+    I8_WIDE_F64,
+    I8_WIDE_S16,
+    I8_WIDE_S32,
+    I8_WIDE_S64,
+    current_kernels,
+    i8_int_bits,
+    i8_wide_kernels,
+)
+from int8blas.core.results cimport empty, empty_of
+from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
+from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.call cimport check_memory, is_usable
+from int8blas.gemm.wide cimport WIDE_DIMS, WideOperand, WideProduct, exact_element, multiply_wide
+
+from int8blas.core.words import dtype_error, dtype_name, shown
+
+cnp.import_array()
+
+cdef enum:
+    CHUNK = 4096                # elements after which a search for their bits may stop
+    # The least groups of k whose sums fit s32 for which pairs of s16 are faster than s32.
+    LEAST_SEGMENT = 7
+
+# Compared by identity first: what callers pass, or leave to the default, nearly always is this very object.
+cdef object SATURATED = "saturate"
+# What errors suggest for arrays that are not integers: results are of int32 then.
+cdef tuple WANTED = ("uint8", "int8")
+
+
+# Of multiply-adds, in the lines of INT8BLAS_VERBOSE.
+cdef tuple KINDS = ("s16", "s32", "s64", "f64")
+
+
+cdef struct Bits:
+    # All elements are at least -2**count and less than 2**count, and at least 0 unless some are negative.
+    int count
+    bint negative
+
+
+# The shape of a result.
+cdef struct Shape:
+    int ndim
+    cnp.npy_intp sizes[WIDE_DIMS]
+
+
+cdef inline int integer_code(int typenum, int size) noexcept:
+    """Return the type of NumPy's integers of a type number and a size as kernels name it."""
+    # NumPy's signed types have odd numbers, and the unsigned types the even numbers behind them.
+    cdef int code = typenum % 2 == 0
+    while size > 1:
+        size >>= 1
+        code += 2
+    return code
+
+
+cdef int integer_type(cnp.ndarray array) noexcept:
+    """Return the type of a NumPy array of integers or bool as kernels name it, or -1."""
+    cdef int typenum = cnp.PyArray_TYPE(array)
+    if typenum == cnp.NPY_BOOL:
+        return I8_INT_U8
+    return integer_code(typenum, <int>cnp.PyArray_ITEMSIZE(array)) if cnp.PyTypeNum_ISINTEGER(typenum) else -1
+
+
+cdef cnp.ndarray integer_operand(object x, str name):
+    """Return an input array of any integer type or bool, in native byte order."""
+    cdef cnp.ndarray array = as_array(x, name)
+    if integer_type(array) < 0:
+        if cnp.PyArray_SIZE(array) == 0 and isinstance(x, (list, tuple)):
+            return array.astype(np.int64)
+        raise dtype_error(array, name, WANTED, x)
+    return array if cnp.PyArray_ISNOTSWAPPED(array) else array.astype(array.dtype.newbyteorder("="))
+
+
+cdef cnp.ndarray integer_output(object out, object dtype, int default, int *typenum):
+    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`, else the type of
+    `out`, else the default."""
+    cdef cnp.ndarray array = None
+    typenum[0] = default
+    if dtype is not None:
+        found = dtype_from(dtype)
+        if found is None or found.kind not in "iu" or not found.isnative:
+            raise TypeError(f"dtype must be an integer dtype, got {dtype_argument(dtype)}")
+        typenum[0] = (<cnp.dtype>found).type_num
+    if out is None:
+        return None
+    array = as_memory(out, "out", typenum[0])
+    if dtype is None:
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"out must be of an integer dtype, got {dtype_name(array.dtype)}")
+        typenum[0] = cnp.PyArray_TYPE(array)
+    elif not cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum[0]):
+        raise TypeError(f"out must be {dtype_name(cnp.PyArray_DescrFromType(typenum[0]))}, as dtype says, got "
+                        f"{dtype_name(array.dtype)}")
+    return output_of(array, "out", typenum[0])
+
+
+cdef Overflow overflow_mode(object overflow) except *:
+    if overflow is SATURATED:
+        return SATURATE
+    if isinstance(overflow, str):
+        for mode, name in enumerate(("saturate", "wrap", "raise")):
+            if overflow == name:
+                return <Overflow>mode
+    raise ValueError(f"overflow must be 'saturate', 'wrap' or 'raise', got {shown(overflow)}")
+
+
+# --------------------------------------------------------------------------------------- the bits of elements ------
+
+cdef Bits count_bits(const i8_int_bits *found) noexcept:
+    cdef Bits bits = Bits(0, <int64_t>found.sign < 0)
+    while bits.count < 64 and found.magnitude >> bits.count:
+        bits.count += 1
+    return bits
+
+
+cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
+    """Return whether elements fit int8, or uint8."""
+    return found.magnitude <= 127 or (found.magnitude <= 255 and <int64_t>found.sign >= 0)
+
+
+cdef void add_bits(const i8_wide_kernels *kernels, int type, const char *data, int axis, cnp.ndarray x,
+                   i8_int_bits *found) noexcept:
+    """Add the bits of all elements of the axes from one on."""
+    cdef cnp.npy_intp i
+    if axis >= cnp.PyArray_NDIM(x) - 1:
+        kernels.bits[type](found, data, cnp.PyArray_STRIDE(x, axis) if axis < cnp.PyArray_NDIM(x) else 0,
+                           cnp.PyArray_DIM(x, axis) if axis < cnp.PyArray_NDIM(x) else 1)
+        return
+    for i in range(cnp.PyArray_DIM(x, axis)):
+        add_bits(kernels, type, data + i * cnp.PyArray_STRIDE(x, axis), axis + 1, x, found)
+
+
+cdef Bits bits_of(const i8_wide_kernels *kernels, cnp.ndarray x) noexcept:
+    """Find the bits of an array's elements, in one pass."""
+    cdef i8_int_bits found = i8_int_bits(0, 0)
+    cdef int type = integer_type(x)
+    if cnp.PyArray_SIZE(x) == 0:
+        return Bits(0, False)
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x):
+        kernels.bits[type](&found, cnp.PyArray_BYTES(x), cnp.PyArray_ITEMSIZE(x), cnp.PyArray_SIZE(x))
+    else:
+        add_bits(kernels, type, cnp.PyArray_BYTES(x), 0, x, &found)
+    return count_bits(&found)
+
+
+cdef cnp.ndarray as_bytes(cnp.ndarray x):
+    """Return an array as int8 or uint8 if all elements fit, or None. The search stops soon after one that does not."""
+    cdef const i8_wide_kernels *kernels = current_kernels().wide
+    cdef i8_int_bits found = i8_int_bits(0, 0)
+    cdef cnp.ndarray bytes_
+    cdef int type = integer_type(x)
+    cdef ptrdiff_t size = cnp.PyArray_ITEMSIZE(x)
+    cdef cnp.npy_intp first = 0, end = cnp.PyArray_SIZE(x)
+    if size == 1:
+        return x.view(np.uint8) if cnp.PyArray_TYPE(x) == cnp.NPY_BOOL else x
+    if not cnp.PyArray_IS_C_CONTIGUOUS(x):
+        if cnp.PyArray_NDIM(x) > 1 and cnp.PyArray_IS_F_CONTIGUOUS(x):
+            bytes_ = as_bytes(x.T)
+            return None if bytes_ is None else bytes_.T
+        if not fits_in_front(kernels, x[(0,) * (x.ndim - 1)], &found):
+            return None
+        x = np.ascontiguousarray(x)
+    bytes_ = empty_of((<object>x).shape, cnp.NPY_UINT8)
+    while first < end:
+        kernels.narrow[type](<uint8_t *>cnp.PyArray_DATA(bytes_) + first, &found, cnp.PyArray_BYTES(x) + first * size,
+                             size, min(end - first, <cnp.npy_intp>CHUNK))
+        if not fit_bytes(&found):
+            return None
+        first += CHUNK
+    return bytes_.view(np.int8) if found.magnitude <= 127 else bytes_
+
+
+cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bits *found) noexcept:
+    """Return whether a vector's elements fit bytes."""
+    kernels.bits[integer_type(x)](found, cnp.PyArray_BYTES(x), cnp.PyArray_STRIDE(x, 0), cnp.PyArray_DIM(x, 0))
+    return fit_bytes(found)
+
+
+# ------------------------------------------------------------------------------------------------- the product ------
+
+cdef inline int levels(int64_t k) noexcept:
+    """Return the bits that a sum of k products may have beyond those of a product."""
+    cdef int bits = 0
+    while (<int64_t>1 << bits) < k:
+        bits += 1
+    return bits
+
+
+cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
+    """Choose the multiply-add that operands of these bits take."""
+    cdef int both = a.count + b.count
+    w.segment = INT64_MAX
+    if a.count <= 15 and b.count <= 15 and both < 30 and (1 << (30 - both)) - 1 >= LEAST_SEGMENT:
+        w.kind, w.segment = I8_WIDE_S16, (1 << (30 - both)) - 1
+    elif a.count <= 31 and b.count <= 31:
+        w.kind = I8_WIDE_S32
+    else:
+        w.kind = I8_WIDE_S64
+
+
+cdef void set_operand(WideOperand *operand, ptrdiff_t *steps, cnp.ndarray x, bint is_b, int dims) noexcept:
+    """Set an operand of numpy.matmul, and its steps along the axes of the stack."""
+    cdef int axis, own = cnp.PyArray_NDIM(x) - 2 - dims     # the axis of `x` before its first one, if negative
+    operand.data, operand.type = cnp.PyArray_BYTES(x), integer_type(x)
+    operand.row = operand.column = 0
+    if cnp.PyArray_NDIM(x) == 1:
+        if is_b:
+            operand.row = cnp.PyArray_STRIDE(x, 0)
+        else:
+            operand.column = cnp.PyArray_STRIDE(x, 0)
+    else:
+        operand.row = cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 2)
+        operand.column = cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1)
+    for axis in range(dims):
+        steps[axis] = 0
+        if axis + own >= 0 and cnp.PyArray_DIM(x, axis + own) != 1:
+            steps[axis] = cnp.PyArray_STRIDE(x, axis + own)
+
+
+cdef int set_batch(WideProduct *w, cnp.ndarray x, cnp.ndarray y) except -1:
+    """Set the shape of a stack, to which both operands are broadcast."""
+    cdef tuple batch = (<object>x).shape[:-2], b_batch = (<object>y).shape[:-2]
+    if b_batch and b_batch != batch:
+        try:
+            batch = np.broadcast_shapes(batch, b_batch)
+        except ValueError:
+            raise ValueError(
+                f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
+    w.dims = <int>len(batch)
+    for axis in range(w.dims):
+        w.shape[axis] = batch[axis]
+        w.count *= w.shape[axis]
+    return 0
+
+
+cdef int set_sizes(WideProduct *w, cnp.ndarray x, cnp.ndarray y, Shape *shape) except -1:
+    """Set the sizes and operands of a product, and the shape of the result."""
+    cdef int axis, x_dims = cnp.PyArray_NDIM(x), y_dims = cnp.PyArray_NDIM(y)
+    cdef int64_t b_rows
+    if x_dims == 0 or y_dims == 0:
+        raise ValueError(f"{'b' if x_dims else 'a'} must have at least 1 dimension, got a scalar")
+    w.k = cnp.PyArray_DIM(x, x_dims - 1)
+    w.m = cnp.PyArray_DIM(x, x_dims - 2) if x_dims > 1 else 1
+    b_rows = cnp.PyArray_DIM(y, max(0, y_dims - 2))
+    w.n = cnp.PyArray_DIM(y, y_dims - 1) if y_dims > 1 else 1
+    if b_rows != w.k:
+        raise ValueError(f"b must have {w.k} rows, as a has {w.k} columns, got {b_rows}")
+    w.count, w.dims = 1, 0
+    if x_dims > 2 or y_dims > 2:
+        set_batch(w, x, y)
+    set_operand(&w.a, w.a_steps, x, False, w.dims)
+    set_operand(&w.b, w.b_steps, y, True, w.dims)
+    shape.ndim = w.dims
+    for axis in range(w.dims):
+        shape.sizes[axis] = w.shape[axis]
+    if x_dims > 1:
+        shape.sizes[shape.ndim] = w.m
+        shape.ndim += 1
+    if y_dims > 1:
+        shape.sizes[shape.ndim] = w.n
+        shape.ndim += 1
+    # A stack of rows by one matrix is one product. NumPy leaves the strides of dimensions of one element open.
+    if w.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
+        w.m, w.count, w.dims = w.m * w.count, 1, 0
+        w.a.column = cnp.PyArray_ITEMSIZE(x)
+        w.a.row = w.k * w.a.column
+    return 0
+
+
+cdef int run_wide(const WideProduct *w, str name) except -1:
+    """Compute, without the GIL unless that takes longer than the product."""
+    cdef int status, threads
+    cdef double begun = 0
+    if verbose:
+        forget_regions()
+        begun = seconds()
+    if <double>w.m * w.n * (w.k + 1) * w.count <= GIL_WORK:
+        status = multiply_wide(w, 1)
+    else:
+        threads = max_threads()
+        with nogil:
+            status = multiply_wide(w, threads)
+    check_memory(status, name)
+    if verbose:
+        report(name, f"m={w.m},n={w.n},k={w.k}", KINDS[w.kind], current_kernels(), region_used(), seconds() - begun)
+    return 0
+
+
+cdef bint saturate_sums(const WideProduct *w, const double *reals, double error, bint to_u64) noexcept nogil:
+    """Replace sums modulo 2**64 by the true sums, saturated to s64 or u64. Return whether one was beyond.
+
+    `reals` are the true sums but for `error`.
+    """
+    cdef int64_t *sums = <int64_t *>w.c
+    cdef double low = 0 if to_u64 else -ldexp(1, 63), high = ldexp(1, 64 if to_u64 else 63)
+    cdef int64_t i, size = w.m * w.n
+    cdef bint beyond = False
+    for i in range(w.count * size):
+        if low + error <= reals[i] <= high - error:
+            continue
+        if reals[i] < low - error:
+            sums[i], beyond = 0 if to_u64 else INT64_MIN, True
+        elif reals[i] > high + error:
+            sums[i], beyond = -1 if to_u64 else INT64_MAX, True
+        else:
+            sums[i] = exact_element(w, i // size, i % size // w.n, i % w.n, to_u64, &beyond)
+    return beyond
+
+
+cdef bint find_overflow(WideProduct *w, int bits, bint to_u64) except -1:
+    """Saturate sums that are known modulo 2**64. Return whether one was beyond s64, or u64."""
+    cdef WideProduct reals = w[0]
+    cdef cnp.ndarray memory = empty_of((w.count * w.m * w.n,), cnp.NPY_FLOAT64)
+    cdef double error = (2.0 * w.k + 8) * w.k * ldexp(1, bits - 53)
+    cdef bint beyond
+    reals.kind, reals.c = I8_WIDE_F64, cnp.PyArray_BYTES(memory)
+    run_wide(&reals, "matmul")
+    with nogil:
+        beyond = saturate_sums(w, <const double *>reals.c, error, to_u64)
+    return beyond
+
+
+cdef bint store_axes(const i8_wide_kernels *kernels, int type, char *data, int axis, cnp.ndarray target,
+                     const int64_t **sums, bint saturates) noexcept:
+    """Store the elements of the axes from one on, from the next sums."""
+    cdef int last = cnp.PyArray_NDIM(target) - 1
+    cdef cnp.npy_intp i, n = 1 if axis > last else cnp.PyArray_DIM(target, axis)
+    cdef ptrdiff_t step = 0 if axis > last else cnp.PyArray_STRIDE(target, axis)
+    cdef bint beyond = False
+    if axis < last:
+        for i in range(n):
+            beyond |= store_axes(kernels, type, data + i * step, axis + 1, target, sums, saturates)
+        return beyond
+    if saturates:
+        beyond = kernels.saturate[type](data, step, sums[0], n)
+    else:
+        kernels.wrap[type](data, step, sums[0], n)
+    sums[0] += n
+    return beyond
+
+
+cdef bint store(cnp.ndarray target, const int64_t *sums, bint saturates) noexcept:
+    """Store sums in an array of any integer type and any strides. Return whether one was saturated."""
+    cdef const i8_wide_kernels *kernels = current_kernels().wide
+    cdef int type = integer_type(target)
+    if cnp.PyArray_IS_C_CONTIGUOUS(target):
+        if saturates:
+            return kernels.saturate[type](cnp.PyArray_BYTES(target), cnp.PyArray_ITEMSIZE(target), sums,
+                                          cnp.PyArray_SIZE(target))
+        kernels.wrap[type](cnp.PyArray_BYTES(target), cnp.PyArray_ITEMSIZE(target), sums, cnp.PyArray_SIZE(target))
+        return False
+    return store_axes(kernels, type, cnp.PyArray_BYTES(target), 0, target, &sums, saturates)
+
+
+cdef int tell_overflow(int typenum, Overflow overflow) except -1:
+    """Raise the error, or give the warning, that elements are beyond the type of the result."""
+    name = dtype_name(cnp.PyArray_DescrFromType(typenum))
+    if overflow == RAISE:
+        raise OverflowError(f"matmul: elements of the result are beyond {name}, and overflow is 'raise'")
+    wider = "overflow='wrap' has them modulo 2**64" if cnp.PyArray_DescrFromType(typenum).itemsize == 8 else (
+        "int8blas.matmul with dtype=np.int64 has them all")
+    warnings.warn(f"matmul: elements of the result beyond {name} were saturated; {wider}", RuntimeWarning, stacklevel=1)
+    return 0
+
+
+cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, int typenum, Overflow overflow):
+    """The product of two arrays of integers, in `given` or in a new array."""
+    cdef WideProduct w
+    cdef Shape shape
+    cdef Bits a, b
+    cdef cnp.ndarray target, sums
+    cdef int bits, i
+    cdef bint to_u64, positive, searches, saturates, beyond = False
+    w.kernels = current_kernels().wide
+    set_sizes(&w, x, y, &shape)
+    if given is not None and (cnp.PyArray_NDIM(given) != shape.ndim or not cnp.PyArray_CompareLists(
+            cnp.PyArray_DIMS(given), shape.sizes, shape.ndim)):
+        raise ValueError(f"out must have shape {tuple([shape.sizes[i] for i in range(shape.ndim)])}, got "
+                         f"{(<object>given).shape}")
+    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+    choose_kind(&w, &a, &b)
+    bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
+    to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
+    searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
+    # A search needs memory when C has been written: `given` then stays as it is until the search has ended.
+    target = given
+    if given is None or overflow == RAISE or searches or not is_usable(given, x, y):
+        target = empty(shape.ndim, shape.sizes, typenum)
+    sums = target
+    if cnp.PyArray_ITEMSIZE(target) < 8 or not cnp.PyArray_IS_C_CONTIGUOUS(target):
+        sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
+    w.c = cnp.PyArray_BYTES(sums)
+    run_wide(&w, "matmul")
+    saturates = overflow != WRAP and not (to_u64 and positive)
+    if searches:
+        beyond, saturates = find_overflow(&w, a.count + b.count, to_u64), not to_u64
+    if sums is not target or (to_u64 and saturates):
+        beyond |= store(target, <const int64_t *>w.c, saturates)
+    if beyond and overflow == RAISE:
+        tell_overflow(typenum, overflow)
+    if given is not None and target is not given:
+        given[...] = target
+    if beyond:
+        tell_overflow(typenum, overflow)
+    return given if given is not None else target if cnp.PyArray_NDIM(target) else target[()]
+
+
+cdef int multiply_to_sums(cnp.ndarray x, cnp.ndarray y, cnp.ndarray sums, str name) except -1:
+    """Store the product of two matrices of at most 16 bits in `sums`, a new array of int64."""
+    cdef WideProduct w
+    cdef Shape shape
+    cdef Bits a, b
+    w.kernels = current_kernels().wide
+    set_sizes(&w, x, y, &shape)
+    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+    choose_kind(&w, &a, &b)
+    w.c = cnp.PyArray_BYTES(sums)
+    return run_wide(&w, name)

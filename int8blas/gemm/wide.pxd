@@ -1,0 +1,36 @@
+# A product of elements wider than 8 bits, to sums in 64 bits (see wide.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+
+from int8blas.core.kernels cimport i8_wide_kernels
+
+cdef enum:
+    WIDE_DIMS = 64              # NPY_MAXDIMS
+
+
+# An operand in memory. Steps are in bytes.
+cdef struct WideOperand:
+    const char *data
+    ptrdiff_t row, column
+    int type                    # I8_INT_S8 ... I8_INT_U64
+
+
+# C := A @ B for each pair of a stack of matrices. The matrices of C lie one behind the other, row by row.
+cdef struct WideProduct:
+    const i8_wide_kernels *kernels
+    int kind                    # I8_WIDE_S16 ... I8_WIDE_F64
+    int64_t m, n, k
+    WideOperand a, b            # of the first pair
+    char *c                     # s64, or f64 for I8_WIDE_F64
+    int64_t segment             # groups of k whose sums fit a tile's own: more are added in C
+    int dims                    # of the stack
+    int64_t count               # pairs in it
+    int64_t shape[WIDE_DIMS]
+    ptrdiff_t a_steps[WIDE_DIMS]
+    ptrdiff_t b_steps[WIDE_DIMS]
+
+
+cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil
+cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil
+cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int64_t column, bint to_u64,
+                           bint *beyond) noexcept nogil

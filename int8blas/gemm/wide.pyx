@@ -1,0 +1,322 @@
+"""The product of elements wider than 8 bits (csrc/gemm/wide.h): blocks of both operands are packed to the elements of
+one kind of multiply-add, and tiles add their sums to C in 64 bits.
+
+The loops are those of every blocked product: a block of B, rows and columns that fit the L2 cache; blocks of A; panels
+of B; tiles. A thread computes a rectangle of C, or some matrices of a stack, on its own.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from int8blas.core.kernels cimport (
+    I8_INT_S8,
+    I8_INT_S16,
+    I8_INT_S32,
+    I8_INT_S64,
+    I8_INT_U8,
+    I8_INT_U16,
+    I8_INT_U32,
+    I8_WIDE_F64,
+    I8_WIDE_S16,
+    i8_wide_kind,
+    i8_wide_tile_args,
+)
+from int8blas.core.memory cimport ALIGNMENT, acquire, aligned, release
+from int8blas.core.split cimport Grid, Piece, MAX_PIECES, ceil_div, part_count, pieces_of, round_up, share, split
+from int8blas.core.threads cimport paid_threads, part_fn, run_parts
+
+cdef extern from "gemm/direct.h" nogil:
+    ctypedef struct i8_direct_operand:
+        const char *data
+        ptrdiff_t row, column
+
+    void i8_multiply_direct(int type, const i8_direct_operand *a, const i8_direct_operand *b, int64_t *c,
+                            ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
+
+cdef enum:
+    # Groups of k of a block: a panel of B takes 24 KiB with AVX-512, and A of a tile 8 KiB, in the L1 cache.
+    BLOCK_GROUPS = 128
+    A_BYTES = 128 << 10         # of a block of A, in the L2 cache
+    B_BYTES = 512 << 10         # of a block of B, in the L2 or L3 cache
+    SMALL_BYTES = 8 << 10       # both operands of a product that needs no memory but the stack
+    WIDE_THREAD_WORK = 1 << 18  # multiply-adds that pay for one more thread
+    DIRECT_WORK = 64            # multiply-adds up to which packing takes longer than the product
+
+# Digits of 22 bits, of which an integer has three: 2**16 of their products, three at a time, fit 64 bits.
+cdef enum:
+    DIGIT_BITS = 22
+    DIGIT_MASK = (1 << 22) - 1
+    DIGIT_K = 1 << 16
+
+
+# A rectangle of one product of the stack, its blocks, and the memory for them.
+cdef struct Rectangle:
+    const WideProduct *w
+    const i8_wide_kind *kind
+    const char *a
+    const char *b
+    char *c
+    int group                   # k of a group
+    int size                    # bytes of a group in a row or column
+    Piece piece                 # in elements of C
+    int64_t groups, rows, columns   # of a block
+    int64_t a_bytes             # of a block of A
+    char *a_block
+    char *b_block
+
+
+cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil:
+    """Set the addresses of pair number `index` of the stack."""
+    cdef ptrdiff_t to_a = 0, to_b = 0
+    cdef int64_t i
+    cdef int axis
+    for axis in range(w.dims - 1, -1, -1):
+        i = index % w.shape[axis]
+        index = index // w.shape[axis]
+        to_a += i * w.a_steps[axis]
+        to_b += i * w.b_steps[axis]
+    a[0], b[0] = w.a.data + to_a, w.b.data + to_b
+
+
+cdef void multiply_panels(Rectangle *r, int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t k,
+                          int64_t groups) noexcept nogil:
+    """Multiply a packed block of A by a packed block of B, tile by tile."""
+    cdef const WideProduct *w = r.w
+    cdef i8_wide_tile_args t
+    cdef int64_t i, j, g, segment = min(groups, w.segment)
+    cdef const char *a
+    cdef const char *b
+    t.c_row = w.n
+    j = 0
+    while j < columns:
+        t.cols = <int>min(columns - j, <int64_t>r.kind.columns)
+        b = r.b_block + j * groups * r.size
+        i = 0
+        while i < rows:
+            t.rows = <int>min(rows - i, <int64_t>r.kind.rows)
+            t.c = r.c + ((row + i) * w.n + column + j) * <ptrdiff_t>sizeof(int64_t)
+            a = r.a_block + i * groups * r.size
+            g = 0
+            while g < groups:
+                t.groups = min(segment, groups - g)
+                t.a, t.b = a + g * r.kind.rows * r.size, b + g * r.kind.columns * r.size
+                t.add = k > 0 or g > 0
+                r.kind.tile(&t)
+                g += segment
+            i += r.kind.rows
+        j += r.kind.columns
+
+
+cdef void pack_operand(const Rectangle *r, char *block, const WideOperand *x, const char *data, ptrdiff_t line,
+                       ptrdiff_t step, int64_t lines, int width, int64_t k) noexcept nogil:
+    """Pack rows of A or columns of B, `width` at a time."""
+    cdef int64_t i = 0
+    while i < lines:
+        r.w.kernels.pack[r.w.kind][x.type](block, <int>min(lines - i, <int64_t>width), width, k, data, line, step)
+        block += width * ceil_div(k, r.group) * r.size
+        data += width * line
+        i += width
+
+
+cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
+    """Compute a rectangle of C, block by block."""
+    cdef const WideProduct *w = r.w
+    cdef const Piece *p = &r.piece
+    cdef int64_t row, column = p.column, k, rows, columns, depth
+    while column < p.column_end:
+        columns, k = min(r.columns, p.column_end - column), 0
+        while k < w.k:
+            depth, row = min(r.groups * r.group, w.k - k), p.row
+            pack_operand(r, r.b_block, &w.b, r.b + k * w.b.row + column * w.b.column, w.b.column, w.b.row, columns,
+                         r.kind.columns, depth)
+            while row < p.row_end:
+                rows = min(r.rows, p.row_end - row)
+                pack_operand(r, r.a_block, &w.a, r.a + row * w.a.row + k * w.a.column, w.a.row, w.a.column, rows,
+                             r.kind.rows, depth)
+                multiply_panels(r, row, rows, column, columns, k, ceil_div(depth, r.group))
+                row += rows
+            k += depth
+        column += columns
+
+
+cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t columns) noexcept nogil:
+    """Choose the blocks of a rectangle of so many rows and columns, and return their bytes."""
+    r.w, r.kind = w, &w.kernels.kinds[w.kind]
+    r.group, r.size = (2, 4) if w.kind == I8_WIDE_S16 else (1, 8)
+    r.groups = min(<int64_t>BLOCK_GROUPS, ceil_div(w.k, r.group))
+    r.rows = min(round_up(A_BYTES // (r.groups * r.size), r.kind.rows), round_up(rows, r.kind.rows))
+    r.columns = min(round_up(B_BYTES // (r.groups * r.size), r.kind.columns), round_up(columns, r.kind.columns))
+    r.a_bytes = round_up(r.rows * r.groups * r.size, ALIGNMENT)
+    return r.a_bytes + r.columns * r.groups * r.size
+
+
+cdef bint is_direct(const WideProduct *w) noexcept nogil:
+    """Return whether a product is so small, or of vectors along k, that its operands are read in place."""
+    cdef ptrdiff_t size = 1 << (w.a.type >> 1)
+    if w.kind == I8_WIDE_F64 or w.a.type != w.b.type or w.a.type < I8_INT_S16:
+        return False
+    if <double>w.m * w.n * w.k <= DIRECT_WORK:
+        return True
+    return min(w.m, w.n) == 1 and w.a.column == size and w.b.row == size
+
+
+cdef void multiply_direct(const WideProduct *w, int64_t index, const Piece *p) noexcept nogil:
+    """Compute a rectangle of one product of the stack from its operands in place."""
+    cdef i8_direct_operand a, b
+    operands_of(w, index, &a.data, &b.data)
+    a.data += p.row * w.a.row
+    b.data += p.column * w.b.column
+    a.row, a.column, b.row, b.column = w.a.row, w.a.column, w.b.row, w.b.column
+    i8_multiply_direct(w.a.type, &a, &b, <int64_t *>w.c + (index * w.m + p.row) * w.n + p.column, w.n,
+                       p.row_end - p.row, p.column_end - p.column, w.k)
+
+
+cdef void multiply_piece(const WideProduct *w, int64_t index, const Piece *piece, char *memory) noexcept nogil:
+    """Compute a rectangle of one product of the stack."""
+    cdef Rectangle r
+    cdef char[SMALL_BYTES + ALIGNMENT] small
+    if is_direct(w):
+        multiply_direct(w, index, piece)
+        return
+    if set_blocks(&r, w, piece.row_end - piece.row, piece.column_end - piece.column) <= SMALL_BYTES:
+        memory = aligned(small)
+    r.piece, r.a_block, r.b_block = piece[0], memory, memory + r.a_bytes
+    operands_of(w, index, &r.a, &r.b)
+    r.c = w.c + index * w.m * w.n * <ptrdiff_t>sizeof(int64_t)
+    multiply_rectangle(&r)
+
+
+cdef struct WideJob:
+    const WideProduct *w
+    Grid grid
+    char *memory                # of each part, one behind the other
+    size_t part_bytes
+
+
+cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """Compute one thread's rectangles of a product. Return 0."""
+    cdef const WideJob *j = <const WideJob *>job
+    cdef const WideProduct *w = j.w
+    cdef const i8_wide_kind *kind = &w.kernels.kinds[w.kind]
+    cdef Piece pieces[MAX_PIECES]
+    cdef Piece *p
+    cdef int i
+    for i in range(pieces_of(&j.grid, <int>part, pieces)):
+        p = &pieces[i]
+        p.row, p.row_end = p.row * kind.rows, min(p.row_end * kind.rows, w.m)
+        p.column, p.column_end = p.column * kind.columns, min(p.column_end * kind.columns, w.n)
+        multiply_piece(w, 0, p, j.memory + part * j.part_bytes)
+    return 0
+
+
+cdef int multiply_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
+    """Compute one thread's products of a stack. Return 0."""
+    cdef const WideJob *j = <const WideJob *>job
+    cdef const WideProduct *w = j.w
+    cdef Piece whole = Piece(0, w.m, 0, w.n)
+    cdef int64_t index
+    for index in range(share(w.count, part, parts), share(w.count, part + 1, parts)):
+        multiply_piece(w, index, &whole, j.memory + part * j.part_bytes)
+    return 0
+
+
+cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
+    """Compute a stack of products. Return 0, or -1 if there is no memory; nothing is written then."""
+    cdef WideJob job
+    cdef Rectangle r
+    cdef const i8_wide_kind *kind = &w.kernels.kinds[w.kind]
+    cdef double work = <double>w.m * w.n * w.k * w.count
+    cdef part_fn function = multiply_some
+    cdef int64_t parts
+    if w.k == 0:
+        memset(w.c, 0, w.count * w.m * w.n * sizeof(int64_t))
+    if work == 0:
+        return 0
+    threads = paid_threads(work, WIDE_THREAD_WORK, threads)
+    parts = min(w.count, <int64_t>threads)
+    if w.count == 1 and threads > 1:
+        split(ceil_div(w.m, kind.rows), ceil_div(w.n, kind.columns), threads, True, &job.grid)
+        function, parts = multiply_own, part_count(&job.grid)
+    job.w, job.memory, job.part_bytes = w, NULL, set_blocks(&r, w, w.m, w.n)
+    if job.part_bytes > SMALL_BYTES and not is_direct(w):
+        job.part_bytes = round_up(job.part_bytes, ALIGNMENT)
+        job.memory = <char *>acquire(parts * job.part_bytes)
+        if job.memory is NULL:
+            return -1
+    run_parts(function, &job, parts, threads)
+    release(job.memory)
+    return 0
+
+
+cdef void set_digits(int64_t *digits, const char *p, int type) noexcept nogil:
+    """Write an integer in three digits, of which the last has its sign."""
+    cdef int64_t x = 0
+    cdef int8_t s8
+    cdef int16_t s16
+    cdef int32_t s32
+    cdef uint8_t u8
+    cdef uint16_t u16
+    cdef uint32_t u32
+    cdef uint64_t u64
+    if type == I8_INT_S8:
+        memcpy(&s8, p, sizeof(s8))
+        x = s8
+    elif type == I8_INT_U8:
+        memcpy(&u8, p, sizeof(u8))
+        x = u8
+    elif type == I8_INT_S16:
+        memcpy(&s16, p, sizeof(s16))
+        x = s16
+    elif type == I8_INT_U16:
+        memcpy(&u16, p, sizeof(u16))
+        x = u16
+    elif type == I8_INT_S32:
+        memcpy(&s32, p, sizeof(s32))
+        x = s32
+    elif type == I8_INT_U32:
+        memcpy(&u32, p, sizeof(u32))
+        x = u32
+    else:
+        memcpy(&x, p, sizeof(x))
+    digits[0], digits[1], digits[2] = x & DIGIT_MASK, x >> DIGIT_BITS & DIGIT_MASK, x >> 2 * DIGIT_BITS
+    if type > I8_INT_S64:
+        memcpy(&u64, p, sizeof(u64))
+        digits[2] = <int64_t>(u64 >> 2 * DIGIT_BITS)
+
+
+cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int64_t column, bint to_u64,
+                           bint *beyond) noexcept nogil:
+    """Return one element of C, saturated to s64 or, in the bits of s64, to u64; set `beyond` if it was saturated."""
+    cdef int64_t sums[5]
+    cdef int64_t x[3]
+    cdef int64_t y[3]
+    cdef int64_t k, top
+    cdef const char *a
+    cdef const char *b
+    cdef int i, j
+    memset(sums, 0, sizeof(sums))
+    operands_of(w, index, &a, &b)
+    for k in range(w.k):
+        set_digits(x, a + row * w.a.row + k * w.a.column, w.a.type)
+        set_digits(y, b + k * w.b.row + column * w.b.column, w.b.type)
+        for i in range(3):
+            for j in range(3):
+                sums[i + j] += x[i] * y[j]
+        if k % DIGIT_K == DIGIT_K - 1 or k == w.k - 1:
+            for i in range(4):
+                sums[i + 1] += sums[i] >> DIGIT_BITS
+                sums[i] &= DIGIT_MASK
+    # The bits from 66 on, then those beyond the result.
+    top = (sums[4] << DIGIT_BITS) + sums[3]
+    if to_u64:
+        if sums[4] < 0:
+            beyond[0] = True
+            return 0
+        if sums[4] > 0 or (top << 2) + (sums[2] >> 20) != 0:
+            beyond[0] = True
+            return -1
+    elif not -1 <= sums[4] <= 0 or not -1 <= (top << 3) + (sums[2] >> 19) <= 0:
+        beyond[0] = True
+        return INT64_MIN if sums[4] < 0 else INT64_MAX
+    return <int64_t>(sums[0] + (<uint64_t>sums[1] << DIGIT_BITS) + (<uint64_t>sums[2] << 2 * DIGIT_BITS))
