@@ -62,6 +62,7 @@ from int8blas.elementwise.quantization import dequantize, quantize, quantized_mu
 from int8blas.elementwise.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.elementwise.reorder import reorder
 from int8blas.gemm.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
+from int8blas.gemm.blas16 import gemm_s16s8s32, gemm_s16s16s32, gemm_u16s8s32
 from int8blas.gemm.explain import explain
 from int8blas.gemm.explanation import Explanation
 from int8blas.gemm.matmul import matmul
@@ -115,8 +116,11 @@ __all__ = [
     "gather",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
+    "gemm_s16s8s32",
+    "gemm_s16s16s32",
     "gemm_u8s8s32",
     "gemm_u8u8s32",
+    "gemm_u16s8s32",
     "get_include",
     "global_avg_pool",
     "global_max_pool",
