@@ -31,7 +31,7 @@ from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.call cimport check_memory, is_usable
-from int8blas.gemm.wide cimport WIDE_DIMS, WideOperand, WideProduct, exact_element, multiply_wide
+from int8blas.gemm.wide cimport WIDE_DIMS, WideOperand, WideProduct, exact_element, is_direct, multiply_wide
 
 from int8blas.core.words import dtype_error, dtype_name, shown
 
@@ -398,8 +398,10 @@ cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, i
             cnp.PyArray_DIMS(given), shape.sizes, shape.ndim)):
         raise ValueError(f"out must have shape {tuple([shape.sizes[i] for i in range(shape.ndim)])}, got "
                          f"{(<object>given).shape}")
-    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
-    choose_kind(&w, &a, &b)
+    w.kind, a, b = I8_WIDE_S64, Bits(64, True), Bits(64, True)
+    if overflow != WRAP or not is_direct(&w):
+        a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+        choose_kind(&w, &a, &b)
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)

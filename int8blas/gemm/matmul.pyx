@@ -40,6 +40,7 @@ from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
+from int8blas.gemm.wide cimport DIRECT_WORK
 from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
 from int8blas.core.words import shown
@@ -232,6 +233,7 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     cdef object packed = b if type(b) is PackedB else None
     cdef bint is_small
     cdef int typenum
+    cdef int64_t rows, columns, k
     cdef double work
     if packed is None:
         y = integer_operand(b, "b")
@@ -249,9 +251,12 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
             refuse(ao, "ao", 0)
             refuse(bo, "bo", 0)
             refuse(numerics, "numerics", "exact")
-        work = <double>cnp.PyArray_SIZE(x) * (
-            cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) > 1 else 1)
-        if work >= BYTES_WORK:
+        # Of tiny products in stacks the operands are read in place.
+        columns = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) > 1 else 1
+        rows = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 2) if cnp.PyArray_NDIM(x) > 1 else 1
+        k = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) > 0 else 1
+        work = <double>rows * columns * k
+        if work > DIRECT_WORK and <double>cnp.PyArray_SIZE(x) * columns >= BYTES_WORK:
             small_x = as_bytes(x)
             small_y = None if small_x is None else as_bytes(y)
     if small_x is None or (packed is None and small_y is None):

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 from int8blas.core.kernels cimport i8_wide_kernels
 
 cdef enum:
+    DIRECT_WORK = 64            # multiply-adds up to which packing takes longer than the product
     WIDE_DIMS = 64              # NPY_MAXDIMS
 
 
@@ -31,6 +32,7 @@ cdef struct WideProduct:
 
 
 cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil
+cdef bint is_direct(const WideProduct *w) noexcept nogil
 cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil
 cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int64_t column, bint to_u64,
                            bint *beyond) noexcept nogil

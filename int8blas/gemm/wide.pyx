@@ -41,7 +41,6 @@ cdef enum:
     B_BYTES = 512 << 10         # of a block of B, in the L2 or L3 cache
     SMALL_BYTES = 8 << 10       # both operands of a product that needs no memory but the stack
     WIDE_THREAD_WORK = 1 << 18  # multiply-adds that pay for one more thread
-    DIRECT_WORK = 64            # multiply-adds up to which packing takes longer than the product
 
 # Digits of 22 bits, of which an integer has three: 2**16 of their products, three at a time, fit 64 bits.
 cdef enum:
@@ -71,6 +70,9 @@ cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const
     cdef ptrdiff_t to_a = 0, to_b = 0
     cdef int64_t i
     cdef int axis
+    if w.dims == 1:
+        a[0], b[0] = w.a.data + index * w.a_steps[0], w.b.data + index * w.b_steps[0]
+        return
     for axis in range(w.dims - 1, -1, -1):
         i = index % w.shape[axis]
         index = index // w.shape[axis]
@@ -161,24 +163,23 @@ cdef bint is_direct(const WideProduct *w) noexcept nogil:
     return min(w.m, w.n) == 1 and w.a.column == size and w.b.row == size
 
 
-cdef void multiply_direct(const WideProduct *w, int64_t index, const Piece *p) noexcept nogil:
-    """Compute a rectangle of one product of the stack from its operands in place."""
+cdef void multiply_direct(const WideProduct *w, int64_t index, int64_t end, const Piece *p) noexcept nogil:
+    """Compute a rectangle of some products of the stack from their operands in place."""
     cdef i8_direct_operand a, b
-    operands_of(w, index, &a.data, &b.data)
-    a.data += p.row * w.a.row
-    b.data += p.column * w.b.column
     a.row, a.column, b.row, b.column = w.a.row, w.a.column, w.b.row, w.b.column
-    i8_multiply_direct(w.a.type, &a, &b, <int64_t *>w.c + (index * w.m + p.row) * w.n + p.column, w.n,
-                       p.row_end - p.row, p.column_end - p.column, w.k)
+    while index < end:
+        operands_of(w, index, &a.data, &b.data)
+        a.data += p.row * w.a.row
+        b.data += p.column * w.b.column
+        i8_multiply_direct(w.a.type, &a, &b, <int64_t *>w.c + (index * w.m + p.row) * w.n + p.column, w.n,
+                           p.row_end - p.row, p.column_end - p.column, w.k)
+        index += 1
 
 
 cdef void multiply_piece(const WideProduct *w, int64_t index, const Piece *piece, char *memory) noexcept nogil:
     """Compute a rectangle of one product of the stack."""
     cdef Rectangle r
     cdef char[SMALL_BYTES + ALIGNMENT] small
-    if is_direct(w):
-        multiply_direct(w, index, piece)
-        return
     if set_blocks(&r, w, piece.row_end - piece.row, piece.column_end - piece.column) <= SMALL_BYTES:
         memory = aligned(small)
     r.piece, r.a_block, r.b_block = piece[0], memory, memory + r.a_bytes
@@ -189,6 +190,7 @@ cdef void multiply_piece(const WideProduct *w, int64_t index, const Piece *piece
 
 cdef struct WideJob:
     const WideProduct *w
+    bint direct
     Grid grid
     char *memory                # of each part, one behind the other
     size_t part_bytes
@@ -206,7 +208,10 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
         p = &pieces[i]
         p.row, p.row_end = p.row * kind.rows, min(p.row_end * kind.rows, w.m)
         p.column, p.column_end = p.column * kind.columns, min(p.column_end * kind.columns, w.n)
-        multiply_piece(w, 0, p, j.memory + part * j.part_bytes)
+        if j.direct:
+            multiply_direct(w, 0, 1, p)
+        else:
+            multiply_piece(w, 0, p, j.memory + part * j.part_bytes)
     return 0
 
 
@@ -215,8 +220,11 @@ cdef int multiply_some(const void *job, int64_t part, int64_t parts) noexcept no
     cdef const WideJob *j = <const WideJob *>job
     cdef const WideProduct *w = j.w
     cdef Piece whole = Piece(0, w.m, 0, w.n)
-    cdef int64_t index
-    for index in range(share(w.count, part, parts), share(w.count, part + 1, parts)):
+    cdef int64_t index = share(w.count, part, parts), end = share(w.count, part + 1, parts)
+    if j.direct:
+        multiply_direct(w, index, end, &whole)
+        return 0
+    for index in range(index, end):
         multiply_piece(w, index, &whole, j.memory + part * j.part_bytes)
     return 0
 
@@ -238,8 +246,9 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
     if w.count == 1 and threads > 1:
         split(ceil_div(w.m, kind.rows), ceil_div(w.n, kind.columns), threads, True, &job.grid)
         function, parts = multiply_own, part_count(&job.grid)
-    job.w, job.memory, job.part_bytes = w, NULL, set_blocks(&r, w, w.m, w.n)
-    if job.part_bytes > SMALL_BYTES and not is_direct(w):
+    job.w, job.memory, job.direct = w, NULL, is_direct(w)
+    job.part_bytes = 0 if job.direct else set_blocks(&r, w, w.m, w.n)
+    if job.part_bytes > SMALL_BYTES:
         job.part_bytes = round_up(job.part_bytes, ALIGNMENT)
         job.memory = <char *>acquire(parts * job.part_bytes)
         if job.memory is NULL:

@@ -62,7 +62,11 @@ def test_every_mix_of_dtypes(isa, kind):
             check(a, b, dtype, overflow)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (9, 1, 50), (1, 300, 1), (70, 300, 60), (33, 1030, 130), (2, 2, 600)])
+SHAPES = [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (9, 1, 50), (1, 300, 1), (70, 300, 1), (1, 300, 70),
+          (70, 300, 60), (33, 1030, 130), (2, 2, 600)]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bits", [(3, 9), (12, 12), (14, 14), (15, 15), (16, 7), (20, 31), (33, 33), (63, 63)])
 def test_every_kind_of_multiply_add(isa, shape, bits):
     """Products of these bits take pairs of s16, s32 or 64 bits; sums pass all blocks and edges of tiles."""

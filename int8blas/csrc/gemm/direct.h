@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/compiler.h"
 #include "gemm/wide.h"
 
 /* An operand in memory; steps in bytes. */
@@ -14,8 +15,8 @@ typedef struct {
 } i8_direct_operand;
 
 #define I8_DIRECT(name, type)                                                                                          \
-    static inline uint64_t i8_direct_dot_##name(const char *a, ptrdiff_t a_step, const char *b, ptrdiff_t b_step,      \
-                                                int64_t k)                                                             \
+    I8_INLINE uint64_t i8_direct_dot_##name(const char *a, ptrdiff_t a_step, const char *b, ptrdiff_t b_step,          \
+                                            const int64_t k)                                                           \
     {                                                                                                                  \
         uint64_t sum = 0;                                                                                              \
         for (int64_t p = 0; p < k; ++p) {                                                                              \
@@ -26,8 +27,8 @@ typedef struct {
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
-    static inline void i8_direct_##name(const i8_direct_operand *a, const i8_direct_operand *b, int64_t *c,            \
-                                        ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)                              \
+    I8_INLINE void i8_direct_sized_##name(const i8_direct_operand *a, const i8_direct_operand *b, int64_t *c,          \
+                                          ptrdiff_t c_row, const int64_t m, const int64_t n, const int64_t k)          \
     {                                                                                                                  \
         const ptrdiff_t size = sizeof(type);                                                                           \
         const int is_dense = a->column == size && b->row == size;                                                      \
@@ -37,6 +38,18 @@ typedef struct {
                 c[i * c_row + j] = (int64_t)(is_dense ? i8_direct_dot_##name(x, size, y, size, k)                      \
                                                       : i8_direct_dot_##name(x, a->column, y, b->row, k));             \
             }                                                                                                          \
+    }                                                                                                                  \
+    static inline void i8_direct_##name(const i8_direct_operand *a, const i8_direct_operand *b, int64_t *c,            \
+                                        ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)                              \
+    {                                                                                                                  \
+        if (m == 2 && n == 2 && k == 2)                                                                                \
+            i8_direct_sized_##name(a, b, c, c_row, 2, 2, 2);                                                           \
+        else if (m == 3 && n == 3 && k == 3)                                                                           \
+            i8_direct_sized_##name(a, b, c, c_row, 3, 3, 3);                                                           \
+        else if (m == 4 && n == 4 && k == 4)                                                                           \
+            i8_direct_sized_##name(a, b, c, c_row, 4, 4, 4);                                                           \
+        else                                                                                                           \
+            i8_direct_sized_##name(a, b, c, c_row, m, n, k);                                                           \
     }
 I8_DIRECT(s16, int16_t)
 I8_DIRECT(u16, uint16_t)
