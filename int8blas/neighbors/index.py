@@ -35,6 +35,9 @@ MOST_FOUND = 1 << 22
 TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
+# The float vectors of an index, as rows by their ids, or a function that returns the rows of ids.
+Floats: TypeAlias = "Array | Callable[[Ids], npt.ArrayLike]"
+Metric: TypeAlias = Literal["cosine", "inner", "sqeuclidean"]
 Filter: TypeAlias = "range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]"
 
 
@@ -123,15 +126,10 @@ class Index:
     array([ 2, 70])
     """
 
-    dim: int
-    metric: str
-    dtype: np.dtype[Any]
-    scale: float | None
-
     def __init__(
         self,
         dim: SupportsIndex,
-        metric: Literal["cosine", "inner", "sqeuclidean"] = "cosine",
+        metric: Metric = "cosine",
         dtype: npt.DTypeLike = "int8",
         *,
         scale: float | None = None,
@@ -142,7 +140,7 @@ class Index:
         if not isinstance(metric, str) or metric not in METRICS:
             raise ValueError(f"metric must be 'cosine', 'inner' or 'sqeuclidean', got {shown(metric)}")
         self.metric, self.dtype = metric, int8_dtype(dtype, "dtype")
-        self.scale = None if scale is None else real(scale, "scale")
+        self.scale: float | None = None if scale is None else real(scale, "scale")
         if self.scale is not None:
             if metric == "cosine" or self.dtype == np.uint8:
                 raise ValueError(f"scale must be None for {'cosines' if metric == 'cosine' else 'uint8'}, got {scale}")
@@ -298,7 +296,7 @@ class Index:
         *,
         include: Filter | None = None,
         exclude: Filter | None = None,
-        rescore: Array | Callable[[Ids], npt.ArrayLike] | None = None,
+        rescore: Floats | None = None,
     ) -> tuple[npt.NDArray[np.float64], Ids]:
         """Find the k best vectors for each query.
 
@@ -556,7 +554,7 @@ class Index:
 
     # --- searches ----------------------------------------------------------------------------------------------------
 
-    def _vectors_at(self, rescore: Array | Callable[[Ids], npt.ArrayLike], ids: Ids) -> Callable[[Ids], Array]:
+    def _vectors_at(self, rescore: Floats, ids: Ids) -> Callable[[Ids], Array]:
         if callable(rescore):
             source = rescore
         else:
@@ -583,7 +581,7 @@ class Index:
             )
         numbers, scores = nearest(
             queries.rows, [part.rows for part in searched], k, metric=self.metric, exclude=excluded
-        )  # type: ignore[call-overload]
+        )
         ends = np.cumsum([len(part.ids) for part in searched])
         if len(searched) == 1:
             ids = searched[0].ids[numbers]

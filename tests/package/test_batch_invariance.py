@@ -124,6 +124,9 @@ LAYERS = {
     "InnerProduct.dynamic to uint8": (lambda rng: dynamic(rng, dynamic_dtype=U8), (200,), F32),
     "InnerProduct.dynamic of float16": (lambda rng: dynamic(rng, src_dtype=F16, dst_dtype=F16), (200,), F16),
     "InnerProduct.dynamic by groups": (lambda rng: dynamic(rng, group=40), (200,), F32),
+    "RealProduct": (with_operand(lambda x, y: int8blas.RealProduct(y, 0.1)(x), (200, 33), S8), (200,), F32),
+    "RealProduct by groups": (with_operand(
+        lambda x, y: int8blas.RealProduct(y, group=40)(x), (200, 33), F32), (200,), F32),
     "Convolution": (convolution, (7, 6, 8), U8),
     "Convolution of lines": (lambda rng: convolution(rng, ic=3), (12, 12, 3), U8),
     "Convolution, depthwise": (lambda rng: convolution(rng, ic=17, groups=17), (7, 6, 17), U8),

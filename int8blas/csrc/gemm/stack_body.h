@@ -14,8 +14,8 @@
 #define I8_STACK_WORD(lane, i) (2 * (lane) + (i))
 #endif
 
-/* Which byte of a matrix goes to which byte of a vector, or 0x80 for zero; and the zero point of A for each k, 0 where K
- * has none, so that the product is 0 there. */
+/* Which byte of a matrix goes to which byte of a vector, or 0x80 for zero; and the zero point of A for each k, 0 where
+ * K has none, so that the product is 0 there. */
 typedef struct {
     uint8_t a[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES], b[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES];
     int16_t a_zero[I8_STACK_PAIRS][2 * I8_LANES], b_zero[2 * I8_LANES];

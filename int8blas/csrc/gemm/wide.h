@@ -47,7 +47,8 @@ typedef struct {
     void (*tile)(const i8_wide_tile_args *);
 } i8_wide_kind;
 
-/* Pack `lines` rows of A or columns of B, at most those of a tile: element k of line i is at src + i * line + k * step. */
+/* Pack `lines` rows of A or columns of B, at most those of a tile: element k of line i is at
+ * src + i * line + k * step. */
 typedef void (*i8_wide_pack_fn)(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
                                 ptrdiff_t step);
 
@@ -58,8 +59,8 @@ typedef struct {
     void (*bits[I8_WIDE_TYPES])(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
     /* The same, and store the low 8 bits of each element. */
     void (*narrow[I8_WIDE_TYPES])(uint8_t *dst, i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
-    /* Store n sums, s64, as elements of a type, `step` bytes apart: modulo their width, or saturated. `saturate` returns
-     * whether an element was beyond the type. */
+    /* Store n sums, s64, as elements of a type, `step` bytes apart: modulo their width, or saturated. `saturate`
+     * returns whether an element was beyond the type. */
     void (*wrap[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
     int (*saturate[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
 } i8_wide_kernels;
