@@ -129,3 +129,39 @@ def packed(draws: Draws, shape: Any, dtype: Any) -> Result:
 def would_saturate(draws: Draws, shape: Any) -> Result:
     found = int8blas.would_saturate(*operands(draws, shape, "u8s8"))
     return [np.int64(found.count), found.where]
+
+
+# Functions of 16-bit integers, and the types of A and B.
+WIDE_GEMMS = {
+    "gemm_s16s16s32": ("int16", "int16"), "gemm_s16s8s32": ("int16", "int8"), "gemm_u16s8s32": ("uint16", "int8"),
+}  # fmt: skip
+
+
+@golden(function=tuple(WIDE_GEMMS), shape=((4, 5, 3), (29, 49, 33), (3, 20, 4000)))
+def gemm_of_16_bits(draws: Draws, function: Any, shape: Any) -> Result:
+    m, n, k = shape
+    a, b = (draws.integers(size, dtype) for size, dtype in zip(((m, k), (k, n)), WIDE_GEMMS[function], strict=True))
+    gemm, ao, bo = getattr(int8blas, function), draws.integers(m, a.dtype), draws.integers(n, b.dtype)
+    return [gemm(1, a, b), gemm(2**-18, a, b, ao=ao, bo=bo)]
+
+
+@golden(dtype=("int16", "int32", "int64", "uint64"), bits=(7, 12, 20, 40), overflow=("wrap", "saturate"))
+def integer_matmul(draws: Draws, dtype: Any, bits: Any, overflow: Any) -> Result:
+    info = np.iinfo(np.dtype(dtype))
+    low, high = max(info.min, -(1 << bits)), min(info.max, (1 << bits) - 1)
+    a, b = draws.integers((17, 300), dtype, low, high), draws.integers((300, 20), dtype, low, high)
+    return int8blas.matmul(a, b, overflow=overflow)
+
+
+@golden(metric=("inner", "sqeuclidean", "cosine"))
+def index(draws: Draws, metric: Any) -> Result:
+    found = int8blas.Index(40, metric)
+    found.add(draws.reals((300, 40)))
+    found.remove(range(10, 60))
+    return list(found.search(draws.reals((7, 40)), 9))
+
+
+@golden(group=(None, 20), rows=(1, 2, 33))
+def real_product(draws: Draws, group: Any, rows: Any) -> Result:
+    layer = int8blas.RealProduct(draws.reals((200, 33)), bias=draws.reals(33), group=group)
+    return layer(draws.reals((rows, 200)))

@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +36,10 @@ TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
 # The float vectors of an index, as rows by their ids, or a function that returns the rows of ids.
-Floats: TypeAlias = "Array | Callable[[Ids], npt.ArrayLike]"
-Metric: TypeAlias = Literal["cosine", "inner", "sqeuclidean"]
-Filter: TypeAlias = "range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]"
+Floats: TypeAlias = Array | Callable[[Ids], npt.ArrayLike]
+Filter: TypeAlias = range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]
+if TYPE_CHECKING:
+    _Metric: TypeAlias = Literal["cosine", "inner", "sqeuclidean"]
 
 
 class Queries(NamedTuple):
@@ -129,7 +130,7 @@ class Index:
     def __init__(
         self,
         dim: SupportsIndex,
-        metric: Metric = "cosine",
+        metric: _Metric = "cosine",
         dtype: npt.DTypeLike = "int8",
         *,
         scale: float | None = None,

@@ -2,7 +2,8 @@
 
 cimport int8blas.core.cnumpy as cnp
 from int8blas.gemm.call cimport set_a, set_ao, set_b, set_bo, set_c
-from int8blas.gemm.path cimport Description, Path, Plan, start_plan
+from int8blas.gemm.path cimport Description, Path, Plan
+from int8blas.gemm.plan cimport start_plan
 from int8blas.gemm.problem cimport Problem, start
 from outer cimport describe_outer, run_outer, takes_outer
 

@@ -63,7 +63,7 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
     """Return whether a problem has many rows, and several rows of A, all of B and their rows of C fit a register."""
     return (
         g.m >= REGISTER_ROWS and 0 < g.k <= I8_STACK_UNIT // ROWS_IN_REGISTER
-        and g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
+        and 0 < g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
         and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
         and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.triangle == WHOLE and is_product(g)
         and not g.saturating and g.c_col == sizeof(int) and g.c_row == g.n * <ptrdiff_t>sizeof(int)

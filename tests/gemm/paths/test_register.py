@@ -55,3 +55,11 @@ def test_nothing_outside_is_read_or_written(isa, pair, side, rng):
         out = place(np.zeros((m, n), np.int32))
         int8blas.matmul(a, b, out=out)
         assert_same(out, reference.matmul(a, b), m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("empty", range(3))
+def test_explain_takes_empty_products(isa, empty):
+    m, n, k = (0 if i == empty else size for i, size in enumerate((385, 3, 2)))
+    a, b = np.zeros((m, k), np.int8), np.zeros((k, n), np.int8)
+    assert int8blas.explain(a, b).shape == (m, n, k)
+    assert_same(int8blas.matmul(a, b), np.zeros((m, n), np.int32))
