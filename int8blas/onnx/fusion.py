@@ -157,7 +157,7 @@ FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
 def fused(network: Network) -> Network:
     """Rewrite the patterns of a network, and drop the nodes that nobody needs any more."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
-    return Network(fused_graph(network.graph, opsets, network.dynamic), opsets, network.dynamic)
+    return replace(network, graph=fused_graph(network.graph, opsets, network.dynamic), opsets=opsets)
 
 
 def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph:

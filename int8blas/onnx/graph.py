@@ -126,6 +126,8 @@ class Network:
         The graph's constants that a caller may replace.
     floats : str, optional
         What computes the float parts: "own" or "onnxruntime".
+    threads : int, optional
+        The most threads of a run; None for as many as other calls have.
     """
 
     graph: Graph
@@ -133,6 +135,7 @@ class Network:
     dynamic: bool = False
     overridable: tuple[Value, ...] = ()
     floats: str = "own"
+    threads: int | None = None
 
     def overridden(self, values: Sequence[Value]) -> Network:
         """Return the network with these constants as inputs, behind its other inputs."""

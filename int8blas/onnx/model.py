@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from int8blas.core.arrays import as_array
 from int8blas.core.file import register, save
+from int8blas.core.parameters import integer
 from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
+from int8blas.core.threads import num_threads
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
@@ -29,7 +33,7 @@ TYPES = {
     "float16": "float16", "float32": "float", "float64": "double", "bfloat16": "bfloat16", "object": "string",
 }  # fmt: skip
 
-
+UNLIMITED = contextlib.nullcontext()
 # The number of plans with replaced constants that a model keeps. Each has its own packed weights.
 MOST_PLANS = 4
 
@@ -142,11 +146,65 @@ class Model:
         if unknown:
             raise ValueError(f"output_names must be among {names}, got {unknown}")
         plan, arguments = self._prepared(feeds)
-        with np.errstate(all="ignore"), Recycling():
+        with np.errstate(all="ignore"), Recycling(), self._limit():
             results = plan.run(arguments)
         if output_names is None:
             return results
         return [results[names.index(name)] for name in output_names]
+
+    def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
+        """Compute outputs, and write them to arrays of the caller, such as arrays in shared memory.
+
+        Parameters
+        ----------
+        outputs : mapping of str to ndarray
+            An array for each wanted output, of its dtype and shape. Any memory order is taken.
+        feeds : mapping of str to array_like
+            Feeds as for :meth:`run`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`run`; or if an array does not fit its output. Then nothing is written.
+
+        Examples
+        --------
+        >>> import numpy as np, int8blas.onnx, onnx.parser
+        >>> model = int8blas.onnx.load(onnx.parser.parse_model('''
+        ...     <ir_version: 8, opset_import: ["": 18]>
+        ...     positive (float[n] x) => (float[n] y) { y = Relu(x) }'''))
+        >>> y = np.empty(2, np.float32)
+        >>> model.run_into({"y": y}, {"x": np.float32([-1, 2])})
+        >>> y
+        array([0., 2.], dtype=float32)
+        """
+        for name, array in outputs.items():
+            if not isinstance(array, np.ndarray) or not array.flags.writeable:
+                what = "a read-only array" if isinstance(array, np.ndarray) else type(array).__name__
+                raise TypeError(f"outputs[{name!r}] must be a writable ndarray, got {what}")
+        results = self.run(list(outputs), feeds)
+        for (name, array), result in zip(outputs.items(), results, strict=True):
+            if not isinstance(result, np.ndarray) or (result.dtype, result.shape) != (array.dtype, array.shape):
+                wanted = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else "no array"
+                raise ValueError(f"outputs[{name!r}] must be {wanted}, got {array.dtype} {array.shape}")
+        for array, result in zip(outputs.values(), results, strict=True):
+            array[...] = result
+
+    def warm_up(self, *feeds: Mapping[str, Any]) -> None:
+        """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
+
+        The first run makes layers for the types of its tensors, and sessions of onnxruntime where `floats` wants them.
+        The first run with some shapes computes what depends on shapes alone; a model remembers the last 8 combinations
+        of shapes.
+
+        Parameters
+        ----------
+        *feeds : mapping of str to array_like
+            Feeds as for :meth:`run`: one for each combination of types and shapes.
+        """
+        for each in feeds:
+            for _ in range(2):  # the second run finds the memory of the first
+                self.run(None, each)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> ModelExplanation:
         """Explain the plan: list its calls, and with feeds their times.
@@ -177,7 +235,7 @@ class Model:
         if feeds is None:
             return explained(self._plan, None)
         plan, arguments = self._prepared(feeds)
-        with np.errstate(all="ignore"), Recycling():
+        with np.errstate(all="ignore"), Recycling(), self._limit():
             return explained(plan, arguments)
 
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
@@ -226,6 +284,10 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (plain(self._network),)
+
+    def _limit(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context of the most threads of a run."""
+        return UNLIMITED if self._network.threads is None else num_threads(self._network.threads)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
@@ -300,6 +362,7 @@ def load(
     floats: Literal["own", "onnxruntime"] = "own",
     quantize: Literal["weights", "dynamic"] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
     keep: Sequence[str] = (),
+    num_threads: int | None = None,
 ) -> Model:
     """Load an ONNX file.
 
@@ -320,6 +383,9 @@ def load(
         for :meth:`Model.run` calibrate a static quantization, which computes on bytes between the products too.
     keep : sequence of str, optional
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
+    num_threads : int, optional
+        The most threads of a run of this model, as :func:`int8blas.num_threads` sets it for calls. Saved models and
+        pickles keep it.
 
     Returns
     -------
@@ -358,10 +424,12 @@ def load(
         raise ValueError(f"floats must be 'own' or 'onnxruntime', got {floats!r}")
     if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
         raise TypeError(f"keep must be a sequence of names, got {keep!r}")
+    if num_threads is not None and integer(num_threads, "num_threads") < 1:
+        raise ValueError(f"num_threads must be at least 1, got {num_threads}")
     if keep and quantize is None:
         raise ValueError("keep must be given with quantize only")
     try:
-        network = replace(read(source), dynamic=bool(dynamic), floats=floats)
+        network = replace(read(source), dynamic=bool(dynamic), floats=floats, threads=num_threads)
         if quantize is not None:
             network = quantized(network, quantize, keep, lambda each: partial(Model(each).run, None))
         return Model(network)

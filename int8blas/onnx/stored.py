@@ -15,7 +15,7 @@ def plain(network: Network) -> dict[str, Any]:
     overridable = [plain_port(value) for value in network.overridable]
     return {
         "opsets": dict(network.opsets), "graph": plain_graph(network.graph), "dynamic": network.dynamic,
-        "overridable": overridable, "floats": network.floats,
+        "overridable": overridable, "floats": network.floats, "threads": network.threads or 0,
     }  # fmt: skip
 
 
@@ -51,10 +51,10 @@ def network_of(values: Any) -> Network:
     """
     try:
         opsets = {str(domain): int(version) for domain, version in values["opsets"].items()}
-        # Older files have neither "overridable" nor "floats".
+        # Older files lack "overridable", "floats" and "threads".
         overridable = tuple(port_of(*each) for each in values.get("overridable", ()))
         return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)), overridable,
-                       str(values.get("floats", "own")))  # fmt: skip
+                       str(values.get("floats", "own")), int(values.get("threads", 0)) or None)  # fmt: skip
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"network must be the values of one, got others: {error}") from None
 

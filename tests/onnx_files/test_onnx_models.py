@@ -629,3 +629,48 @@ def test_nodes_without_their_inputs_or_outputs_are_value_errors(inputs, outputs)
     feeds = {"x": np.ones(3, np.uint8), "s": np.float32(1), "z": np.uint8(1)}
     with pytest.raises((ValueError, TypeError)):
         int8blas.onnx.load(model.SerializeToString()).run(None, feeds)
+
+
+LONG = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    two (float[n, 64] x) => (float[n, 64] y, float[n, 64] z) { y = Relu(x) z = Neg(x) }""")
+
+
+def test_outputs_are_written_to_the_callers_arrays():
+    model = int8blas.onnx.load(LONG)
+    x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
+    z = np.full((64, 3), 7, np.float32).T
+    model.run_into({"z": z}, {"x": x})
+    np.testing.assert_array_equal(z, -x)
+    y = np.zeros_like(x)
+    with pytest.raises(ValueError, match=r"outputs\['z'\] must be float32 \(3, 64\), got float32 \(2, 64\)"):
+        model.run_into({"y": y, "z": np.zeros((2, 64), np.float32)}, {"x": x})
+    with pytest.raises(ValueError, match=r"outputs\['z'\] must be float32 \(3, 64\), got float64 \(3, 64\)"):
+        model.run_into({"y": y, "z": np.zeros((3, 64))}, {"x": x})
+    z.flags.writeable = False
+    with pytest.raises(TypeError, match=r"outputs\['z'\] must be a writable ndarray, got a read-only array"):
+        model.run_into({"y": y, "z": z}, {"x": x})
+    with pytest.raises(TypeError, match=r"outputs\['z'\] must be a writable ndarray, got list"):
+        model.run_into({"y": y, "z": [1]}, {"x": x})
+    with pytest.raises(ValueError, match="output_names must be among"):
+        model.run_into({"w": y}, {"x": x})
+    assert not y.any()
+
+
+def test_the_number_of_threads_of_a_model(tmp_path, monkeypatch):
+    found = []
+    for threads in (None, 1):
+        model = int8blas.onnx.load(LONG, num_threads=threads)
+        model.save(tmp_path / "model")
+        for each in (model, pickle.loads(pickle.dumps(model)), int8blas.load(tmp_path / "model")):
+            step = each._plan.steps[0]
+            each._plan.steps[0] = step._replace(call=lambda x: (found.append(int8blas.num_threads()), x)[1])
+            each._plan.__post_init__()
+            with int8blas.num_threads(2):
+                each.warm_up({"x": np.ones((1, 64), np.float32)})
+                assert int8blas.num_threads() == 2
+    assert found == [2] * 6 + [1] * 6
+    with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
+        int8blas.onnx.load(LONG, num_threads=0)
+    with pytest.raises(TypeError, match="num_threads must be an integer, got float"):
+        int8blas.onnx.load(LONG, num_threads=1.5)
