@@ -168,9 +168,10 @@ def conv(
         count, depth = math.prod(at.outputs), each * math.prod(at.kernel)
         every = all_windows(image, at)
         if group == 1 and count <= FEW_WINDOWS:  # a tile of windows would be as wide as a tile of channels
-            rows = np.moveaxis(every.reshape(n, depth, count), 1, 2)
-            columns = w.reshape(oc, depth).T if matrix is None else matrix()
-            y = np.moveaxis(matmul(np.ascontiguousarray(rows), columns), 1, 2).reshape(n, oc, *at.outputs)
+            dims = len(at.outputs)
+            rows = every.transpose(0, *range(2 + dims, 2 + 2 * dims), *range(1, 2 + dims)).reshape(n * count, depth)
+            sums = matmul(rows, w.reshape(oc, depth).T if matrix is None else matrix())
+            y = sums.reshape(n, *at.outputs, oc).transpose(TURNS[x.ndim][1])
         else:
             y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
             y = y.reshape(n, oc, *at.outputs)
