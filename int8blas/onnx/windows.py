@@ -313,6 +313,18 @@ def max_pool(
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
 
+def has_elements(
+    *, kernel_shape: Sizes, auto_pad: str = "NOTSET", dilations: Sizes | None = None, pads: Sizes | None = None,
+    **_: Any
+) -> bool:  # fmt: skip
+    """Return whether each window of a MaxPool has an element of the image, however large that is. Between the elements
+    of dilated windows an image may lie that they miss; their maximum is the lowest float."""
+    if auto_pad == "VALID" or (auto_pad == "NOTSET" and not any(pads or ())):
+        return True
+    few = auto_pad != "NOTSET" or all(pad < size for pad, size in zip(pads or (), (*kernel_shape,) * 2, strict=True))
+    return few and all(dilation == 1 for dilation in dilations or ())
+
+
 def maxima_along(image: Array, at: Windows, d: int) -> Array:
     """Return the maxima of the windows along one spatial dimension."""
     index: list[Any] = [slice(None)] * image.ndim
@@ -414,7 +426,7 @@ def global_max(x: Array) -> Array:
 OPERATORS = [
     Operator("Conv", prepared_conv, 1, prepared=True, traits=SAME_TYPE),
     Operator("ConvTranspose", conv_transpose, 1, traits=SAME_TYPE),
-    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=lambda **_: True)),
+    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=has_elements)),
     Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
     Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
     Operator("GlobalMaxPool", global_max, 1, traits=replace(SAME_TYPE, chooses=lambda **_: True)),

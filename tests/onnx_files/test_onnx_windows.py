@@ -101,3 +101,19 @@ def test_few_windows_have_the_bits_of_many(size, kernel, constant):
     call = prepared_conv(site)
     few, many = call(np.ascontiguousarray(x[..., : size[-1]]), w, b), call(x, w, b)
     np.testing.assert_array_equal(few, many[..., : few.shape[-1]])
+
+
+@pytest.mark.parametrize("scale", [1, -1])
+@pytest.mark.parametrize("end", ["y = Identity(m)", "y = QuantizeLinear(m, t, u)"])
+def test_the_maximum_of_padding_alone_is_the_lowest_float(scale, end):
+    constants = {"s": np.float32(0.5), "z": np.int8(1), "t": np.float32(scale), "u": np.int8(1)}
+    for attributes in ('auto_pad = "SAME_UPPER", dilations = [2]', "pads = [1, 1], dilations = [2]"):
+        kind = "float" if "Identity" in end else "int8"
+        model = loaded(
+            f"g (int8[1, 1, 1] x) => ({kind}[1, 1, 1] y) {{ f = DequantizeLinear(x, s, z) "
+            f"m = MaxPool<kernel_shape = [2], {attributes}>(f) {end} }}",
+            opset=12, constants=constants,
+        )  # fmt: skip
+        (y,) = model.run(None, {"x": np.ones((1, 1, 1), np.int8)})
+        lowest = np.finfo(np.float32).min if kind == "float" else -128 * scale if scale > 0 else 127
+        assert y == lowest or np.isneginf(y)
