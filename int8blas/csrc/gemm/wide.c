@@ -69,7 +69,9 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y)
 #endif
 I8_INLINE i8_vec i8_add_64(i8_vec x, i8_vec y) { return I8_MM(add_epi64)(x, y); }
 I8_INLINE i8_vec i8_madd_s32(i8_vec acc, i8_vec a, i8_vec b) { return i8_add_64(acc, I8_MM(mul_epi32)(a, b)); }
+#if I8_LANES != 16
 I8_INLINE i8_vec i8_madd_u32(i8_vec acc, i8_vec a, i8_vec b) { return i8_add_64(acc, I8_MM(mul_epu32)(a, b)); }
+#endif
 I8_INLINE i8_vec i8_swap_halves(i8_vec x) { return I8_MM(shuffle_epi32)(x, 0xb1); }
 I8_INLINE i8_vec i8_madd_halves(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(mullo_epi32)(a, b)); }
 I8_INLINE i8_vec i8_upper_sum(i8_vec x) { return I8_MM(slli_epi64)(i8_add(x, I8_MM(srli_epi64)(x, 32)), 32); }

@@ -62,7 +62,7 @@ I8_INT_LIST(I8_WIDE_PACK_F64)
 #define I8_INT_BITS_OF_S(type, x) (type)((x) ^ ((x) < 0 ? (type)-1 : (type)0))
 #define I8_INT_BITS_OF_U(type, x) (x)
 #define I8_INT_SIGN_S(x) (uint64_t)(int64_t)(x)
-#define I8_INT_SIGN_U(x) 0
+#define I8_INT_SIGN_U(x) ((x) & 0)
 #define I8_INT_BITS(name, type, is)                                                                                    \
     static void i8_int_bits_##name(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n)                      \
     {                                                                                                                  \
