@@ -415,7 +415,8 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, i
     job.each = inner < SHORT_RUN
     if job.each:
         if size * inner > LONGEST_STRETCH:
-            job.dims, job.outer, job.n, job.spread, job.values = 0, 1, outer * size * inner, inner, size
+            job.dims, job.outer, job.n = 0, 1, outer * size * inner
+            job.period, job.spread, job.values = job.n, inner, size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
             for p in range(PARAMETERS):
                 job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
