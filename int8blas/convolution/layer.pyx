@@ -13,7 +13,7 @@ from int8blas.convolution.filters cimport Filters, Images, set_images
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
-from int8blas.core.memory cimport hold, let_go
+from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.stage.layer_arguments import (
     INT8_DTYPES, FLOAT_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic, check_no_source,
     dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
@@ -332,14 +332,14 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 if self._layer.has_sum:
                     target[...] = result
         keeps = out is not None and target is result
-        hold()
+        open_arena()
         try:
             if self._dynamic is None:
                 self.execute(x, target, bound, values, 0, shape[0], keeps)
             else:
                 self.execute_dynamically(x, target, values, keeps)
         finally:
-            let_go()
+            close_arena()
         if target is not result:
             result[...] = target
         return result if out is None else out

@@ -10,8 +10,8 @@ cdef void free(void *memory) noexcept nogil
 
 cdef void *acquire(size_t size) noexcept nogil
 cdef void release(void *memory) noexcept nogil
-cdef void hold() noexcept nogil
-cdef void let_go() noexcept nogil
+cdef void open_arena() noexcept nogil
+cdef void close_arena() noexcept nogil
 cdef void *take(size_t size) noexcept nogil
 cdef void keep(void *memory) noexcept nogil
 

@@ -6,8 +6,8 @@ cdef extern from "core/memory.h" nogil:
     void i8_free(void *memory)
     void *i8_acquire(size_t size)
     void i8_release(void *memory)
-    void i8_hold()
-    void i8_let_go()
+    void i8_open_arena()
+    void i8_close_arena()
     void i8_drop_kept()
     void *i8_take(size_t size)
     void i8_keep(void *memory)
@@ -38,14 +38,14 @@ cdef void release(void *memory) noexcept nogil:
     i8_release(memory)
 
 
-cdef void hold() noexcept nogil:
-    """Open an arena scope: until `let_go`, blocks that this thread releases are kept for its next `acquire`."""
-    i8_hold()
+cdef void open_arena() noexcept nogil:
+    """Open an arena scope: until `close_arena`, blocks that this thread releases are kept for its next `acquire`."""
+    i8_open_arena()
 
 
-cdef void let_go() noexcept nogil:
+cdef void close_arena() noexcept nogil:
     """Close the innermost arena scope."""
-    i8_let_go()
+    i8_close_arena()
 
 
 cdef void *take(size_t size) noexcept nogil:

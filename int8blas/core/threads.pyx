@@ -24,7 +24,7 @@ from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
 
 from int8blas.core.machine cimport this_machine
-from int8blas.core.memory cimport hold, let_go
+from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.split cimport share
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
@@ -172,7 +172,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
         return function(job, 0, 1)
     threads = region_threads(<int>min(<int64_t>min(threads, <int>MOST_THREADS), parts))
     s.parts, s.threads = Parts(function, job, parts), 0
-    hold()
+    open_arena()
     if threads == 1:
         status = 0 if do_parts(&s.parts, 0, parts) == parts else -1
     else:
@@ -184,7 +184,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
             run_shares(&s, threads)
         if s.threads > 0:
             status = do_rest(&s)
-    let_go()
+    close_arena()
     return status
 
 
@@ -204,9 +204,9 @@ cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
     """Run a thread's parts, which are consecutive."""
     cdef Shares *s = <Shares *>shares
     cdef int64_t end = first_part(&s.parts, thread + 1, threads), part
-    hold()
+    open_arena()
     part = do_parts(&s.parts, first_part(&s.parts, thread, threads), end)
-    let_go()
+    close_arena()
     if part < end:
         s.left[thread] = part
         i8_store(s.threads, threads)

@@ -7,7 +7,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, product_output
 from int8blas.core.kernels cimport I8_INT_U64, current_kernels
-from int8blas.core.memory cimport hold, let_go
+from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport verbose
@@ -416,11 +416,11 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
             g.m, g.a.row, g.c_row = a_rows, a_row, c_row
             return run(g, "matmul")
     set_stack(&s, batch, x, y, target)
-    hold()
+    open_arena()
     try:
         return run_stack(g, &s, "matmul")
     finally:
-        let_go()
+        close_arena()
 
 
 cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:

@@ -21,7 +21,7 @@ import numpy as np
 from int8blas.core.arrays cimport choice, elements_output, float32s, integers
 from int8blas.core.file import register
 from int8blas.core.kernels cimport current_kernels
-from int8blas.core.memory cimport hold, let_go
+from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
@@ -264,9 +264,9 @@ cdef class DynamicLSTM:
             d.last_c = <float *>cnp.PyArray_DATA(c_t) + offset
         with nogil:
             elapsed = seconds()
-            hold()
+            open_arena()
             status = execute(&e)
-            let_go()
+            close_arena()
             elapsed = seconds() - elapsed
         if status:
             raise MemoryError("DynamicLSTM: no memory for the workspace")

@@ -21,7 +21,7 @@ from int8blas.core.arrays cimport (
 from int8blas.core.file import register
 from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
 from int8blas.stage.layer_arguments import check_dtype
-from int8blas.core.memory cimport hold, let_go
+from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty_of
 from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
@@ -267,9 +267,9 @@ cdef class RecurrentLayer:
             d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + offset
         with nogil:
             elapsed = seconds()
-            hold()
+            open_arena()
             status = run_layer(&layer)
-            let_go()
+            close_arena()
             elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{type(self).__name__}: no memory for the workspace")

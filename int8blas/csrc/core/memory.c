@@ -45,7 +45,7 @@ static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
  * last released block last. */
 static THREAD_LOCAL struct {
     unsigned number;
-    int holds, count;
+    int scopes, count;
     block *held[HELD];
 } own;
 
@@ -135,11 +135,11 @@ static block *put_held(block *released)
     return rest;
 }
 
-void i8_hold(void) { ++own.holds; }
+void i8_open_arena(void) { ++own.scopes; }
 
-void i8_let_go(void)
+void i8_close_arena(void)
 {
-    if (--own.holds > 0)
+    if (--own.scopes > 0)
         return;
     /* The order is that of a call without an arena scope: the next call first finds the block released last. */
     while (own.count)
@@ -148,7 +148,7 @@ void i8_let_go(void)
 
 void *i8_acquire(size_t size)
 {
-    const int place = own.holds ? held_place(size) : -1;
+    const int place = own.scopes ? held_place(size) : -1;
     if (place >= 0)
         return take_held(place) + 1;
     for (int i = 0; i < SLOTS; ++i) {
@@ -178,7 +178,7 @@ void i8_release(void *memory)
         return;
     block *rest = header(memory);
 #ifndef __SANITIZE_ADDRESS__ /* finds more errors if every block comes from malloc */
-    if (own.holds)
+    if (own.scopes)
         rest = put_held(rest);
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)
         rest = EXCHANGE(slot(i), rest);

@@ -19,8 +19,8 @@ void i8_release(void *memory);
 /* Open and close an arena scope; scopes may be nested. Inside it a thread keeps the blocks that it releases for its
  * next acquisitions. If several products write to one result and the first needs the most memory, no later product
  * lacks memory. */
-void i8_hold(void);
-void i8_let_go(void);
+void i8_open_arena(void);
+void i8_close_arena(void);
 /* The same for arrays. A network makes large arrays again and again, so the blocks released last are kept, and serve
  * requests of half their size or more. */
 void *i8_take(size_t size);
