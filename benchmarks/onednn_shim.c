@@ -185,7 +185,7 @@ static int add_packed_weights(plan_t *plan, int arg, const void *plain, void *we
 }
 
 /* The attributes of a requantizing primitive: scales, zero points, ReLU. Bit i of a mask selects dimension i. */
-static int set_output_stage(void *attr, const operands_t *o, int weights_mask)
+static int set_epilogue(void *attr, const operands_t *o, int weights_mask)
 {
     void *post_ops = NULL;
     int status = dnnl_primitive_attr_set_scales_mask(attr, ARG_SRC, 0);
@@ -276,7 +276,7 @@ plan_t *onednn_create_product(const product_t *p)
         status = dnnl_memory_desc_create_with_tag(&d.bias, 2 - p->inner_product, bias_dims, F32,
                                                   p->inner_product ? A : AB);
     if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.dst, 2, dst_dims, quantized ? U8 : S32, AB);
-    if (status == SUCCESS && quantized) status = set_output_stage(d.attr, o, p->inner_product ? 1 : 2);
+    if (status == SUCCESS && quantized) status = set_epilogue(d.attr, o, p->inner_product ? 1 : 2);
     const void *weights = d.weights ? d.weights : d.plain;
     if (status == SUCCESS && p->inner_product)
         status = dnnl_inner_product_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE, d.src,
@@ -314,7 +314,7 @@ plan_t *onednn_create_convolution(const convolution_t *p)
         status = dnnl_memory_desc_create_with_tag(&d.plain, 4 + grouped, dims, S8, grouped ? ABCDE : ABCD);
     if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.weights, 4 + grouped, dims, S8, ANY);
     if (status == SUCCESS) status = dnnl_memory_desc_create_with_tag(&d.bias, 1, (const dims_t){p->oc}, F32, A);
-    if (status == SUCCESS) status = set_output_stage(d.attr, &p->operands, grouped ? 1 | 2 : 1);
+    if (status == SUCCESS) status = set_epilogue(d.attr, &p->operands, grouped ? 1 | 2 : 1);
     if (status == SUCCESS)
         status = dnnl_convolution_forward_primitive_desc_create(&plan->pd, plan->engine, FORWARD_INFERENCE,
                                                                 CONVOLUTION_DIRECT, d.src, d.weights, d.bias, d.dst,

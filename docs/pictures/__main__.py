@@ -4,7 +4,7 @@ import importlib
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
-NAMES = ("first_page", "fused_graph", "masks", "output_stage", "packed_layout", "pair_sums", "real_numbers",
+NAMES = ("epilogue", "first_page", "fused_graph", "masks", "packed_layout", "pair_sums", "real_numbers",
          "scaling")  # fmt: skip
 
 

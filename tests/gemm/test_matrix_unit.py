@@ -126,7 +126,7 @@ def test_writes_nothing_beside_c(isa, rng):
 
 
 @pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32, np.float32, np.float16])
-def test_output_stages(isa, dst_dtype, rng):
+def test_epilogues(isa, dst_dtype, rng):
     for shape in ((37, 70, 200), (64, 64, 1100), (16, 33, 64)):
         for ops in ((), (ReLU(),), (Eltwise("square"),)):
             random_problem(rng, *shape, dst_dtype=dst_dtype, ops=ops).check()

@@ -126,7 +126,7 @@ def test_zero_points(isa, pair, shape, rng):
 
 @pytest.mark.filterwarnings("ignore:.*saturated:RuntimeWarning")
 @pytest.mark.parametrize("shape", [(1, 1, 400), (5, 3, 1030), (16, 16, 16_400), (2, 4, 66_001)])
-def test_the_output_stage(isa, pair, shape, rng):
+def test_the_epilogue(isa, pair, shape, rng):
     m, n, k = shape
     a, b = along_k(*pair.operands(rng, m, n, k))
     row, column = rng.integers(-(10**6), 10**6, n), rng.integers(-(10**6), 10**6, m)

@@ -1,4 +1,4 @@
-"""The output stage of a quantized layer, with the numbers of one element."""
+"""The epilogue of a quantized layer, with the numbers of one element."""
 
 import numpy as np
 from svg import FLOAT32, GREY, INT8, INT32, Drawing
@@ -35,7 +35,7 @@ def draw():
         (FLOAT32, "float32", "* (1 / scale_dst) + zp_dst", f"{units.item():.4f}"),
         (INT8, "uint8", "round half to even, saturate: dst", f"{result.item()}"),
     ]
-    drawing = Drawing(760, 42 + 52 * len(rows), "The output stage of a quantized layer")
+    drawing = Drawing(760, 42 + 52 * len(rows), "The epilogue of a quantized layer")
     drawing.text(20, 26, "type", "start", GREY, 12)
     drawing.text(150, 26, "step", "start", GREY, 12)
     drawing.text(548, 26, "one element", "start", GREY, 12)
