@@ -20,7 +20,7 @@ from int8blas.core.results cimport empty_of
 from int8blas.core.spatial import output_size, padding_of, parse_layout, parse_padding, per_dimension
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_BYTES, run_parts, threads_for
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import shown
 
 cnp.import_array()
@@ -45,7 +45,7 @@ cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil
     return 0
 
 
-@spoken("src")
+@traced("src")
 def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0, out=None):
     """Return the windows of an image as the rows of a matrix.
 

@@ -8,6 +8,6 @@ machine         the sizes of the caches and the number of cores, which plans are
 memory          memory for the length of a call; split, a share of work for each thread
 threads         how many, and every parallel region; thread_setting, what num_threads and use_isa return
 file            saving and loading what registers there; streams, file objects
-verbose         the lines of INT8BLAS_VERBOSE; spoken, those of functions of arrays
+verbose         the lines of INT8BLAS_VERBOSE; traced, those of functions of arrays
 config          show_config; signatures, those of compiled classes; include, the C header
 """

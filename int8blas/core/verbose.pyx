@@ -1,6 +1,6 @@
 """INT8BLAS_VERBOSE: a line on the standard error stream about each call of a primitive.
 
-Products, convolutions and recurrent layers report their paths and sizes themselves; :mod:`int8blas.core.spoken` reports
+Products, convolutions and recurrent layers report their paths and sizes themselves; :mod:`int8blas.core.traced` reports
 functions of arrays.
 """
 

@@ -14,7 +14,7 @@ from int8blas.elementwise.epilogue cimport (
     broadcast, compute, destination, part_of, post_ops_of, scale_from, type_of, zero_point_from)
 from int8blas.elementwise.fused cimport Step, copying, fuse, looking_up, reading, run
 from int8blas.stage.output_stage cimport binary_kind
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.stage.attributes import BINARY
 from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
@@ -124,7 +124,7 @@ cdef bint is_onnx(object scheme, int typenum) except -1:
 
 # ------------------------------------------------------------------------------------------------------ functions ----
 
-@spoken("src")
+@traced("src")
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="float", out=None):
     """Apply element-wise operators to a quantized tensor.
 
@@ -207,7 +207,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
 
 
-@spoken("src0", "src1")
+@traced("src0", "src1")
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float", out=None):
     """Apply a binary operation to two quantized tensors, element by element.
 
@@ -337,7 +337,7 @@ cdef class PreparedBinary:
         return compute(steps, target, out is not None, out, self.typenum, self.scales[2], self.zeros[2], self.onnx)
 
 
-@spoken("srcs")
+@traced("srcs")
 def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None, out=None):
     """Return the sum of quantized tensors of one shape.
 
@@ -417,7 +417,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     return compute(steps, target, out is not None, out, typenum, scale, zero)
 
 
-@spoken("srcs")
+@traced("srcs")
 def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
            out=None):
     """Concatenate quantized tensors along a dimension.

@@ -12,7 +12,7 @@ from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport apply, share_memory
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import dtype_name
 
 cdef extern from "core/compiler.h" nogil:
@@ -88,7 +88,7 @@ cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows
     return np.asarray(values[indices]) if values.ndim else values
 
 
-@spoken("table", "indices")
+@traced("table", "indices")
 def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     """Dequantize rows of a quantized table: ``scale * float32(table[indices] - zero_point)``.
 

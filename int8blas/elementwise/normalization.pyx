@@ -15,7 +15,7 @@ from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtyp
 from int8blas.core.results cimport empty_like
 from int8blas.elementwise.normalize cimport normalize
 from int8blas.stage.output_stage cimport element_type
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 
 cnp.import_array()
 
@@ -90,7 +90,7 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
     return array if axis == cnp.PyArray_NDIM(array) - 1 else np.moveaxis(array, axis, -1)
 
 
-@spoken("src")
+@traced("src")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=False, dst_dtype=np.float32, out=None):
     """Compute softmax, or its logarithm, along an axis, for example of attention scores.
@@ -199,7 +199,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
     return values
 
 
-@spoken("src")
+@traced("src")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, post_ops=(),
                dst_dtype=np.float32, out=None):

@@ -15,7 +15,7 @@ from int8blas.elementwise.pool cimport AVERAGE, AVERAGE_WITH_PADDING, MAXIMUM, A
 from int8blas.core.parameters import integer
 from int8blas.core.spatial import (
     CHANNELS_LAST_AXES, output_size, padding_of, parse_layout, parse_padding, per_dimension)
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 
 cnp.import_array()
 
@@ -191,7 +191,7 @@ cdef tuple set_global_window(Axis *window, cnp.ndarray src, object layout):
     return axes
 
 
-@spoken("src")
+@traced("src")
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None, scales=None,
              zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute max pooling: the largest element in each window of an image.
@@ -290,7 +290,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
                    rounds_up)
 
 
-@spoken("src")
+@traced("src")
 def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zero_point=0, ceil_mode=False, layout=None,
              scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute average pooling: the mean of the elements in each window of an image.
@@ -400,7 +400,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     return average(array, window, axes, operation, e, out, rounds_up, zero_point)
 
 
-@spoken("src")
+@traced("src")
 def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute max pooling of the whole image: the largest element of each channel.
 
@@ -438,7 +438,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     return maximum(array, window, axes, attributes_of(array, scales, zero_points, post_ops, dst_dtype, False), out)
 
 
-@spoken("src")
+@traced("src")
 def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops=(), dst_dtype=None, out=None):
     """Compute average pooling of the whole image: the mean of each channel, ``rne(f32(sum) / f32(count))``.
 

@@ -10,7 +10,7 @@ from int8blas.core.arrays cimport (
 from int8blas.core.kernels cimport I8_DOUBLING, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()
@@ -39,7 +39,7 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
     return tuple([x.shape[axis] for axis in axes]) if axes else ()
 
 
-@spoken("x")
+@traced("x")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
@@ -114,7 +114,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     return apply(function, array, out, typenum, axes, [scales, zero_points, zero_points])
 
 
-@spoken("x")
+@traced("x")
 def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     """Dequantize an array: ``scale * float32(x - zero_point)``.
 
@@ -167,7 +167,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
                  [scales, zero_points, zero_points])
 
 
-@spoken("x")
+@traced("x")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize sums, such as a GEMM returns, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.

@@ -16,7 +16,7 @@ from int8blas.core import layouts
 from int8blas.core.arrays import dtype_argument, dtype_from, elements_output, in_float32
 from int8blas.core.layouts import PACKED
 from int8blas.core.parameters import scale_values, zero_point_values
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import dtype_error, either, shown
 from int8blas.elementwise import packed_weights
 from int8blas.elementwise.quantization import quantize
@@ -123,7 +123,7 @@ def reorder(
     shape: Sequence[int] | None = ...,
     out: Any = ...,
 ) -> Any: ...
-@spoken("x")
+@traced("x")
 def reorder(
     x: Any,
     *,

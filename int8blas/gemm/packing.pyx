@@ -35,7 +35,7 @@ from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import shown
 
 cnp.import_array()
@@ -666,7 +666,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     return from_data(k, n, "uint8" if flip else "int8", data)
 
 
-@spoken("b")
+@traced("b")
 def pack_b(b, *, trans_b=False):
     """Pack B for repeated multiplication from the right.
 

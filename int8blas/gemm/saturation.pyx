@@ -8,7 +8,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport check_transpose, int8_operand
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.gemm.packing cimport PackedB, pack
 
@@ -64,7 +64,7 @@ cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int
     return found
 
 
-@spoken("a", "b")
+@traced("a", "b")
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     """How many pair sums of ``numerics="saturating"`` saturate for op(A) @ op(B), and where.
 

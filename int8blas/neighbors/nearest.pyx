@@ -11,7 +11,7 @@ from int8blas.core.arrays cimport as_array, choice, int8_operand
 from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, current_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
-from int8blas.core.spoken import spoken
+from int8blas.core.traced import traced
 from int8blas.core.words import shown
 from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
@@ -168,7 +168,7 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
     return 0
 
 
-@spoken("queries", "base")
+@traced("queries", "base")
 def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     """Find the k nearest of many rows to each query, by an exact search through all rows.
 

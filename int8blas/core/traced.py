@@ -35,7 +35,7 @@ def are_arrays(value: object) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(hasattr(array, "shape") for array in value)
 
 
-def spoken(*sources: str) -> Callable[[Function], Function]:
+def traced(*sources: str) -> Callable[[Function], Function]:
     """Trace calls of a function of arrays; `sources` names the arguments whose shapes the line has."""
 
     def decorate(function: Function) -> Function:
@@ -44,15 +44,15 @@ def spoken(*sources: str) -> Callable[[Function], Function]:
         bind = inspect.signature(function).bind
 
         @functools.wraps(function)
-        def speaking(*args: Any, **kwargs: Any) -> Any:
-            if getattr(inside, "speaking", False):
+        def tracing(*args: Any, **kwargs: Any) -> Any:
+            if getattr(inside, "traced", False):
                 return function(*args, **kwargs)
-            inside.speaking = True
+            inside.traced = True
             begun = begin()
             try:
                 result = function(*args, **kwargs)
             finally:
-                inside.speaking = False
+                inside.traced = False
             elapsed = seconds_since(begun)
             given = bind(*args, **kwargs).arguments
             sizes = "".join([f"{name}={size_of(given[name])}," for name in sources])
@@ -62,6 +62,6 @@ def spoken(*sources: str) -> Callable[[Function], Function]:
             end(function.__name__, sizes[:-1], how, elapsed)
             return result
 
-        return speaking  # type: ignore[return-value]
+        return tracing  # type: ignore[return-value]
 
     return decorate
