@@ -1,12 +1,4 @@
-"""Build the extension modules; pyproject.toml has everything else about the package.
-
-Environment variables read here:
-
-INT8BLAS_NO_OPENMP=1   build without OpenMP (every call then runs on one thread)
-INT8BLAS_DEVELOP=1     treat warnings in our C as errors, and keep the names of functions in the modules
-INT8BLAS_FLAGS="..."   arguments for compiler and linker in place of our optimization (CONTRIBUTING.md has some)
-INT8BLAS_CACHE=FOLDER  share translated and compiled files between checkouts; the default is the folder `build`
-"""
+"""Build the extension modules; pyproject.toml has everything else, and CONTRIBUTING.md the environment variables."""
 
 import gc
 import hashlib
@@ -51,34 +43,34 @@ MACROS += [("CYTHON_USE_TYPE_SPECS", "1")]
 INTRINSICS = "#include <immintrin.h>\n"
 PYTHON = "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <structmember.h>\n#include <frameobject.h>\n"
 
+MSVC = ["/O2", "/std:c11", "/fp:precise"]
 # -fno-math-errno and -fno-trapping-math change no result; they let rint() become one instruction. -g0 overrides
 # Python's own -g: debug information would be four fifths of a wheel.
-COMMON = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-COMMON += FLAGS or ["-O3", "-g0"]
+GCC = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+GCC += FLAGS or ["-O3", "-g0"]
+STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
 # Functions begin at a cache line, so that the speed of a loop does not depend on the code before it. In loops that use
 # every register GCC copies sums between registers, up to two copies a multiply-add: the other arguments stop it.
 KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
 # its members were stored one by one; such a load waits for the stores.
 MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
-# Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time; modules that only
-# check arguments are as fast with -Og, in a third. The paths of gemm would lose 5 %, and loops over elements more.
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
-LEVELS = [
-    (
-        "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|"
-        "gemm/saturation|layers/(dynamic_steps|real_attention|real_filter|real_product|real_steps|recurrent)|neighbors/",
-        ["-O1", *INLINE],
-    ),
-    (
-        "convolution/|core/(machine|results|verbose)|gemm/(explain|matmul|packing|syrk)|layers/|stage/|"
-        "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)",
-        ["-Og", *INLINE],
-    ),
+LEVELS = {  # the first pattern that matches counts
+    # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
+    # would lose 5 %, and loops over elements more.
+    "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|gemm/saturation|"
+    "layers/(dynamic_steps|real_attention|real_filter|real_product|real_steps|recurrent)|neighbors/": ["-O1", *INLINE],
+    # Modules that only check arguments are as fast with -Og, and compile in a third of the time.
+    "convolution/|core/(machine|results|verbose)|gemm/(explain|matmul|packing|syrk)|layers/|stage/|"
+    "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)": ["-Og", *INLINE],
     # GCC's -O3 takes the arrays that are the vectors of portable kernels apart into numbers, and doubles the size of
     # saturating tiles for nothing.
-    ("objects/(.*[-_]ref$|saturating-)", ["-O2"]),
-]
+    "objects/(.*[-_]ref$|saturating-)": ["-O2"],
+}
+# Arguments for compiler and linker.
+OPENMP = [(["-fopenmp"], ["-fopenmp"])]
+OPENMP += [(["-Xpreprocessor", "-fopenmp"], ["-lomp"])] if sys.platform == "darwin" else []
 
 
 def digest(*parts):
@@ -105,9 +97,9 @@ def headers(source, unit):
 
 def units(source):
     """Return the instruction sets or vector widths that a C file is compiled for, or [None]."""
-    for header, kind in (("set", "SET"), ("width", "WIDTH")):
-        if f'#include "isa/{header}.h"' in text_of(source):
-            return sorted(set(re.findall(rf"\b{kind}\((\w+)\)", text_of(CSRC / "isa/list.h"))) - {kind})
+    if kind := re.search(r'#include "isa/(set|width)\.h"', text_of(source)):
+        kind = kind[1].upper()
+        return sorted(set(re.findall(rf"\b{kind}\((\w+)\)", text_of(CSRC / "isa/list.h"))) - {kind})
     return [None]
 
 
@@ -144,22 +136,22 @@ class BuildExt(build_ext):
         self.msvc = self.compiler.compiler_type == "msvc"
         self.command = [] if self.msvc else list(vars(self.compiler)["compiler_so"])
         self.key = (self.command, vars(self.compiler).get("linker_so"), np.__version__, sys.version)
-        openmp, link_openmp = self.openmp_flags()
-        common = openmp + (["/O2", "/std:c11", "/fp:precise"] if self.msvc else COMMON)
+        openmp, link_openmp = self.openmp()
+        common = openmp + (MSVC if self.msvc else GCC)
         self.kernels, self.modules = common + self.accepted(KERNELS), common + self.accepted(MODULES)
-        self.levels = [(re.compile(pattern), self.accepted(arguments)) for pattern, arguments in LEVELS if not FLAGS]
-        self.link_args = link_openmp + FLAGS
-        if not (FLAGS or DEVELOP):
-            self.link_args += self.accepted(["-Wl,--strip-all"])  # names that nothing links to, a twentieth of a wheel
-        elif DEVELOP and not self.msvc:
-            self.kernels += ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
-        self.first = {INTRINSICS: self.precompile(INTRINSICS, *self.kernels)}
-        self.first[PYTHON] = self.precompile(PYTHON, *self.modules)
+        self.kernels += STRICT if DEVELOP and not self.msvc else []
+        self.levels = {pattern: self.accepted(arguments) for pattern, arguments in LEVELS.items() if not FLAGS}
+        # Nothing links to the names in modules, which are a twentieth of a wheel.
+        self.link_args = link_openmp + (FLAGS or self.accepted([] if DEVELOP else ["-Wl,--strip-all"]))
+        self.first = {
+            INTRINSICS: self.precompile(INTRINSICS, self.kernels),
+            PYTHON: self.precompile(PYTHON, self.modules),
+        }
         sources = [(ext, Path(source)) for ext in self.extensions for source in ext.sources]
         jobs = [(ext, source, unit) for ext, source in sources for unit in units(source)]
         jobs.sort(key=lambda job: CSRC not in job[1].parents)  # kernels take longest
         with ThreadPoolExecutor(self.parallel or os.cpu_count()) as pool:
-            made = list(pool.map(lambda job: self.object(*job), jobs))
+            made = list(pool.map(self.object, *zip(*jobs, strict=True)))
             objects = [[path for path, job in zip(made, jobs, strict=True) if job[0] is ext] for ext in self.extensions]
             list(pool.map(self.link, self.extensions, objects))
 
@@ -170,55 +162,42 @@ class BuildExt(build_ext):
         first = PYTHON if not ours else INTRINSICS if any(INTRINSICS in text_of(path) for path in used) else None
         name = f"{source.stem}-{unit}" if unit else source.stem
         where = f"objects/{name}" if ours else source.relative_to("build/int8blas").as_posix()
-        level = next((level for pattern, level in self.levels if pattern.match(where)), [])
-        macros = [*ext.define_macros, *([("I8_SET", unit)] if unit else [])]
-        arguments = [*(self.kernels if ours else self.modules), *level]
+        level = next((level for pattern, level in self.levels.items() if re.match(pattern, where)), [])
+        arguments = (self.kernels if ours else self.modules) + level
+        macros = ext.define_macros + ([("I8_SET", unit)] if unit else [])
         versions = self.command if ours else self.key  # kernels know neither Python nor NumPy
         key = digest([text_of(path) for path in (source, *used)], arguments, first, macros, versions)
 
         def write(folder):
+            options = {"macros": macros, "include_dirs": ext.include_dirs}
             self.compiler.compile(
-                [str(source)],
-                output_dir=str(folder),
-                macros=macros,
-                include_dirs=ext.include_dirs,
-                extra_postargs=[*arguments, *self.first.get(first, [])],
+                [str(source)], str(folder), **options, extra_postargs=arguments + self.first.get(first, [])
             )
 
-        return str(keep(Path("objects", f"{name}-{key}"), self.compiler.object_filenames([str(source)])[0], write))
+        return str(keep(f"objects/{name}-{key}", self.compiler.object_filenames([str(source)])[0], write))
 
     def link(self, ext, objects):
         """Link a module from its objects, and copy it to where setuptools expects it."""
         path = Path(self.get_ext_fullpath(ext.name))
 
         def write(folder):
-            self.compiler.link_shared_object(
-                objects,
-                str(folder / path.name),
-                libraries=self.get_libraries(ext),
-                library_dirs=self.library_dirs,
-                extra_postargs=self.link_args,
-                export_symbols=self.get_export_symbols(ext),
-                build_temp=str(folder),
-            )
+            options = {"library_dirs": self.library_dirs, "export_symbols": self.get_export_symbols(ext)}
+            options |= {"libraries": self.get_libraries(ext), "build_temp": str(folder)}
+            self.compiler.link_shared_object(objects, str(folder / path.name), extra_postargs=self.link_args, **options)
 
         key = digest([os.path.relpath(name, CACHE) for name in objects], self.link_args, self.key)
-        module = keep(Path("modules", f"{ext.name}-{key}"), path.name, write)
+        module = keep(f"modules/{ext.name}-{key}", path.name, write)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # a process may have mapped it
         shutil.copy(module, path)
 
-    def openmp_flags(self):
+    def openmp(self):
         """Return (compile, link) arguments that turn OpenMP on; empty lists if it is off or does not work."""
         if NO_OPENMP:
             return [], []
-        candidates = [(["/openmp"], [])] if self.msvc else [(["-fopenmp"], ["-fopenmp"])]
-        if sys.platform == "darwin":
-            candidates.append((["-Xpreprocessor", "-fopenmp"], ["-lomp"]))
-        probe = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }"
-        for compile_args, link_args in candidates:
-            if self.links(compile_args, link_args, probe):
-                return compile_args, link_args
+        for pair in OPENMP if not self.msvc else [(["/openmp"], [])]:
+            if self.links(*pair, "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }"):
+                return pair
         warnings.warn("OpenMP does not compile and link here: int8blas is built for one thread", stacklevel=2)
         return [], []
 
@@ -237,13 +216,13 @@ class BuildExt(build_ext):
             path = Path(tmp, "probe.c")
             path.write_text(source)
             try:
-                objects = self.compiler.compile([str(path)], output_dir=tmp, extra_postargs=strict + compile_args)
+                objects = self.compiler.compile([str(path)], tmp, extra_postargs=strict + compile_args)
                 self.compiler.link_shared_object(objects, str(Path(tmp, "probe")), extra_postargs=link_args)
             except Exception:  # distutils' errors have no common base class that setuptools exports
                 return False
         return True
 
-    def precompile(self, text, *arguments):
+    def precompile(self, text, arguments):
         """Return arguments that include a header of this text, precompiled where the compiler can do that."""
 
         def write(folder):
@@ -252,7 +231,7 @@ class BuildExt(build_ext):
             if not self.msvc:
                 subprocess.run([*command, "first.h", "-o", "first.h.gch"], cwd=folder, check=False, capture_output=True)
 
-        header = keep(Path("headers", digest(text, arguments, self.key)), "first.h", write)
+        header = keep(f"headers/{digest(text, arguments, self.key)}", "first.h", write)
         return ["-include", str(header)] if header.with_name("first.h.gch").exists() else []
 
 
@@ -260,26 +239,18 @@ class BuildExt(build_ext):
 # reach them by cimport.
 MEMORY = CSRC / "core/memory.c"
 LINKED = {"core/memory.pyx": [MEMORY], "core/kernels.pyx": sorted(set(CSRC.glob("*/*.c")) - {MEMORY})}
-EXTENSIONS = [
-    Extension(
-        ".".join(path.with_suffix("").parts),
-        [str(path), *map(str, LINKED.get(path.relative_to(PACKAGE).as_posix(), []))],
-        include_dirs=[str(CSRC), np.get_include()],
-        define_macros=MACROS,
-    )
-    for path in sorted(PACKAGE.rglob("*.pyx"))
-]
+
+
+def extension(path):
+    """Return the extension of a .pyx file."""
+    sources = [path, *LINKED.get(path.relative_to(PACKAGE).as_posix(), [])]
+    name = ".".join(path.with_suffix("").parts)
+    return Extension(name, list(map(str, sources)), include_dirs=[str(CSRC), np.get_include()], define_macros=MACROS)
+
 
 if __name__ == "__main__":  # where processes are not forked, Cython's import this file
     gc.disable()  # Cython's trees are full of references: looking for cycles takes a third of it and frees a third
-    setup(
-        ext_modules=cythonize(
-            EXTENSIONS,
-            compiler_directives=DIRECTIVES,
-            force="--coverage" in FLAGS,
-            cache=str(CACHE / "cython") if "INT8BLAS_CACHE" in os.environ else False,
-            build_dir="build",
-            nthreads=os.cpu_count() or 1,
-        ),
-        cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
-    )
+    options = {"force": "--coverage" in FLAGS, "build_dir": "build", "nthreads": os.cpu_count() or 1}
+    options["cache"] = str(CACHE / "cython") if "INT8BLAS_CACHE" in os.environ else False
+    modules = cythonize([*map(extension, sorted(PACKAGE.rglob("*.pyx")))], compiler_directives=DIRECTIVES, **options)
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildExt, "build_py": BuildPy})
