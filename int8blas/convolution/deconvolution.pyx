@@ -152,7 +152,7 @@ cdef class Deconvolution(ConvolutionLayer):
             # One tap and one channel. The tap adds 0: its weight is 0 or the zero point of the weights.
             self._nothing = Filters((1, shape[0] * shape[1]) + (1,) * 4, (1,) * 3, (1,) * 3, (0,) * 3, self._saturating,
                                     False, True)
-            self._nothing.zeros = self._zeros
+            self._nothing.set_zeros(self._zeros)
             self._nothing.pack_weights(None)
         return phases
 

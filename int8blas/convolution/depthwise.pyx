@@ -316,7 +316,7 @@ cdef class DepthwiseFilters(Filters):
         set_target(j.size, j.steps, dst)
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.channels
         j.g.k = self.window.kernel[0] * self.window.kernel[1] * self.window.kernel[2]
-        j.windows.sums, j.windows.outputs = NULL, self.outputs
+        j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, self.outputs
         if self.parts > 1:
             j.g.b.zero_points = NULL
         # The sums fit s32, but with the zero points of the destination they may not.

@@ -29,8 +29,11 @@ cdef class Filters:
     cdef int64_t groups, outputs    # groups after merging; output channels of each
     cdef bint saturating, doubled
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
+    cdef bint shares_zero           # they are equal
     cdef bint partial               # the layer has more filters; compensate with the sums of these alone
 
+    cdef int set_zeros(self, zeros) except -1
+    cdef void share_zero(self, Problem *g) noexcept
     cdef tuple matrix_shape(self)
     cdef object matrix(self, weights)
     cdef int pack_weights(self, weights) except -1

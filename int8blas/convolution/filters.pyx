@@ -17,6 +17,7 @@ from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport max_threads, paid_threads, run_parts
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.packing cimport pack
 from int8blas.gemm.plan cimport threads_of
 from int8blas.gemm.problem cimport Problem, product_work, slice_panels, start
@@ -195,6 +196,17 @@ cdef class Filters:
         used = kernel[2] * self.window.channels
         self.window.line = round_up(used, I8_GROUP) if whole_groups else used
 
+    cdef int set_zeros(self, zeros) except -1:
+        """Set the zero points of the packed weights."""
+        self.zeros = zeros
+        self.shares_zero = zeros is not None and zeros.size > 0 and bool((zeros == zeros[0]).all())
+        return 0
+
+    cdef void share_zero(self, Problem *g) noexcept:
+        """Let sums start with the term of the weights' zero points if these are equal."""
+        if self.shares_zero and g.b.zero_points is not NULL:
+            g.b.zero_point, g.b.zero_points = g.b.zero_points[0], NULL
+
     cdef tuple matrix_shape(self):
         """Return (K, N) of the packed B."""
         # Pad to whole panels if another group follows.
@@ -289,7 +301,7 @@ cdef class Filters:
         prepare(&j, self, bound, src, dst, flip)
         j.g.dry_run = dry_run
         threads = max_threads()
-        if bound._bo_cols is not None and not j.in_place:
+        if has_zero(&j.g.b) and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         with nogil:
             elapsed = seconds()
@@ -336,6 +348,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
     j.panels = ceil_div(f.outputs, I8_PANEL)
     f.set_problem(&j.g, &j.image, bound, src, dst, flip)
+    f.share_zero(&j.g)
     set_target(j.size, j.steps, dst)
     for d in range(3):
         pixels = pixels and (
@@ -346,7 +359,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     while not even(j.size, j.steps, j.outer, &line, &line_step):
         j.outer += 1
     j.in_place = False
-    j.windows.sums = NULL
+    j.windows.sums, j.windows.starts = NULL, NULL
     if pixels:
         d = j.outer
         while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):

@@ -188,7 +188,7 @@ cdef class GroupFilters(Filters):
         j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
-        j.windows.sums, j.windows.outputs = NULL, self.outputs
+        j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, self.outputs
         # The sums fit s32, but with the zero points of the destination they may not.
         j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0

@@ -226,7 +226,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             filters = LineFilters(shape, strides, dilation, before, partial)
         else:
             filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
-        filters.zeros = self._zeros
+        filters.set_zeros(self._zeros)
         return filters
 
     @classmethod

@@ -23,6 +23,7 @@ from int8blas.core.kernels cimport (
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
+from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.problem cimport (
     STAGE_WORK, Problem, applies_from_registers, block_a_bytes, is_wide, matrix_of, pays_to_split, set_tile_output,
@@ -194,6 +195,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
     cdef i8_tile_args *t = &s.t
     cdef i8_output_args *o = &s.o
     cdef int64_t h = k.line + i, tile = 0, tiles = ceil_div(k.outputs, j.mr), top = 0, low, high, x, end
+    cdef int64_t pixel = (k.plane * j.size[2] + h) * j.size[3] + k.first
     cdef char *c = target_of(j, k, h) + s.channel * j.steps[4]
     cdef Span spans[MAX_SPANS]
     cdef int count
@@ -218,6 +220,8 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
         t.a = s.a + i * m.stride[1] * j.pitch * s.size + low * t.a_segment + x * t.a_row
         t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
         s.out.c = c + x * j.steps[3]
+        if j.windows.starts is not NULL:
+            t.row_init = j.windows.starts + k.group * j.windows.pixels + pixel + x
         if count > 0:
             multiply_spans(g.kernels, t, spans, count, j.dot, t.rows, s.width, m.line)
         elif j.matrix is NULL:
@@ -226,9 +230,9 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][s.width - 1](t)
         if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
             o.rows = <int>(end - top)
-            o.row = (k.plane * j.size[2] + h) * j.size[3] + k.first + top
+            o.row = pixel + top
             o.c = c + top * j.steps[3]
-            if j.windows.sums is not NULL:
+            if j.windows.sums is not NULL and j.windows.starts is NULL:
                 o.bo, o.row_term = g.b.zero_points + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
             g.kernels.stage.output(o)
             top = end
@@ -388,6 +392,7 @@ cdef class LineFilters(Filters):
                             uint8_t flip) except -1:
         """Set up everything but the compensation; return False if a GEMM of gathered windows is faster."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
+        self.share_zero(&j.g)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
         j.channels = j.groups * j.image.channels
         j.together = groups_of_line(j)
@@ -395,7 +400,7 @@ cdef class LineFilters(Filters):
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         j.g.k = self.packed._k
-        j.windows.sums, j.windows.outputs = NULL, j.outputs
+        j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, j.outputs
         j.plain = applies_from_registers(&j.g)
         j.dot = I8_DOT4
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], j.outputs
@@ -436,6 +441,6 @@ cdef class LineFilters(Filters):
         cdef Workspace w
         if is_empty(dst) or not self.prepare_lines(&j, bound, src, dst, flip):
             return Filters.run(self, bound, src, dst, flip, dry_run, name)
-        if bound._bo_cols is not None:
+        if has_zero(&j.g.b):
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
         return self.run_path(do_part, &j, &j.g, bound, j.g.threads, lay_out(&j, &w, NULL), dry_run, name, "lines")

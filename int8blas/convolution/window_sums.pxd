@@ -10,6 +10,7 @@ from int8blas.gemm.problem cimport Problem
 # Window sums of an execution, [groups][pixels of the destination]; NULL if weights have no zero points.
 cdef struct Windows:
     const int64_t *sums
+    const int32_t *starts       # these sums times -zero point, modulo 2**32, if all weights share one; else NULL
     int64_t pixels
     int64_t outputs             # destination channels that see one group
 

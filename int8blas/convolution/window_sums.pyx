@@ -28,6 +28,7 @@ cdef struct SumsJob:
     int64_t channels            # channels of a group
     int64_t images, outputs     # outputs of a group in one image
     int64_t *sums
+    int32_t *starts             # as in Windows
 
 
 cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t lines, int64_t length) noexcept nogil:
@@ -68,6 +69,7 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
         (pixels + lines * m.out[2] + m.size[0] * m.out[1] * m.out[2]) * sizeof(int64_t))
     cdef int64_t *along_w = own + pixels
     cdef int64_t *along_h = along_w + lines * m.out[2]
+    cdef int64_t *sums = j.sums + unit * j.outputs
     if own is NULL:
         return -1
     for i in range(lines):
@@ -79,8 +81,11 @@ cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept n
         own[i] -= g.a.zero_point * j.channels
     add_taps(along_w, own, m, 2, lines, 1)
     add_taps(along_h, along_w, m, 1, m.size[0], m.out[2])
-    add_taps(j.sums + unit * j.outputs, along_h, m, 0, 1, m.out[1] * m.out[2])
+    add_taps(sums, along_h, m, 0, 1, m.out[1] * m.out[2])
     release(own)
+    if j.starts is not NULL:
+        for i in range(j.outputs):
+            j.starts[unit * j.outputs + i] = <int32_t>(-<uint64_t>g.b.zero_point * <uint64_t>sums[i])
     return 0
 
 
@@ -94,10 +99,12 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
     cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], units = groups * size[0]
     cdef double bytes_read = <double>(size[0] * groups * channels)
     cdef int d, status
-    cdef cnp.ndarray array = np.empty((groups, pixels), np.int64)
+    cdef bint shared = g.b.zero_points is NULL
+    cdef cnp.ndarray array = np.empty((3 if shared else 2, groups, pixels), np.int32)
     job.g, job.image, job.channels = g, image[0], channels
     job.images, job.outputs = size[0], size[1] * size[2] * size[3]
     job.sums = <int64_t *>cnp.PyArray_DATA(array)
+    job.starts = <int32_t *>(job.sums + groups * pixels) if shared else NULL
     for d in range(3):
         job.image.out[d] = size[d + 1]
         bytes_read *= image.size[d]
@@ -105,7 +112,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
         status = run_parts(sums_of_group, &job, units, threads_for(bytes_read, THREAD_PACKED_BYTES, <double>units))
     if status:
         raise MemoryError("no memory for the sums of the windows")
-    windows.sums, windows.pixels = job.sums, pixels
+    windows.sums, windows.starts, windows.pixels = job.sums, job.starts, pixels
     return array
 
 

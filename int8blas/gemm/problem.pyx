@@ -63,7 +63,8 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
     """Return whether a micro-kernel has the formula of a quantized primitive: without post-ops, with finite scales, to
     u8 or s8 without scales of rows, to s32 without those and without a destination's scale and zero point, or to f32
-    without a destination's scale and zero point."""
+    without a destination's scale and zero point. The sums start with the term of a zero point that all of B shares,
+    unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
     cdef bint by_row = e.row_scales is not NULL or g.dynamic_source is not NULL
@@ -74,7 +75,7 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
         return False
     return (
         s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL and s.requantization.scheme == I8_FLOAT
-        and g.b.zero_point == 0 and g.b.zero_points is NULL and not zero_by_row(g)
+        and g.b.zero_points is NULL and (g.b.zero_point == 0 or g.dynamic_source is NULL) and not zero_by_row(g)
         and not e.doubled and e.co == 0 and e.co_rows is NULL
     )
 

@@ -95,6 +95,16 @@ def test_zero_points_that_leave_room_cost_nothing(isa, transposed, rng):
         assert plans[0] == plans[1]
 
 
+def test_a_shared_zero_point_has_the_plan_of_none(isa, rng):
+    """Sums start with its term, so that the micro-kernel applies the epilogue as it does without zero points."""
+    for *case, path in (*PATHS[:5], ((40, 40), (1, 1), 64, 48, 1, "blocks")):
+        signed = problem_of(rng, *case, zero_points=("src", "dst"), dst_dtype=np.uint8, ops=())
+        unsigned = extreme(signed.but(weights=(signed.weights.astype(np.int16) + 128).astype(np.uint8)), 113)
+        unsigned.check()
+        plans = [int8blas.explain(signed.src, problem.layer()) for problem in (signed, unsigned)]
+        assert plans[0].tile == plans[1].tile, path
+
+
 @every_primitive
 @every_weights
 def test_one_value_and_one_for_each_channel(isa, weights_dtype, transposed, rng):
