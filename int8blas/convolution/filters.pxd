@@ -53,5 +53,6 @@ cdef class Filters:
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
+cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept
 cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1
 cdef bint is_empty(const Images *images) noexcept

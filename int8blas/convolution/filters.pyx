@@ -350,9 +350,10 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     f.set_problem(&j.g, &j.image, bound, src, dst, flip)
     f.share_zero(&j.g)
     set_target(j.size, j.steps, dst)
+    lay_column(&j.image, j.size, j.steps)
     for d in range(3):
         pixels = pixels and (
-            f.window.kernel[d] == 1 and f.window.stride[d] == 1 and f.window.before[d] == 0
+            j.image.kernel[d] == 1 and j.image.stride[d] == 1 and j.image.before[d] == 0
             and j.image.out[d] == j.image.size[d]
         )
     j.outer = 0
@@ -390,6 +391,27 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
         steps[d] = dst.steps[d]
     for d in range(4):
         size[d] = dst.size[d]
+
+
+cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept:
+    """Let an image of one column be an image of one line, and its destination too: (d, h, 1) becomes (1, d, h). B stays
+    the same, if no padding separates the taps of a column."""
+    cdef int d
+    if (
+        m.size[2] != 1 or m.out[2] != 1 or m.kernel[2] != 1 or m.before[2] != 0 or m.line != m.channels
+        or m.dilation[1] != 1
+    ):
+        return
+    for d in range(2, 0, -1):
+        m.size[d], m.out[d], m.kernel[d] = m.size[d - 1], m.out[d - 1], m.kernel[d - 1]
+        m.stride[d], m.dilation[d], m.before[d] = m.stride[d - 1], m.dilation[d - 1], m.before[d - 1]
+        size[d + 1] = size[d]
+    m.size[0] = m.out[0] = m.kernel[0] = m.stride[0] = m.dilation[0] = size[1] = 1
+    m.before[0] = 0
+    for d in range(3, 1, -1):
+        m.steps[d], steps[d] = m.steps[d - 1], steps[d - 1]
+    m.steps[1] = steps[1] = 0
+    m.line = m.kernel[2] * m.channels
 
 
 cdef bint sums_fit(int64_t k, object bias, bint has_zeros) except -1:

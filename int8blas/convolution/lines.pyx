@@ -15,7 +15,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target
+from int8blas.convolution.filters cimport Filters, Images, is_empty, lay_column, set_target
 from int8blas.convolution.window_sums cimport window_sums
 from int8blas.core.kernels cimport (
     I8_DOT2, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MATRIX_K, I8_MATRIX_ROWS, I8_MATRIX_TILE, I8_PANEL, i8_image,
@@ -399,6 +399,7 @@ cdef class LineFilters(Filters):
         # A quarter of a block of A, because B shares the cache.
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
+        lay_column(&j.image, j.size, j.steps)
         j.g.k = self.packed._k
         j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, j.outputs
         j.plain = applies_from_registers(&j.g)

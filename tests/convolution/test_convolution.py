@@ -277,6 +277,31 @@ def test_taps_of_weights_that_are_in_no_near_cache(isa, rng):
     random_convolution(rng, (1, 20), (1, 3), 260, 2900, padding=[(0, 0), (1, 1)], zero_points=()).check()
 
 
+# Images of one column, which products take as one line, and images that are nearly so.
+COLUMNS = (
+    ((40, 1), (5, 1), {"padding": ((2, 1), (0, 0))}),
+    ((40, 1), (5, 1), {"strides": (3, 1)}),
+    ((40, 1), (3, 1), {"dilation": (2, 1)}),
+    ((40, 1), (3, 2), {"padding": ((0, 0), (1, 0))}),
+    ((40, 2), (3, 1), {"strides": (1, 2)}),
+    ((6, 20, 1), (1, 3, 1), {"padding": ((1, 0), (0, 2), (0, 0)), "strides": (2, 1, 1)}),
+    ((6, 20, 1), (2, 3, 1), {"strides": (1, 2, 1), "dilation": (2, 1, 1)}),
+    ((20, 1, 1), (4, 1, 1), {"padding": ((3, 2), (0, 0), (0, 0))}),
+)
+
+
+@every_primitive
+@pytest.mark.parametrize("geometry", COLUMNS, ids=str)
+def test_images_of_one_column(isa, geometry, transposed, rng):
+    size, kernel, more = geometry
+    for (channels, groups), layout in product(((3, 1), (64, 1), (24, 2)), LAYOUTS[len(size)]):
+        for zero_points in (("src", "dst"), ("src", "weights", "dst")):
+            random_convolution(
+                rng, size, kernel, channels, 20, n=2, groups=groups, layout=layout, transposed=transposed,
+                zero_points=zero_points, **more,
+            ).check()  # fmt: skip
+
+
 def test_windows_of_which_no_line_of_outputs_fits_a_block(isa, rng):
     """They are gathered, not read in lines."""
     problem = random_convolution(rng, (2003, 10), (2, 3), 64, 5, dilation=(2000, 1))
