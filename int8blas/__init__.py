@@ -1,10 +1,10 @@
 """Exact 8-bit integer matrix multiplication for NumPy arrays.
 
-Arrays of other libraries are taken as NumPy views them: buffers, DLPack and ``__array__``, on the CPU, for results too.
-float16 and bfloat16 (of ml_dtypes) are taken wherever float32 is, as is float64, which is rounded to it, and bool
-wherever uint8 is. docs/howto/arrays.md has the rules.
+Functions accept arrays of other libraries (buffers, DLPack, ``__array__``) on the CPU as operands and as results,
+through NumPy's views of them. They accept float16, bfloat16 (of ml_dtypes) and float64, which is rounded to float32,
+wherever they accept float32, and bool wherever they accept uint8. docs/howto/arrays.md has the rules.
 
-The rooms, each of which imports those to its left and nothing else of the package::
+The rooms. Each imports only the rooms to its left::
 
     core <- gemm <- stage <-+- convolution <-+- network <- onnx
                             +- layers      <-+
@@ -12,25 +12,24 @@ The rooms, each of which imports those to its left and nothing else of the packa
                                  +- neighbors <- sklearn
                                  +- torch (of all but neighbors, network and onnx)
 
-    core          arrays become pointers or an error; kernels, machine, memory, threads, files
-    gemm          gemm_u8s8s32 and its kin, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
-    stage         Attributes and post-ops, weights_scales; what layers do to sums before they store them
+    core          arrays, checked and turned into pointers; kernels, machine, memory, threads, files
+    gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
+    stage         Attributes and post-ops, weights_scales; the epilogue of layers
     convolution   Convolution, Deconvolution, im2col
     layers        InnerProduct, RealProduct, LSTM, GRU, DynamicLSTM
-    elementwise   quantize and its kin, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
+    elementwise   quantize and its variants, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean, Index
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
     sklearn       scikit-learn's estimators on bytes: only its user imports it, and scikit-learn with it
     torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
 
-    csrc          the same rooms in C, and isa: one table of kernels for each instruction set
-    include       int8blas.h, the GEMMs for C and C++
 
-Beside them are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench`` and ``_golden``,
-what ``python -m int8blas`` runs; ``_former``, where modules were before, for old pickles; ``_version``.
+Outside the rooms are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench`` and
+``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old pickles;
+``_version``.
 
-A product goes through the rooms like this, as does a layer, which also fills in the epilogue::
+A product goes through the rooms like this. A layer goes the same way, and fills in the epilogue too::
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run
