@@ -1,4 +1,4 @@
-# Operands of a call, for the modules that compute it otherwise (see blas.pyx).
+# Checks of a call's operands, shared with blas16 (see blas.pyx).
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.gemm.problem cimport Problem

@@ -42,16 +42,16 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# Compared by identity first: what callers pass nearly always is these very objects.
+# The default arguments, compared by identity first: callers nearly always pass these very objects.
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"
-# In the names of GEMMs.
+# The types of operands in the names of GEMMs.
 cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8"}
 
 
 cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
-    """co, by `offsetc`. Returns the array that holds a vector."""
+    """Set co in the form that `offsetc` names. Return the array that owns a vector of offsets."""
     cdef cnp.ndarray array, words
     cdef int32_t *offsets
     cdef int64_t value
@@ -85,7 +85,7 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
 
 
 cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
-    """Name the GEMM of these operands, if it is another one because of their signs."""
+    """Raise TypeError. If another GEMM takes operands with these signs, the text names it."""
     cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
     cdef str other = f"gemm_{a_sign}{b_sign}s32"
     if other != name:
@@ -102,12 +102,13 @@ cdef inline int type_of_b(object b) noexcept:
 
 
 cdef str sign_of(int given, int wanted):
-    """The sign of an operand of bytes, in the names of GEMMs; of another operand the sign that is wanted."""
+    """Return the type of an 8-bit operand as GEMMs' names spell it, or the wanted type for an operand of another
+    type."""
     return SIGNS[given if given in SIGNS else wanted]
 
 
 cdef cnp.ndarray operand_array(object x, str name, int typenum):
-    """An operand that is no ndarray as one."""
+    """Convert an operand that is no ndarray to one."""
     cdef cnp.ndarray array = as_array(x, name)
     return array if cnp.PyArray_TYPE(array) in SIGNS else elements(x, name, (typenum,))
 
@@ -115,7 +116,7 @@ cdef cnp.ndarray operand_array(object x, str name, int typenum):
 cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                  object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
                  int b_type):
-    """All four GEMMs: check, set up, compute."""
+    """Check, set up and compute, for all four GEMMs."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
     cdef bint transpose
@@ -123,8 +124,8 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    # The operands are not passed through functions that return them: each would write their reference counts, one write
-    # waiting for the other, which takes longer than the checks.
+    # No function returns the operands here: that would write their reference counts, one write waiting for the other,
+    # which takes longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
@@ -160,12 +161,12 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
 
 
 cdef inline bint is_c(const Problem *g, cnp.ndarray array) noexcept:
-    """Whether an array has the shape of C."""
+    """Return whether an array has the shape of C."""
     return cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_DIM(array, 0) == g.m and cnp.PyArray_DIM(array, 1) == g.n
 
 
 cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c):
-    """C as an array, to write to if it is to be overwritten."""
+    """Return C as an array, writable if `overwrite_c` is true."""
     cdef cnp.ndarray array
     if overwrite_c:
         array = output(c, "c")
@@ -178,7 +179,7 @@ cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c):
 
 
 cdef cnp.ndarray result_for(Problem *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
-    """The array that the result is computed in: C itself, or a copy of it."""
+    """Return the array to compute the result in: C itself, or a copy of it."""
     if overwrite_c and is_usable(array, a, b):
         return array
     cdef cnp.ndarray target = empty_like(array, cnp.NPY_INT32)
@@ -194,27 +195,27 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Parameters
     ----------
     alpha : float
-        Finite.
+        The factor of the product, finite.
     a : array_like of uint8
         A of shape (M, K), or (K, M) with `trans_a`; any strides, never copied.
     b : array_like of int8, or PackedB
         B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB` is faster.
     beta : float, optional
-        Finite. If it is 0, C is not read.
+        The factor of C, finite. If it is 0, C is not read.
     c : ndarray of int32, optional
-        C of shape (M, N), any strides; zeros if it is not given.
+        C of shape (M, N), any strides; zeros by default.
     trans_a, trans_b : bool or int, optional
         op(X) is X, or X transposed if the flag is true (1, or 2 as in BLAS).
     overwrite_c : bool, optional
         Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
     offsetc : {'F', 'C', 'R'}, optional
-        `co` is one value, M values of which one is added to each row of C (a column of values), or N of which one is
-        added to each column (a row of values). Either case.
+        The form of `co`, in upper or lower case: one value ('F'); a column of M values, one for each row of C ('C'); or
+        a row of N values, one for each column of C ('R').
     ao, bo : int, or array_like of int, optional
         Zero points, subtracted from A and B, in the range of their dtypes: one value, or one for each row of op(A) and
         for each column of op(B).
     co : int, or array_like of int, optional
-        Offsets in the range of int32.
+        The offsets that are added, in the range of int32.
     numerics : {'exact', 'saturating'}, optional
         'saturating' gives the results of CPUs without VNNI: the products of k = 0, 1 and of k = 2, 3 in each group of
         four are added with saturation to int16, then in int32.

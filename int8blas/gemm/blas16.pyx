@@ -2,8 +2,8 @@
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
-The product is exact for every K and all values: sums are in int64. uint16 values beyond int16 are shifted by 32768, and
-their zero point with them, so that they take the same multiply-add.
+The product is exact for every K and all values: sums are in int64. uint16 values above 32767 are shifted by -32768,
+with their zero point, so that they fit the multiply-add of int16.
 """
 
 from libc.stdint cimport int64_t
@@ -30,7 +30,7 @@ cdef int SHIFT_16 = 32768
 
 
 cdef cnp.ndarray operand_16(object x, str name, int typenum, object transpose, str flag):
-    """Return op(X) of this type, with two dimensions."""
+    """Return op(X) as a 2-D array of this type."""
     cdef cnp.ndarray array = elements(x, name, (typenum,))
     if cnp.PyArray_NDIM(array) != 2:
         raise ValueError(f"{name} must have 2 dimensions, got shape {(<object>array).shape}")
@@ -75,7 +75,7 @@ cdef void finish(Problem *g, cnp.ndarray sums, cnp.ndarray ao, cnp.ndarray col_s
 
 cdef object call_16(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                     object overwrite_c, object offsetc, object ao, object bo, object co, int a_type, int b_type):
-    """All GEMMs of 16 bits: check, multiply, store."""
+    """Check, multiply and store, for all GEMMs of 16 bits."""
     cdef Problem g
     cdef cnp.ndarray x, y, sums, target, given = None, _co_array, col_sums = None, row_terms = None, a_zeros, b_zeros
     cdef cnp.npy_intp shape[2]
@@ -126,24 +126,25 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     Parameters
     ----------
     alpha : float
-        Finite.
+        The factor of the product, finite.
     a, b : array_like of int16
         A of shape (M, K), or (K, M) with `trans_a`, and B of shape (K, N), or (N, K) with `trans_b`; any strides.
     beta : float, optional
-        Finite. If it is 0, C is not read.
+        The factor of C, finite. If it is 0, C is not read.
     c : ndarray of int32, optional
-        C of shape (M, N), any strides; zeros if it is not given.
+        C of shape (M, N), any strides; zeros by default.
     trans_a, trans_b : bool or int, optional
         op(X) is X, or X transposed if the flag is true (1, or 2 as in BLAS).
     overwrite_c : bool, optional
         Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
     offsetc : {'F', 'C', 'R'}, optional
-        `co` is one value, M values of which one is added to each row of C, or N of which one is added to each column.
+        The form of `co`: one value ('F'), M values, one for each row of C ('C'), or N values, one for each column of C
+        ('R').
     ao, bo : int, or array_like of int, optional
         Zero points, subtracted from A and B, in the range of their dtypes: one value, or one for each row of op(A) and
         for each column of op(B).
     co : int, or array_like of int, optional
-        Offsets in the range of int32.
+        The offsets that are added, in the range of int32.
 
     Returns
     -------
@@ -162,8 +163,8 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
 
     Notes
     -----
-    Exact for every K and all values. Values of both operands that have up to 27 bits together, without their signs, are
-    multiplied as pairs of 16 bits, several times faster than wider ones.
+    The result is exact for every K and all values. If the values of both operands together have up to 27 bits without
+    signs, they are multiplied as pairs of 16 bits, several times faster than larger values.
 
     Examples
     --------

@@ -48,7 +48,7 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # Rows of A, and panels of a block, from which interleaving A pays.
+    # The least rows of A, and the least panels of a block, for which interleaving A pays.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
@@ -57,17 +57,19 @@ cdef enum:
     # sooner than other threads share theirs, so its limit is higher if B does not fit the L2 cache.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
-    # Size of such a packed B block: bytes, or a quarter of a smaller L2 cache, and k for up to MIDDLE_ROWS rows.
+    # Size of this packed B block of a thread: bytes, or a quarter of a smaller L2 cache, and k for up to MIDDLE_ROWS
+    # rows.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
-    # k of a block with a single row of tiles.
+    # k of a block if A has a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # Columns from which a matrix unit reuses the A of a tile often enough for one K block of twice its usual size.
+    # The least columns with which a matrix unit reuses the A of a tile often enough for one K block of twice its usual
+    # size.
     MATRIX_COLUMNS = 128
     # Use up to this many threads fewer if the largest part stays the same.
     FEWER_THREADS = 3
-    # Rows of tiles for each thread from which one more hardly matters.
+    # From this many rows of tiles for each thread on, one row of tiles more hardly matters.
     MANY_TILES = 8
     # Up to this size of B, or a quarter of a smaller L2 cache, each thread packs all of a plain B, if it has rows of
     # its own: to fetch a cache line that another thread has packed takes 5x as long as to pack it.
@@ -76,16 +78,16 @@ cdef enum:
     # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads
     # three panels side by side for any k, which is faster.
     IN_TURN_K = 2048
-    # Bytes of a C of 32-bit elements from which tiles prefetch it: it is in no cache.
+    # The least bytes of a C of 32-bit elements that tiles prefetch: a larger C is in no cache.
     FETCH_BYTES = 4 << 20
-    # An image's windows stay whole in a K block of up to this many times the usual size.
+    # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2
-# Bytes of packed B that a call holds at a time.
+# Bytes of packed B that a call keeps at a time.
 cdef int64_t SLAB_BYTES = 4 << 20
 
 
 cdef int64_t block_k(const Problem *g) noexcept nogil:
-    """Return the k of a block: the panels of a tile take at most a quarter of the L2 cache."""
+    """Return the k of a block, for which the panels of a tile take at most a quarter of the L2 cache."""
     return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 
@@ -107,7 +109,7 @@ cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
 
 
 cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether threads may pack a plain B on their own, as parts of the problem are problems themselves."""
+    """Return whether each thread may pack its own part of a plain B: slices of the problem are problems too."""
     return g.panels.data is NULL and not p.common.wide and g.a.zero_points is NULL and g.b.zero_points is NULL
 
 
@@ -117,7 +119,7 @@ cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void set_blocks(BlocksPlan *p, int64_t kc) noexcept nogil:
-    """Divide K into blocks of equal size, whole groups or steps, of at most `kc`."""
+    """Divide K into blocks of equal size, whole groups or steps, of at most `kc` k each."""
     p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
 
@@ -142,8 +144,8 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles leave out products with padding: they add 0, and no other tiles are faster. Such tiles have
-    heights that divide the lines of the output evenly, and all of K in one block."""
+    """Decide whether tiles skip products with padding, which add 0, if no other tiles are faster. Tiles that skip have
+    heights that divide the output's lines evenly, and all of K in one block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.skips = (
@@ -166,7 +168,7 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
     split(rows, columns, threads, columns_first, grid)
     for fewer in range(1, min(<int64_t>FEWER_THREADS, threads - 2) + 1):
         if largest_part(grid, width, panels) * (threads - fewer) < rows * panels:
-            return  # no division among so few has a part as small
+            return  # fewer threads would have a larger largest part
         split(rows, columns, threads - fewer, columns_first, &other)
         if largest_part(&other, width, panels) <= largest_part(grid, width, panels):
             grid[0] = other
@@ -188,7 +190,7 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.common.grid, p.grid_np, panels):
             p.common.grid = narrower
             p.grid_np -= 1
-    # With parts one tile wide, threads would write to the same cache lines of C at the same time.
+    # If parts were one tile wide, threads would write to the same cache lines of C at the same time.
     meets = (
         p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
         and rows >= MANY_TILES * threads
@@ -207,7 +209,7 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 
 cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Choose the multiply-adds of the tiles, and the forms of their operands."""
+    """Choose the multiply-add of the tiles, and the form of each operand."""
     p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
     p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
     p.splits = p.may_widen and pays_to_split(g)
@@ -219,17 +221,17 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     else:
         p.mr = tile_rows(g, p.common.from_registers or p.common.to_output)
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
-    # With few rows, each packed B block is used only a few times: small blocks stay in the L2 cache until then. With
-    # many rows, larger blocks let A be read less often.
+    # With few rows, each packed B block is used only a few times: a small block stays in the L2 cache for all of its
+    # uses. With many rows, larger blocks let A be read less often.
     p.common.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
 
 
 cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the largest k of a block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
-    # A matrix unit takes all of K in one block of up to 1.5 times the usual size: that costs less than sums that wait
-    # for a second block. It takes twice the size if C is stored from registers, B is in the L2 cache, and many columns
-    # reuse the A of a tile, which leaves L1.
+    # A matrix unit takes all of K as one block of up to 1.5 times the usual size, which costs less than to store and
+    # reload sums between two blocks. It takes up to twice the size if C is stored from registers, B is in the L2 cache,
+    # and many columns reuse A of a tile, which no longer fits L1.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
         or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
@@ -247,7 +249,7 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide K into blocks."""
     set_blocks(p, longest_block(g, p))
     if has_scale_groups(g):
-        # The groups of K take the place of its blocks.
+        # Scale groups divide K instead of blocks.
         p.kc, p.k_blocks = g.k, 1
         p.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
@@ -276,7 +278,7 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
-    # A matrix unit that reads B once reads it in streams, which prefetching does not make faster.
+    # A matrix unit that reads B once reads it in streams, which prefetching does not speed up.
     p.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
     p.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
     if p.in_turn and p.matrix is not NULL:
@@ -305,13 +307,13 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
         # Several rows of tiles keep B of an N block in the L2 cache. A single row reads B once, and makes A once.
         p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
     if p.matrix is not NULL:
-        # A that is loaded once is loaded in place, although unaligned rows take 50 cycles.
+        # If A is loaded only once, load it in place, although unaligned rows take 50 cycles.
         p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
         p.keeps_a = fits and p.nc < columns
 
 
 cdef void choose_interleaving(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether A is interleaved, even if tiles could read it in place."""
+    """Decide whether to interleave A even if tiles could read A in place."""
     p.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
     p.direct_a = p.direct_a and not p.interleaves
 

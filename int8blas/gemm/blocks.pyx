@@ -14,9 +14,10 @@
     +---+-------+
 
 The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. K is inside M
-and N, unlike BLIS's order: sums of one block of C wait in the L2 cache for the next block of K, not all of C in memory.
+and N, unlike BLIS's order: the sums of one block of C wait in the L2 cache for the next K block; otherwise sums for all
+of C would wait in memory.
 
-Nothing here knows an instruction set: tile sizes, block sizes and functions come from the kernel table.
+Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """
 
 from libc.stdint cimport int64_t
@@ -50,7 +51,8 @@ from int8blas.gemm.tiles cimport aim, finish, load_panels, load_rows, start_tile
 cdef enum:
     # Panels that a thread packs at a time: four are whole cache lines of a C-ordered B.
     PACK_PANELS = 4
-    # Panels of a packed B whose vectors one thread computes alone: that takes less time than a barrier.
+    # For up to this many panels of a packed B one thread computes all column vectors: that takes less time than a
+    # barrier.
     FEW_PANELS = 64
 
 
@@ -59,14 +61,14 @@ cdef struct BlockJob:
     const Problem *g
     const BlocksPlan *p
     PackedBlock b
-    size_t shared_bytes             # of the packed B block: with 0, B is packed and needs no vectors
+    size_t shared_bytes             # of the packed B block; 0 if B is packed and needs no vectors
     size_t thread_bytes
-    char *memory                    # of the first thread
+    char *memory                    # the first thread's arena
 
 
 cdef void start_m_block(Nest *x, bint has_vectors) noexcept nogil:
-    """Compute the row vectors of an M block, unless an earlier N block has left them, the tails of its rows, and the
-    range of its values."""
+    """Compute an M block's row vectors (unless an earlier N block has done so), the tails of its rows, and the range of
+    its values."""
     if x.b.first_k_block == 0 and not has_vectors:
         start_rows(x)
     copy_tail(x)
@@ -125,7 +127,7 @@ cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Compute one thread's part of C, and pack the panels of columns that are its own."""
+    """Compute one thread's part of C. Pack the panels that no other thread uses."""
     cdef const BlockJob *j = <const BlockJob *>job
     cdef const BlocksPlan *p = j.p
     cdef Grid grid = p.common.grid
@@ -152,7 +154,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
 
 
 cdef int pack_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Pack a part of the panels, for all threads."""
+    """Pack one thread's part of the panels that all threads share."""
     cdef const BlockJob *j = <const BlockJob *>job
     cdef int64_t steps = ceil_div(j.b.panels, PACK_PANELS), first = share(steps, part, parts) * PACK_PANELS
     cdef int64_t end = min(share(steps, part + 1, parts) * PACK_PANELS, j.b.panels)
@@ -204,7 +206,7 @@ cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the sizes of a tile and of blocks, what tiles take, and which units threads share."""
+    """Describe the plan: tile and block sizes, multiply-adds, and the units that threads divide."""
     cdef const BlocksPlan *p = <const BlocksPlan *>plan
     d.tile[0], d.tile[1] = 1 if g.m == 1 else p.mr, p.np * I8_PANEL
     if p.matrix is not NULL:

@@ -1,4 +1,4 @@
-# A problem for the driver from Python arguments (see call.pyx).
+# Set up a problem for the driver from Python arguments (see call.pyx).
 from libc.stdint cimport int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 
@@ -18,14 +18,14 @@ cdef int warn_saturated(str name) except -1
 
 
 cdef inline int check_memory(int status, str name) except -1:
-    """An error if a problem was not computed."""
+    """Raise MemoryError if a problem was not computed."""
     if status:
         no_memory(name)
     return 0
 
 
 cdef inline void set_a(Problem *g, cnp.ndarray a, bint transpose) noexcept:
-    """A of the problem, from the last two dimensions of `a`, without a zero point; M and K with it."""
+    """Set A, M and K from the last two dimensions of `a`, without a zero point."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(a) + cnp.PyArray_NDIM(a) - 2
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(a) + cnp.PyArray_NDIM(a) - 2
     g.m, g.k = shape[transpose], shape[1 - transpose]
@@ -36,7 +36,7 @@ cdef inline void set_a(Problem *g, cnp.ndarray a, bint transpose) noexcept:
 
 
 cdef inline void set_b(Problem *g, cnp.ndarray b, bint transpose) noexcept:
-    """Plain B of the problem, from the last two dimensions of `b`, without a zero point; N with it."""
+    """Set a plain B and N from the last two dimensions of `b`, without a zero point."""
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(b) + cnp.PyArray_NDIM(b) - 2
     g.n = cnp.PyArray_DIMS(b)[cnp.PyArray_NDIM(b) - 1 - transpose]
     g.b.row, g.b.column = strides[transpose], strides[1 - transpose]
@@ -46,7 +46,7 @@ cdef inline void set_b(Problem *g, cnp.ndarray b, bint transpose) noexcept:
 
 
 cdef inline void set_c(Problem *g, cnp.ndarray c) noexcept:
-    """C of the problem, from the last two dimensions of `c`."""
+    """Set C from the last two dimensions of `c`."""
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(c) + cnp.PyArray_NDIM(c) - 2
     g.c = <char *>cnp.PyArray_DATA(c)
     g.c_row, g.c_col = strides[0], strides[1]

@@ -1,4 +1,4 @@
-"""A problem for the driver from Python arguments, and its execution: what ``blas`` and ``matmul`` have in common."""
+"""Set up a Problem from Python arguments and run it: the code that ``blas`` and ``matmul`` share."""
 
 import sys
 import warnings
@@ -19,12 +19,12 @@ from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
 
-# Compared by identity first: what callers pass nearly always is this very object.
+# The default arguments, compared by identity first: callers nearly always pass this very object.
 cdef object ZERO = 0
 
 
 cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str trans_name) except -1:
-    """Check A and set it."""
+    """Check A, and set it."""
     check_type(a, "a", a_type)
     if cnp.PyArray_NDIM(a) != 2:
         raise ValueError(f"a must have 2 dimensions, got shape {(<object>a).shape}")
@@ -33,7 +33,7 @@ cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str 
 
 
 cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except -1:
-    """Check B, an array or PackedB, and set it, after A."""
+    """Check B, an array or PackedB, and set it. A must be set."""
     cdef PackedB packed
     cdef int64_t b_rows
     if type(b) is PackedB:
@@ -55,18 +55,20 @@ cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except 
 
 
 cdef cnp.ndarray set_ao(Problem *g, object value, str count):
-    """The zero point of A, or of each row of it, after A is set. Returns the array that holds a vector."""
+    """Set the zero point of A, or of each row of A. A must be set. Return the array that owns a vector of zero
+    points."""
     return add_zero_point(value, "ao", -g.a.zero_point, g.m, count, &g.a.zero_point, &g.a.zero_points)
 
 
 cdef cnp.ndarray set_bo(Problem *g, object value, str count):
-    """The zero point of B, or of each column of it, after B is set. Returns the array that holds a vector."""
+    """Set the zero point of B, or of each column of B. B must be set. Return the array that owns a vector of zero
+    points."""
     return add_zero_point(value, "bo", -SHIFT - g.b.zero_point, g.n, count, &g.b.zero_point, &g.b.zero_points)
 
 
 cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
                                 const int64_t **vector):
-    """A zero point, at least `low`, or a vector of them, is added to the shift of its operand, which is in `scalar`."""
+    """Add a zero point, at least `low`, to the shift of its operand in `scalar`, or set a vector of zero points."""
     cdef cnp.ndarray array
     cdef int64_t shift = scalar[0], high = low + 255, given
     cdef int64_t *values
@@ -103,7 +105,8 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 
 
 cdef int run(Problem *g, str name) except -1:
-    """Compute, without the GIL unless that takes longer than the problem. Returns whether an element was saturated."""
+    """Compute a problem. Release the GIL unless that takes longer than the product. Return whether an element
+    saturated."""
     cdef int status, saturated = 0
     g.epilogue.saturated = &saturated
     if verbose:
@@ -120,19 +123,20 @@ cdef int run(Problem *g, str name) except -1:
 
 
 cdef int no_memory(str name) except -1:
-    """The error of check_memory."""
+    """Raise the error of check_memory."""
     raise MemoryError(f"{name}: no memory for the workspace")
 
 
 cdef int warn_saturated(str name) except -1:
-    """The warning that elements were saturated, for when the result is complete: a filter may make an error of it."""
+    """Warn that elements saturated. Call this when the result is complete: a filter may turn the warning into an
+    error."""
     warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
                   "has them all", RuntimeWarning, stacklevel=1)
     return 0
 
 
 cdef int run_verbose(Problem *g, str name) except -1:
-    """Compute and write a line about it to the standard error stream."""
+    """Compute, and write a line about the product to the standard error stream."""
     cdef int status
     cdef char line[LINE_BYTES]
     cdef bytes encoded = name.encode()
@@ -146,7 +150,7 @@ cdef int run_verbose(Problem *g, str name) except -1:
 
 
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
-    """`run` from a thread that may not be Python's. 0, or -1 if there is no memory."""
+    """Do as `run` does, on a thread that may not be Python's. Return 0, or -1 if there is no memory."""
     cdef int status
     cdef char line[LINE_BYTES]
     g.threads = max_threads()
@@ -159,7 +163,7 @@ cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
 
 
 cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogil:
-    """Compute and describe that in a line of LINE_BYTES. Return 0, or -1 if there is no memory."""
+    """Compute, and describe the product in a line of LINE_BYTES. Return 0, or -1 if there is no memory."""
     cdef Resolved r
     cdef char sizes[LINE_BYTES]
     cdef int status = 0, threads = 1

@@ -1,4 +1,4 @@
-# The GEMM driver, for the modules that have turned Python objects into a problem.
+# The GEMM driver, for modules that have set up a Problem.
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.gemm.path cimport Plan

@@ -1,8 +1,8 @@
-"""The GEMM: ``gemm`` lets ``plan.resolve`` decide how a problem is computed, and carries that out.
+"""The GEMM driver: ``gemm`` asks ``plan.resolve`` for a plan, and carries it out.
 
-Most plans are run by their path. In two kinds of plans threads compute smaller problems, which are resolved in turn, as
-their sizes choose the path and the blocks: parts of K, where C has too few tiles for the threads or sums could leave
-s32, whose sums are added in s64; and rows or columns of C for which each thread packs B alone.
+The path of a plan runs most plans. In two kinds of plans each thread computes smaller problems, which the driver
+resolves again, as their sizes choose path and blocks: parts of K, if C has too few tiles for the threads or sums could
+leave s32 (the driver adds the parts' sums in s64); and rows or columns of C for which each thread packs its own B.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -21,7 +21,7 @@ from int8blas.gemm.problem cimport LOWER, UPPER, row_scales_from, slice_columns,
 from int8blas.gemm.squares cimport find_column_squares
 
 
-# What the parts of K have in common: for each of them, all of C in s64, and its sums of a segment.
+# What the parts of K share: totals in s64 for all of C for each part, and the sums of one segment.
 cdef struct PartsOfK:
     const Problem *g
     const Plan *p
@@ -30,7 +30,7 @@ cdef struct PartsOfK:
 
 
 cdef int compute_own(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Compute one thread's rows, or columns, as a problem of its own. Return 0, or -1 if there is no memory."""
+    """Compute one thread's rows or columns as a separate problem. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef const Plan *p = (<const Planned *>job).p
     cdef Problem own
@@ -62,7 +62,7 @@ cdef int64_t segment_start(const Problem *g, const Plan *p, int64_t segment) noe
 
 
 cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:
-    """Let `part` be the product over one segment of K, to `sums`."""
+    """Set `part` to the product over one segment of K, which stores to `sums`."""
     cdef int64_t first = segment_start(g, p, segment)
     slice_k(part, g, first, segment_start(g, p, segment + 1) - first, sums)
     if p.k_parts > 1:
@@ -70,7 +70,7 @@ cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t se
 
 
 cdef inline int64_t first_column(const Problem *g, int64_t row) noexcept nogil:
-    """Return the first column of C that a row has."""
+    """Return the first column of a row of C (after 0 in an upper triangle)."""
     return row if g.triangle == UPPER else 0
 
 
@@ -139,7 +139,7 @@ cdef void store_totals(const Problem *g, const Plan *p, const int64_t *totals) n
 cdef int compute_parts_of_k(const Problem *g, const Plan *p) noexcept nogil:
     """Compute a long K in parts. Return 0, or -1 if there is no memory.
 
-    The memory that it takes depends on C and the number of threads, not on K.
+    The memory depends on the size of C and the number of threads, not on K.
     """
     cdef int status
     cdef int64_t size = p.k_parts * g.m * g.n
@@ -167,7 +167,7 @@ cdef int gemm(const Problem *g) noexcept nogil:
 
 
 cdef int carry_out(Resolved *r) noexcept nogil:
-    """Compute a problem that is resolved. Return 0, or -1 if there is no memory."""
+    """Carry out the plan of a resolved problem. Return 0, or -1 if there is no memory."""
     cdef const Plan *p = &r.plan.common
     cdef Planned job
     cdef int wanted = planned_threads(p), threads, parts

@@ -1,13 +1,13 @@
-"""A in f32, f16 or bf16: quantized, a few rows at a time, where an 8-bit A would be packed (csrc/stage/source_body.h).
+"""Quantize an A in f32, f16 or bf16, a few rows at a time, when an 8-bit A would be packed (csrc/stage/source_body.h).
 
 The range of a row, or of all of A, extended to contain 0, gives scale and zero point::
 
     symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
     else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
 
-in f32, where a scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
-sat(rne(x * (1 / scale) + zero)). A range with infinities or NaN has no such numbers: its scale is NaN, so that all of
-its results are, its zero point is 0, and what it becomes is 0 in A'.
+in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes sat(rne(x * (1 /
+scale) + zero)). A range with infinities or NaN gets the scale NaN, which makes all of its results NaN, and the zero
+point 0. Its values become 0 in A'.
 """
 
 from libc.math cimport NAN, isnan, rintf
@@ -20,22 +20,22 @@ from int8blas.core.split cimport round_up, share
 from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
 
 cdef enum:
-    # Parts into which the rows fall for their common range.
+    # The most parts of the rows, in which threads look for the range of all.
     MAX_PARTS = 64
 cdef float SMALLEST = 1.17549435e-38
 cdef float LARGEST = 3.402823466e38
 
 
-# A range that all rows have in common.
+# A range that all rows share.
 cdef struct RangeJob:
     const Problem *g
     int type                    # as in DynamicSource
     int64_t rows
-    float *ranges               # of the parts, (low, high)
+    float *ranges               # (low, high) of each part
 
 
 cdef void parameters(const DynamicSource *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
-    """Scale and zero point of a range (low, high) around 0."""
+    """Compute scale and zero point of a range (low, high) that contains 0."""
     cdef float rounded
     if isnan(range_[0]):
         scale[0], zero[0] = NAN, 0
@@ -50,7 +50,7 @@ cdef void parameters(const DynamicSource *s, const float *range_, float *scale, 
 
 
 cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
-    """Scale and zero point of each of some rows."""
+    """Compute scale and zero point of each of some rows."""
     cdef float range_[2]
     cdef float largest
     cdef const char *src
@@ -70,7 +70,8 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
-    """`k` columns of some rows of A', `dst_row` bytes apart, with zeros up to a multiple of 4."""
+    """Quantize `k` columns of some rows to rows of A' that are `dst_row` bytes apart, padded with zeros to a multiple
+    of 4."""
     cdef const char *src
     cdef int64_t i, j
     for i in range(rows):
@@ -89,10 +90,10 @@ cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64
 
 
 cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads) noexcept nogil:
-    """Scale and zero point of a source with one range for all of A."""
+    """Set scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
     cdef RangeJob job
-    # Of a source or results without elements, of which there may be any number, the range is that of no row.
+    # An empty source or result has no rows here; M alone may be huge.
     cdef int64_t rows = g.m if g.n and g.k else 0, part
     cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>min(min(<int64_t>threads, MAX_PARTS), rows))
     job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges
@@ -103,7 +104,7 @@ cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads)
 
 
 cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """The range of a part of the rows."""
+    """Find the range of one part of the rows."""
     cdef const RangeJob *j = <const RangeJob *>job
     cdef const Problem *g = j.g
     cdef int64_t row = share(j.rows, part, parts), end = share(j.rows, part + 1, parts)
@@ -118,7 +119,7 @@ cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef inline void extend(float *range_, const float *other) noexcept nogil:
-    """A range becomes one that contains another, NaN where either is."""
+    """Extend a range to contain another one. A NaN in either bound stays."""
     if isnan(other[0]):
         range_[0] = range_[1] = NAN
     elif not isnan(range_[0]):

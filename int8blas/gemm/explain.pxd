@@ -1,4 +1,5 @@
 from int8blas.gemm.problem cimport Problem
 
-# The plan of a problem; `certified` is (certified panels, panels) of a packed B, or None; whether A and B are there.
+# Explain a problem. `certified` is (certified panels, panels) of a packed B, or None. `has_values` says that A and B
+# exist.
 cdef object explain_problem(const Problem *g, numerics, certified, bint has_values=*)

@@ -1,4 +1,4 @@
-"""``explain``: the plan of a multiplication, for people to read."""
+"""``explain``: describe the plan of a product."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.string cimport memset
@@ -39,7 +39,7 @@ from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation
 cnp.import_array()
 
 
-# How layers of a class are explained: a function of the layer and its source.
+# For each class of layers, the function of a layer and its source that explains it.
 _layers = {}
 
 
@@ -49,26 +49,26 @@ def register(cls, function):
 
 
 def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
-    """How ``(op(A), op(B))`` would be multiplied here and now, without zero points, to a new C: kernel, blocking,
-    threads, and why.
+    """Explain how ``op(A) @ op(B)`` would be computed on this machine with the current settings: kernel, blocks,
+    threads, and the reason. The product has no zero points, and C is new.
 
     Parameters
     ----------
     a : array_like of uint8 or int8
         A, as in :func:`gemm_u8s8s32`.
     b : array_like of uint8 or int8, PackedB, Convolution or Deconvolution
-        B. For a layer `a` is its source, of its `src_dtype`, and what is explained is the product of one group of its
-        channels; of a deconvolution, of its first phase. The layer must have been created with all scales and zero
+        B, or a layer. `a` is then the source of the layer, and the explanation is for the product of one group of
+        channels (for a deconvolution, of its first phase). The layer must have been created with all scales and zero
         points.
     trans_a, trans_b : bool or int, optional
-        Whether they are transposed.
+        Whether A and B are transposed.
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`.
 
     Returns
     -------
     Explanation
-        Its attributes are the decisions, its ``str`` a readable account of them.
+        The decisions as attributes; its ``str`` describes them in words.
 
     Examples
     --------
@@ -103,11 +103,11 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
-    """The plan of a product with rows of u8 A, as a dict, for tests: on any machine, for any kernels that were built,
-    or for those of a table with other tiles, (rows, panels), and row kernels for as many columns.
+    """Return the plan of a product with a u8 A in rows, as a dict, for tests: on any machine, for any kernels that were
+    built. `tile`, (rows, panels), changes the size of tiles, and the columns of row kernels with it.
 
-    Nothing is multiplied, so that there need be no operands. `parts` has the pieces of each thread's units of C, which
-    have `unit` rows and columns.
+    There are no operands, as nothing is multiplied. `parts` in the result has the pieces of each thread, in units of C
+    of `unit` rows and columns.
     """
     cdef Problem g
     cdef Resolved r
@@ -127,7 +127,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
         kernels.gemm, g.kernels = &tiles, &kernels
     g.machine = &other
     g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
-    # Addresses that nothing is read from.
+    # Nothing reads from these addresses.
     g.a.data = g.b.data = <const uint8_t *>ALIGNMENT
     g.a.row, g.a.column = k, 1
     g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
@@ -141,7 +141,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
         "path": p.path.name.decode(), "threads": planned_threads(p), "k_parts": p.k_parts, "segments": p.segments,
         "unit": tuple(d.unit), "units": tuple(d.units), "parts": parts_of(p, &d), "thread_work": thread_work(&g),
     }
-    # What other paths have no words for.
+    # Details that only the general path has.
     details = {
         "mr": blocks.mr, "np": blocks.np, "mc": blocks.mc, "nc": blocks.nc, "kc": blocks.kc,
         "k_blocks": blocks.k_blocks, "slab": blocks.slab, "slab_blocks": blocks.slab_blocks,
@@ -153,7 +153,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
 
 
 cdef list parts_of(const Plan *p, const Description *d):
-    """The pieces of each thread, in the units that a path shares out."""
+    """Return the pieces of each thread, in the path's units of work."""
     cdef Grid grid = p.grid
     grid.rows, grid.columns = d.units[0], d.units[1]
     return pieces_of_parts(&grid)
@@ -176,7 +176,7 @@ cdef object count_choices(const Problem *g, const BlocksPlan *p):
     x.g, x.p = g, p
     x.at.panels, x.b.panels, x.b.k = p.panels, p.panels, g.k
     x.b.pair_sums, x.b.certified = <uint16_t *>g.panels.pair_sums, g.panels.certified
-    # The nest has column sums of a plain B wherever it needs them.
+    # The loop nest computes column sums of a plain B if it needs them.
     x.b.col_sums = <int64_t *>g.panels.col_sums if g.panels.data is not NULL else <int64_t *>ALIGNMENT
     if g.panels.data is NULL:
         for panel in range(p.panels):

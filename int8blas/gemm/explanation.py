@@ -1,16 +1,16 @@
-"""What ``explain`` finds, and how people read it."""
+"""The result of ``explain``, and its text."""
 
 from dataclasses import dataclass
 
 from int8blas.gemm.plan import paths
 
-# Why a path is taken, and whose kernels have its name. Layers add theirs with `add_path`.
+# The reason for each path, for the text. Layers add their paths with `add_path`.
 PATHS = {name: summary for name, summary, _ in paths()}
 KERNEL_NAMES = {name for name, _, names_kernel in paths() if names_kernel}
 
 
 def add_path(name: str, summary: str, names_kernel: bool) -> None:
-    """Let an :class:`Explanation` have a path of another room."""
+    """Add a path of another room to those that an :class:`Explanation` can name."""
     PATHS[name] = summary
     if names_kernel:
         KERNEL_NAMES.add(name)
@@ -28,7 +28,7 @@ MULTIPLY_ADDS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """How one multiplication would be done.
+    """How one product would be computed.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Explanation:
         by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small groups of
         channels) and 'depthwise' (single ones).
     isa : str
-        The kernels in use.
+        The instruction set of the kernels.
     numerics : str
         'exact' or 'saturating'.
     tile : tuple of int
@@ -50,40 +50,43 @@ class Explanation:
     block : tuple of int, or None
         Rows, columns and k of a block, for the paths 'blocks' and 'triangle'.
     threads : int
-        Threads that take part.
+        The number of threads that take part.
     thread_grid : tuple of int, or None
-        How they divide the rows and the columns of C; None if each takes a stretch of tiles, column by column, or if
-        they divide K.
+        The number of parts of the rows and of the columns of C; None if each thread takes consecutive tiles, column by
+        column, or if threads divide K.
     k_parts : int
-        Into how many parts K falls, one for each thread: more than 1 if C has too few tiles for them and K is long.
+        The number of parts of K, one for each thread: more than 1 if C has too few tiles for the threads and K is long.
     segments : int
-        Into how many segments K falls, in all parts: more than `k_parts` if sums of a part could leave int32. Each is a
-        product of its own, which path, tile and block describe, and their sums are added in int64.
+        The number of segments of K, in all parts: more than `k_parts` if the sums of a part could leave int32. Each
+        segment is a product of its own, which `path`, `tile` and `block` describe. The sums of segments are added in
+        int64.
     max_threads : int
-        Threads that might have.
+        The number of threads that could take part.
     workspace : int
-        Bytes of memory that each thread takes for the length of the call, on the paths 'blocks', 'lines', 'groups'
-        and 'depthwise'; panels of a plain B, which all share, come on top. On the path 'triangle' what all share is
-        part of it.
+        The bytes that each thread takes during the call, on the paths 'blocks', 'lines', 'groups' and 'depthwise',
+        without the packed panels of a plain B, which all threads share. On the path 'triangle' it includes shared
+        memory.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
-        B came packed; A is read in place rather than packed; A is shifted by 128 to uint8; B by -128 to int8; sums are
-        carried in int64; panels of B without a certificate are widened to 16 bits, unless they are split (on the path
-        'triangle' all are).
+        B was packed before; A is read in place, not packed; A is shifted by 128 to uint8; B is shifted by -128 to int8;
+        sums are carried in int64; panels of B without a no-saturation proof are widened to 16 bits, unless they are
+        split (on the path 'triangle' all panels are widened).
     transposed : bool
-        What is computed is C.T = B.T @ A.T; but for `shape`, all attributes describe that product.
+        The product is computed as C.T = B.T @ A.T. All attributes except `shape` describe this product.
     certified_panels : tuple of int, or None
-        Panels of B with a certificate, and all of them, where that matters and is known before the call.
+        The number of panels of B with a no-saturation proof, and of all panels; None if it does not matter or is
+        unknown before the call.
     split_panels : tuple of int, or None
-        Panels of a packed B that are multiplied as a dense part, with sums in 16 bits, and outliers, and all of them;
-        None where no panel may be.
+        The number of panels of a packed B that are split, that is, multiplied as a dense part with 16-bit sums and
+        outliers, and of all panels; None if no panel can be split.
     a_quantized : bool
-        A is real numbers: they are quantized to 8 bits before, which is described here.
+        A is real numbers, which the call quantizes to 8 bits. The attributes describe the product of the 8-bit A.
     multiply_adds : dict of str to int, or None
-        Without VNNI, on the path 'blocks', for how many panels of B in each block of rows of A the values of both allow
-        which multiply-add: 'widened' (to 16 bits before), 'outliers' (a dense part and outliers), 'pairs' (sums of two
-        products fit int16: one VPMADDUBSW), 'two groups' (so do those of two groups of four k) and 'many groups' (of
-        six at least). None where operands are not known before the call, as those of layers. On the path 'triangle',
-        for how many pairs of panels, if all values of A are so near one another that none is widened.
+        How many panels of B, counted for each block of rows of A, are multiplied by which multiply-add, on a CPU
+        without VNNI. The values of both operands decide: 'widened' (to 16 bits first), 'outliers' (a dense part and
+        outliers), 'pairs' (sums of two products fit int16: one VPMADDUBSW), 'two groups' (the sums of two groups of
+        four k fit int16) and 'many groups' (the sums of six or more groups do). On the path 'triangle' it counts pairs
+        of panels, if the values of A are close enough together that none is widened. None on other paths, and if the
+        operands are unknown before the call, as in layers.
     """
 
     shape: tuple[int, int, int]
@@ -112,7 +115,7 @@ class Explanation:
 
     @property
     def kernel(self) -> str:
-        """The name of the main kernel, such as 'avx512vnni 8x48'."""
+        """Return the name of the main kernel, such as 'avx512vnni 8x48'."""
         kind = f" {self.path}" if self.path in KERNEL_NAMES else ""
         return f"{self.isa}{kind} {self.tile[0]}x{self.tile[1]}"
 

@@ -1,10 +1,10 @@
-"""Products of integers of every width: which kernels a pair of arrays takes, by the values in them.
+"""Products of integers of every width. The values of both arrays choose the kernels.
 
 A pass over each operand finds how many bits its elements have. Operands that fit bytes are converted to bytes, for the
 kernels of 8 bits, if the product is large enough; all others are packed to the elements of one kind of multiply-add
-(csrc/gemm/wide.h). Sums are in 64 bits. If the bits of the operands allow sums beyond the result's 64 bits, a second
-product, of float64, says which sums are: it differs from the true sum by less than a bound that K and the bits give.
-The few elements for which it cannot decide are computed again, from digits.
+(csrc/gemm/wide.h). Sums are in 64 bits. If sums could exceed the result's 64 bits, a second product, in float64, tells
+which ones do: its error is less than a bound that follows from K and the bits. The few elements for which the bound
+does not decide are computed again, from digits.
 """
 
 import warnings
@@ -38,22 +38,22 @@ from int8blas.core.words import dtype_error, dtype_name, shown
 cnp.import_array()
 
 cdef enum:
-    CHUNK = 4096                # elements after which a search for their bits may stop
-    # The least groups of k whose sums fit s32 for which pairs of s16 are faster than s32.
+    CHUNK = 4096                # elements after which a search for their bits may stop early
+    # Pairs of s16 are faster than s32 if at least this many groups of k fit s32 sums.
     LEAST_SEGMENT = 7
 
-# Compared by identity first: what callers pass, or leave to the default, nearly always is this very object.
+# The default argument, compared by identity first: callers nearly always pass this very object.
 cdef object SATURATED = "saturate"
-# What errors suggest for arrays that are not integers: results are of int32 then.
+# The dtypes that errors suggest for arrays that are not integers, as results then are int32.
 cdef tuple WANTED = ("uint8", "int8")
 
 
-# Of multiply-adds, in the lines of INT8BLAS_VERBOSE.
+# The names of multiply-adds in the lines of INT8BLAS_VERBOSE.
 cdef tuple KINDS = ("s16", "s32", "s64", "f64")
 
 
 cdef struct Bits:
-    # All elements are at least -2**count and less than 2**count, and at least 0 unless some are negative.
+    # All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
     int count
     bint negative
 
@@ -65,7 +65,7 @@ cdef struct Shape:
 
 
 cdef inline int integer_code(int typenum, int size) noexcept:
-    """Return the type of NumPy's integers of a type number and a size as kernels name it."""
+    """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
     # NumPy's signed types have odd numbers, and the unsigned types the even numbers behind them.
     cdef int code = typenum % 2 == 0
     while size > 1:
@@ -75,7 +75,7 @@ cdef inline int integer_code(int typenum, int size) noexcept:
 
 
 cdef int integer_type(cnp.ndarray array) noexcept:
-    """Return the type of a NumPy array of integers or bool as kernels name it, or -1."""
+    """Return the kernels' code of the type of an array of integers or bool, or -1."""
     cdef int typenum = cnp.PyArray_TYPE(array)
     if typenum == cnp.NPY_BOOL:
         return I8_INT_U8
@@ -141,7 +141,7 @@ cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
 
 cdef void add_bits(const i8_wide_kernels *kernels, int type, const char *data, int axis, cnp.ndarray x,
                    i8_int_bits *found) noexcept:
-    """Add the bits of all elements of the axes from one on."""
+    """Extend `found` by the bits of all elements, for the axes from `axis` on."""
     cdef cnp.npy_intp i
     if axis >= cnp.PyArray_NDIM(x) - 1:
         kernels.bits[type](found, data, cnp.PyArray_STRIDE(x, axis) if axis < cnp.PyArray_NDIM(x) else 0,
@@ -192,7 +192,7 @@ cdef cnp.ndarray as_bytes(cnp.ndarray x):
 
 
 cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bits *found) noexcept:
-    """Return whether a vector's elements fit bytes."""
+    """Add the bits of a vector's elements to `found`. Return whether all elements so far fit bytes."""
     kernels.bits[integer_type(x)](found, cnp.PyArray_BYTES(x), cnp.PyArray_STRIDE(x, 0), cnp.PyArray_DIM(x, 0))
     return fit_bytes(found)
 
@@ -200,7 +200,7 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
 # ------------------------------------------------------------------------------------------------- the product ------
 
 cdef inline int levels(int64_t k) noexcept:
-    """Return the bits that a sum of k products may have beyond those of a product."""
+    """Return the bits that a sum of k products may have in addition to the bits of one product."""
     cdef int bits = 0
     while (<int64_t>1 << bits) < k:
         bits += 1
@@ -280,7 +280,7 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, cnp.ndarray y, Shape *shape) e
     if y_dims > 1:
         shape.sizes[shape.ndim] = w.n
         shape.ndim += 1
-    # A stack of rows by one matrix is one product. NumPy leaves the strides of dimensions of one element open.
+    # A stack of rows times one matrix is one product. NumPy does not define the strides of dimensions of one element.
     if w.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
         w.m, w.count, w.dims = w.m * w.count, 1, 0
         w.a.column = cnp.PyArray_ITEMSIZE(x)
@@ -289,7 +289,7 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, cnp.ndarray y, Shape *shape) e
 
 
 cdef int run_wide(const WideProduct *w, str name) except -1:
-    """Compute, without the GIL unless that takes longer than the product."""
+    """Compute a product. Release the GIL unless that takes longer than the product."""
     cdef int status, threads
     cdef double begun = 0
     if verbose:
@@ -308,9 +308,9 @@ cdef int run_wide(const WideProduct *w, str name) except -1:
 
 
 cdef bint saturate_sums(const WideProduct *w, const double *reals, double error, bint to_u64) noexcept nogil:
-    """Replace sums modulo 2**64 by the true sums, saturated to s64 or u64. Return whether one was beyond.
+    """Replace sums modulo 2**64 by the true sums, saturated to s64 or u64. Return whether a sum was out of range.
 
-    `reals` are the true sums but for `error`.
+    `reals` are the true sums, with an error of at most `error`.
     """
     cdef int64_t *sums = <int64_t *>w.c
     cdef double low = 0 if to_u64 else -ldexp(1, 63), high = ldexp(1, 64 if to_u64 else 63)
@@ -329,7 +329,7 @@ cdef bint saturate_sums(const WideProduct *w, const double *reals, double error,
 
 
 cdef bint find_overflow(WideProduct *w, int bits, bint to_u64) except -1:
-    """Saturate sums that are known modulo 2**64. Return whether one was beyond s64, or u64."""
+    """Saturate sums that are known modulo 2**64. Return whether a sum was out of the range of s64, or u64."""
     cdef WideProduct reals = w[0]
     cdef cnp.ndarray memory = empty_of((w.count * w.m * w.n,), cnp.NPY_FLOAT64)
     cdef double error = (2.0 * w.k + 8) * w.k * ldexp(1, bits - 53)
@@ -343,7 +343,7 @@ cdef bint find_overflow(WideProduct *w, int bits, bint to_u64) except -1:
 
 cdef bint store_axes(const i8_wide_kernels *kernels, int type, char *data, int axis, cnp.ndarray target,
                      const int64_t **sums, bint saturates) noexcept:
-    """Store the elements of the axes from one on, from the next sums."""
+    """Store the next sums to the elements of the axes from `axis` on."""
     cdef int last = cnp.PyArray_NDIM(target) - 1
     cdef cnp.npy_intp i, n = 1 if axis > last else cnp.PyArray_DIM(target, axis)
     cdef ptrdiff_t step = 0 if axis > last else cnp.PyArray_STRIDE(target, axis)
@@ -374,7 +374,7 @@ cdef bint store(cnp.ndarray target, const int64_t *sums, bint saturates) noexcep
 
 
 cdef int tell_overflow(int typenum, Overflow overflow) except -1:
-    """Raise the error, or give the warning, that elements are beyond the type of the result."""
+    """Raise an error, or warn, that elements are out of the range of the result's type."""
     name = dtype_name(cnp.PyArray_DescrFromType(typenum))
     if overflow == RAISE:
         raise OverflowError(f"matmul: elements of the result are beyond {name}, and overflow is 'raise'")
@@ -385,7 +385,7 @@ cdef int tell_overflow(int typenum, Overflow overflow) except -1:
 
 
 cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, int typenum, Overflow overflow):
-    """The product of two arrays of integers, in `given` or in a new array."""
+    """Multiply two arrays of integers, to `given` or to a new array."""
     cdef WideProduct w
     cdef Shape shape
     cdef Bits a, b
@@ -405,7 +405,8 @@ cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, i
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
-    # A search needs memory when C has been written: `given` then stays as it is until the search has ended.
+    # The search for overflow allocates memory after the sums are stored. It may fail, so `given` is written only after
+    # the search.
     target = given
     if given is None or overflow == RAISE or searches or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)

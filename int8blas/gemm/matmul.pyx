@@ -1,4 +1,4 @@
-"""``matmul``: the shapes of numpy.matmul on the same GEMM."""
+"""``matmul``: the GEMM with the shapes of numpy.matmul."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
@@ -48,12 +48,12 @@ from int8blas.core.words import shown
 cnp.import_array()
 
 cdef enum:
-    BYTES_WORK = 1 << 17        # multiply-adds from which wide arrays of small values are converted to bytes
+    BYTES_WORK = 1 << 17        # from this many multiply-adds on, convert wide arrays of small values to bytes
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
-# Compared by identity: what callers pass, or leave to the defaults, nearly always is these very objects.
+# The default arguments, compared by identity: callers nearly always pass these very objects.
 cdef object ZERO = 0
 cdef object EXACT = "exact"
 cdef object SATURATED = "saturate"
@@ -69,7 +69,7 @@ cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
 
 
 cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
-    """Set A to a vector, as its only row."""
+    """Set A to a vector: its only row."""
     cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, 0)
     g.m, g.k = 1, cnp.PyArray_DIM(a, 0)
     g.a.row, g.a.column = g.k * step, step
@@ -79,7 +79,7 @@ cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
 
 
 cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
-    """Set B to a vector, as its only column."""
+    """Set B to a vector: its only column."""
     g.n = 1
     g.b.row, g.b.column = cnp.PyArray_STRIDE(b, 0), 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
@@ -88,7 +88,7 @@ cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
 
 
 def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow="saturate"):
-    """The exact product of integer arrays, with the shapes of :func:`numpy.matmul`.
+    """Return the exact product of integer arrays, with the shapes of :func:`numpy.matmul`.
 
     Parameters
     ----------
@@ -96,18 +96,18 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         Matrices, stacks of matrices, or vectors, of any two integer dtypes and with any strides. Leading dimensions are
         broadcast. `b` may be a :class:`PackedB`; `a` then has values of int8 or of uint8.
     out : ndarray of integers, optional
-        Where to store the result; it must have the result's shape, and may have any strides.
+        The array to store the result in, of the result's shape, with any strides.
     dtype : dtype, optional
-        Of the result, any integer dtype. By default that of `out`; else int32 if both operands have 8 bits, uint64 if
-        both are uint64, and otherwise int64.
+        The dtype of the result, any integer dtype. The default is the dtype of `out`; without `out` it is int32 if both
+        operands have 8 bits, uint64 if both are uint64, and otherwise int64.
     ao, bo : int, or array_like of int, optional
-        Zero points, subtracted from `a` and `b` if both have 8 bits: one value, or one for each row of `a`'s and for
-        each column of `b`'s matrices.
+        Zero points, subtracted from `a` and `b` if both have 8 bits: one value, or one for each row of the matrices of
+        `a` and for each column of the matrices of `b`.
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`, if both operands have 8 bits.
     overflow : {'saturate', 'wrap', 'raise'}, optional
-        What happens to elements beyond the result's dtype: they become its nearest value, with a warning; they are
-        taken modulo its width, as by :func:`numpy.matmul`; or an error says so.
+        What to do with elements out of the range of the result's dtype: saturate them, with a warning; wrap them
+        around, as :func:`numpy.matmul` does; or raise an error.
 
     Returns
     -------
@@ -132,10 +132,10 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     little more time than int8 arrays (:doc:`/howto/integers`).
 
     A matrix times its transpose in the same memory, ``matmul(x.T, x)`` or ``matmul(x, x.T)``, with equal zero points,
-    takes little more than half of the time: one triangle is computed, and mirrored. :func:`syrk_u8s32` computes one
-    triangle alone.
+    takes little more than half the time of other products: one triangle is computed, and mirrored. :func:`syrk_u8s32`
+    computes only one triangle.
 
-    With K columns of `a` and no zero points, int32 holds every result for K up to 33,025 if both operands are uint8,
+    Without zero points, int32 holds every result for K (the columns of `a`) up to 33,025 if both operands are uint8,
     65,793 if one is, and 131,071 if none is.
 
     Examples
@@ -211,13 +211,13 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
 
 
 cdef inline bint is_byte(cnp.ndarray x) noexcept:
-    """Whether an array is of uint8, int8 or bool, which counts as uint8."""
+    """Return whether an array is uint8, int8, or bool, which counts as uint8."""
     cdef int typenum = cnp.PyArray_TYPE(x)
     return typenum == cnp.NPY_INT8 or typenum == cnp.NPY_UINT8 or typenum == cnp.NPY_BOOL
 
 
 cdef bint is_s32_or_s64(object out, object dtype) except -1:
-    """Whether the result is of int32 or int64, or `out` is no array."""
+    """Return whether the result is int32 or int64, or `out` is no array."""
     found = dtype_from(dtype) if dtype is not None else getattr(out, "dtype", None)
     if not isinstance(found, np.dtype):
         return dtype is None
@@ -226,7 +226,7 @@ cdef bint is_s32_or_s64(object out, object dtype) except -1:
 
 cdef object multiply_any(object a, object b, object out, object dtype, object ao, object bo, object numerics,
                          object overflow):
-    """The product of integers of any types to a result of any type."""
+    """Return the product of integers of any types, in any integer type."""
     cdef Overflow mode = overflow_mode(overflow)
     cdef cnp.ndarray x = integer_operand(a, "a"), y = None, given, target, sums
     cdef cnp.ndarray small_x = None, small_y = None
@@ -251,7 +251,7 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
             refuse(ao, "ao", 0)
             refuse(bo, "bo", 0)
             refuse(numerics, "numerics", "exact")
-        # Of tiny products in stacks the operands are read in place.
+        # The operands of tiny products in stacks are read in place.
         columns = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) > 1 else 1
         rows = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 2) if cnp.PyArray_NDIM(x) > 1 else 1
         k = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) if cnp.PyArray_NDIM(x) > 0 else 1
@@ -281,14 +281,15 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
 
 
 cdef int refuse(object value, str name, object default) except -1:
-    """Raise an error unless an argument that products of 8 bits alone have is the default."""
+    """Raise an error unless an argument that only 8-bit products accept has its default value."""
     if not isinstance(value, (int, str)) or value != default:
         raise ValueError(f"{name} must be {default!r} where an operand is wider than 8 bits, got {shown(value)}")
     return 0
 
 
 cdef inline int default_type(cnp.ndarray x, cnp.ndarray y, bint is_small) noexcept:
-    """The type of a product of arrays of these types: int32 for bytes, uint64 if both are of it, else int64."""
+    """Return the default type of a product: int32 for 8-bit operands, uint64 if both operands are uint64, else
+    int64."""
     if is_small:
         return cnp.NPY_INT32
     if y is not None and integer_type(x) == I8_INT_U64 and integer_type(y) == I8_INT_U64:
@@ -297,7 +298,7 @@ cdef inline int default_type(cnp.ndarray x, cnp.ndarray y, bint is_small) noexce
 
 
 cdef inline bint are_vectors(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether two arrays are vectors whose product needs no problem to be set up."""
+    """Return whether two arrays are vectors whose product needs no Problem."""
     return (
         cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_NDIM(y) == 1 and is_byte(x) and is_byte(y)
         and cnp.PyArray_DIM(x, 0) == cnp.PyArray_DIM(y, 0)
@@ -306,7 +307,7 @@ cdef inline bint are_vectors(cnp.ndarray x, cnp.ndarray y) noexcept:
 
 
 cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
-    """The product of two contiguous vectors as a scalar."""
+    """Return the product of two contiguous vectors as a scalar."""
     cdef Dot d
     cdef int64_t total
     cdef int32_t sum
@@ -332,7 +333,7 @@ cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
 
 cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                               bint a_is_vector, bint b_is_vector):
-    """Return the product of two matrices or vectors, for which nothing is made but the result."""
+    """Return the product of two matrices or vectors. The result is the only new object."""
     cdef cnp.ndarray target
     cdef int saturated, dims = 0, d
     cdef cnp.npy_intp shape[2]
@@ -369,7 +370,7 @@ cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB 
 
 cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                             bint a_is_vector, bint b_is_vector):
-    """Return the product where an operand is a stack of matrices."""
+    """Return the product if an operand is a stack of matrices."""
     cdef cnp.ndarray target
     cdef int saturated
     cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
@@ -379,7 +380,7 @@ cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB pa
             batch = np.broadcast_shapes(batch, b_batch)
         except ValueError:
             raise ValueError(f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
-    # The result with both matrix dimensions, and the axes that vectors lose.
+    # The shape of the result with both matrix dimensions, and the axes that a vector operand removes.
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
     final_shape = shape if not vector_axes else tuple([n for axis, n in enumerate(shape) if axis not in vector_axes])
@@ -402,9 +403,10 @@ cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB pa
 
 
 cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
-    """One GEMM for each matrix of the broadcast stacks; a stack times one matrix is one GEMM where memory allows.
+    """Compute one GEMM for each matrix of the broadcast stacks. A stack times one matrix is a single GEMM if its rows
+    are evenly spaced.
 
-    Returns whether an element was saturated.
+    Return whether an element saturated.
     """
     cdef Stack s
     cdef int64_t a_rows, c_rows
@@ -424,8 +426,8 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
 
 
 cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:
-    """Whether all rows of a stack of matrices are evenly spaced; how many they are, and the step from each to the next,
-    which stays as it is if there is one."""
+    """Return whether all rows of a stack of matrices are evenly spaced. Set their number, and the step from one row to
+    the next if there is more than one."""
     cdef int axis
     rows[0] = 1
     for axis in range(cnp.PyArray_NDIM(array) - 2, -1, -1):

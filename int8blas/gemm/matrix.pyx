@@ -1,7 +1,7 @@
 """The inner two loops of the loop nest for a matrix unit (AMX).
 
-They go through rows of tiles: A of one row of tiles stays in the L1 cache, B comes from the L2 cache, and lines of C
-are written one behind the other. Such a unit is so fast that it waits for C.
+They go through rows of tiles: A of one row of tiles stays in the L1 cache, B comes from the L2 cache, and the stores to
+C go along its lines. The unit is so fast that stores to C limit it.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -88,7 +88,7 @@ cdef void load_a(Nest *x, bint exists) noexcept nogil:
 
 
 cdef const int8_t *next_block(const Nest *x, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Return B of the block after the current one, to prefetch, or NULL. N blocks end at a panel."""
+    """Return B of the block after the current one, to prefetch, or NULL. N blocks end before `panel_end`."""
     cdef int64_t k_block = x.at.k_block + 1, panel = x.at.panel
     if k_block == x.b.end_k_block:
         k_block = x.b.first_k_block
@@ -100,8 +100,8 @@ cdef const int8_t *next_block(const Nest *x, int64_t panel_end, bint is_last_m) 
 
 
 cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Compute the tiles of one block. A may exist from the first N block. Each row of tiles prefetches a part of the
-    next block's B into the L2 cache."""
+    """Compute the tiles of one block. Packed A may exist from the first N block. Each row of tiles prefetches a part of
+    the next block's B into the L2 cache."""
     cdef Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j, panel

@@ -40,7 +40,7 @@ cdef struct PackedBlock:
     ptrdiff_t panel_size            # bytes from one panel to the next
     int8_t *data
     int64_t *col_sums               # of B'
-    uint16_t *pair_sums             # the largest of each panel; NULL if `certified` is known alone
+    uint16_t *pair_sums             # the largest pair sum of each panel; NULL if only `certified` is known
     const uint8_t *certified        # of each panel, for a packed B without pair sums
     int32_t *col_init               # start values of the tiles' columns, or NULL
     int64_t *bo                     # zero points of the columns, for the epilogue, or NULL

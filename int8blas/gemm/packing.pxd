@@ -7,12 +7,12 @@ from int8blas.gemm.operand cimport set_as_s8
 from int8blas.gemm.problem cimport Panels, Problem
 
 
-# A packed B without Python: what PackedB.address points to, and what cython_blas packs into a caller's memory.
+# A packed B without Python objects: PackedB.address points to it, and cython_blas packs it into a caller's memory.
 cdef struct PackedMatrix:
-    const PackedMatrix *here        # where it is itself: tells it from other memory, and from a copy
+    const PackedMatrix *here        # its own address, which tells it from other memory and from a copy
     int64_t k, n
     bint unsigned
-    # Pair sums, split and as_s8 are empty until `address` is asked for, and then stay.
+    # Pair sums, split and as_s8 are empty until `address` is read. They do not change after that.
     Panels panels
 
 
@@ -23,14 +23,14 @@ cdef class PackedB:
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
-    # As in Panels, None until they are needed; bool [panels], or [0] if no panel is split.
+    # The arrays behind Panels, None until a product needs them; bool [panels], or [0] if no panel is split.
     cdef cnp.ndarray _split
     cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
     cdef cnp.ndarray _pair_sums     # uint16 [panels]
-    cdef object _as_s8              # PackedB of the same values, False if they are not, None until it is needed
-    cdef Panels _s8_form            # the panels of that
+    cdef object _as_s8              # a PackedB of the values as s8; False if some do not fit; None until needed
+    cdef Panels _s8_form            # the panels of _as_s8
     cdef PackedMatrix _matrix
     cdef object __weakref__
 
@@ -59,7 +59,7 @@ cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int
 
 
 cdef inline void set_packed(Problem *g, const PackedMatrix *matrix) noexcept nogil:
-    """Let `g` multiply by this matrix, without a zero point."""
+    """Set B of `g` to this matrix, without a zero point."""
     g.n = matrix.n
     set_as_s8(&g.b, matrix.unsigned)
     g.panels = matrix.panels

@@ -40,7 +40,7 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# matmul, which is above this module.
+# The function matmul, which this module may not import.
 cdef object _product = None
 
 
@@ -50,21 +50,21 @@ cdef void set_product(object function):
     _product = function
 
 
-# Looking for outliers takes so many times as long.
+# The time to look for outliers, relative to the time to pack.
 cdef int64_t SPLIT_WORK = 32
 
 
-# A panel is split if at most one in so many of its values is an outlier, which come in fours: where it would be widened
-# else, and where it has a certificate. The sums of the outliers cost as much as so many k besides.
+# A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
+# no-saturation proof. Outliers are stored in fours. The sums of the outliers cost as much as SUMS_K more k.
 cdef enum:
-    # Panels that are packed at a time: whole cache lines of a C-ordered B.
+    # Panels that are packed together: whole cache lines of a C-ordered B.
     PACK_PANELS = 4
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
 
 
-# B that is packed, XORed with `flip`; strides in bytes.
+# A B to pack, XORed with `flip`. Strides are in bytes.
 cdef struct PackJob:
     const i8_kernels *kernels
     int8_t *data
@@ -75,7 +75,8 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# Packed bytes whose column sums and certificates are wanted, copied from `source` before if it is not NULL.
+# Packed bytes whose column sums and no-saturation proofs are wanted. They are copied from `source` first if it is not
+# NULL.
 cdef struct FactsJob:
     const i8_kernels *kernels
     int8_t *data
@@ -92,15 +93,15 @@ cdef struct SquaresJob:
     int64_t *squares
 
 
-# Panels that are divided into a dense part and outliers: outliers are counted first, then stored where they are few.
+# Panels to divide into a dense part and outliers: outliers are counted first, and stored if they are few.
 cdef struct SplitJob:
     const i8_kernels *kernels
     const int8_t *data
     int64_t groups, panel_size
-    int64_t block, columns      # k of a list of outliers, and lists of a panel
-    uint16_t *pair_sums         # the largest of each panel
-    int64_t *counts             # outliers of each panel that is split
-    int64_t *firsts             # and those of the panels before it
+    int64_t block, columns      # the k that a list of outliers covers, and the lists of a panel
+    uint16_t *pair_sums         # the largest pair sum of each panel
+    int64_t *counts             # the number of outliers of each split panel
+    int64_t *firsts             # and the number of outliers in the panels before it
     int64_t *starts
     uint8_t *is_split
     int8_t *dense
@@ -108,7 +109,7 @@ cdef struct SplitJob:
 
 
 cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """PACK_PANELS panels of pack_data, or what is left."""
+    """Pack up to PACK_PANELS panels, for pack_data."""
     cdef const PackJob *j = <const PackJob *>job
     cdef int64_t first = part * PACK_PANELS, column = first * I8_PANEL
     j.kernels.packing.pack_panels(
@@ -119,11 +120,11 @@ cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
 
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil:
-    """B in the packed layout, from memory with these distances in bytes, XORed with `flip`."""
+    """Pack B, XORed with `flip`, from memory with these strides in bytes."""
     cdef PackJob job
     cdef int64_t panels = ceil_div(n, I8_PANEL), parts = ceil_div(panels, PACK_PANELS)
     if k == 0:
-        return  # there are no bytes, of however many panels
+        return  # K is 0, so the panels have no bytes
     job.kernels = current_kernels()
     job.data, job.panel_size = data, round_up(k, I8_GROUP) * I8_PANEL
     job.k, job.n = k, n
@@ -133,7 +134,7 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
 
 
 cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """One panel of find_facts."""
+    """Find the facts of one panel, for find_facts."""
     cdef const FactsJob *j = <const FactsJob *>job
     cdef int64_t size = j.groups * I8_GROUP * I8_PANEL
     cdef int8_t *data = j.data + panel * size
@@ -146,7 +147,8 @@ cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nog
 
 cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
                      uint8_t *certified) noexcept nogil:
-    """The column sums and certificates of packed bytes, after copying them from `source` if it is not NULL."""
+    """Find the column sums and no-saturation proofs of packed bytes, which are copied from `source` first if it is not
+    NULL."""
     cdef FactsJob job
     cdef int64_t panels = ceil_div(n, I8_PANEL)
     job.kernels = current_kernels()
@@ -157,7 +159,7 @@ cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, i
 
 
 cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """One panel of find_squares."""
+    """Find the squares of one panel, for find_squares."""
     cdef const SquaresJob *j = <const SquaresJob *>job
     squares_of_panel(j.kernels, j.matrix, panel, j.squares + panel * I8_PANEL)
     return 0
@@ -165,7 +167,7 @@ cdef int square_panel(const void *job, int64_t panel, int64_t _panels) noexcept 
 
 cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int64_t panel,
                            int64_t *squares) noexcept nogil:
-    """Sums of squares of the 16 columns of B in a panel."""
+    """Find the sums of squares of the 16 columns of a panel."""
     cdef const int64_t *sums = b.panels.col_sums + panel * I8_PANEL
     cdef int i
     kernels.packing.panel_squares(squares, b.panels.data + panel * b.panels.step, ceil_div(b.k, I8_GROUP))
@@ -176,7 +178,7 @@ cdef void squares_of_panel(const i8_kernels *kernels, const PackedMatrix *b, int
 
 
 cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
-    """The sum of squares of each column of B."""
+    """Find the sum of squares of each column of B."""
     cdef SquaresJob job
     job.kernels, job.matrix, job.squares = current_kernels(), matrix, squares
     cdef int64_t panels = ceil_div(matrix.n, I8_PANEL)
@@ -184,7 +186,7 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
 
 
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """The outliers of a panel, and its largest pair sum."""
+    """Count the outliers of a panel, and find its largest pair sum."""
     cdef const SplitJob *j = <const SplitJob *>job
     j.counts[panel] = j.kernels.gemm.split_panel(NULL, NULL, 0, j.starts + panel * j.columns,
                                                  j.data + panel * j.panel_size, j.groups, j.block // I8_GROUP)
@@ -193,11 +195,11 @@ cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
 
 
 cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """The dense part and the outliers of a panel, if it is split, and where the lists of these begin."""
+    """Store the dense part and the outliers of a split panel, and where its lists of outliers begin."""
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # Other outliers than were counted: data is in a file that others have rewritten since. Zeros change no sum.
+    # The count differs if `data` is mapped from a file that has been rewritten since. Zeros change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):
@@ -209,8 +211,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
 
 
 cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels) noexcept nogil:
-    """Which panels are split, of those whose outliers have been counted, and where their outliers begin. Returns how
-    many there are."""
+    """Choose the panels to split, by their counted outliers, and set where the outliers of each begin. Return the
+    number of outliers."""
     cdef int64_t i, part, total = 0
     for i in range(panels):
         part = CERTIFIED_PART if certified[i] else WIDENED_PART
@@ -226,7 +228,7 @@ cdef class PackedB:
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
     A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
-    and is saved to and mapped from a file. A copy of it (module ``copy``) is the matrix itself.
+    and can be saved to a file and mapped from it. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
 
     Attributes
     ----------
@@ -245,16 +247,16 @@ cdef class PackedB:
         For each panel of 16 columns, whether no uint8 A can make VPMADDUBSW saturate on it: in every pair (k, k + 1),
         k even, of the stored bytes the positive parts sum to at most 128 and the negative ones to at least -128.
     nbytes : int
-        Size of `data`, without the second arrangement that products may keep on a CPU without VNNI (:func:`pack_b`).
+        Size of `data`, without the second copy that products may make on a CPU without VNNI (:func:`pack_b`).
     address : int
-        Where the functions of ``int8blas.cython_blas`` find the matrix, as long as this object exists.
+        The address for functions of ``int8blas.cython_blas``, valid as long as this object exists.
 
     Notes
     -----
-    A pickle has `data` once, and no more: sums and certificates are computed when it is loaded, so it does not depend
-    on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it begins at a
-    multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped for reading
-    and the buffers of another PackedB are. Any other is copied: what is written to it later has no effect.
+    A pickle contains only `data`. Sums and no-saturation proofs are computed when it is loaded, so a pickle does not
+    depend on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it
+    begins at a multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped
+    for reading and the buffers of another PackedB are. Any other is copied: what is written to it later has no effect.
 
     Examples
     --------
@@ -276,22 +278,22 @@ cdef class PackedB:
     __signature__ = Signature()
 
     def __cinit__(self):
-        # Without elements, so that whatever comes from __new__ is safe to use.
+        # An empty matrix, so that an object from __new__ is safe to use.
         self._typenum = cnp.NPY_INT8
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
         self._sums = np.empty(0, np.int64)
         self._certified = np.empty(0, np.bool_)
 
     def __init__(self, *args, **kwargs):
-        """A PackedB is made by :func:`pack_b` or :meth:`load`."""
+        """Raise TypeError: :func:`pack_b` and :meth:`load` make a PackedB."""
         raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
 
     cdef void fill(self, Problem *g) noexcept:
-        """Let `g` multiply by this matrix."""
+        """Set B of `g` to this matrix."""
         set_packed(g, &self._matrix)
 
     cdef cnp.ndarray group_sums(self, int64_t size):
-        """Column sums of B' of each group of `size` k, int32 [panels, groups, 16]."""
+        """Return the column sums of B' in each group of `size` k, int32 [panels, groups, 16]."""
         cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
         cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32)
         cdef int32_t *sums = <int32_t *>cnp.PyArray_DATA(array)
@@ -299,7 +301,7 @@ cdef class PackedB:
         cdef int64_t some[I8_PANEL]
         cdef int i
         with nogil:
-            # The groups of a panel lie one behind the other, and so do panels.
+            # Groups of a panel are contiguous in memory, and so are panels.
             for part in range(panels * groups):
                 kernels.packing.panel_sums(some, self._matrix.panels.data + part * size * I8_PANEL, size // I8_GROUP)
                 for i in range(I8_PANEL):
@@ -307,8 +309,8 @@ cdef class PackedB:
         return array
 
     cdef cnp.ndarray squares_array(self):
-        """Sums of squares of B's columns, int64 [panels * 16], computed when they are first needed; those of padding
-        are of no use. Behind them the same as int32, modulo 2**32."""
+        """Return the sums of squares of B's columns, int64 [panels * 16], followed by the same sums as int32, modulo
+        2**32. They are computed when they are first needed. The values of padding columns are undefined."""
         cdef cnp.ndarray array
         cdef int64_t columns = self._data.shape[0] * I8_PANEL, i
         cdef int64_t *squares
@@ -320,18 +322,18 @@ cdef class PackedB:
         find_squares(&self._matrix, squares)
         for i in range(columns):
             (<int32_t *>(squares + columns))[i] = <int32_t>squares[i]
-        # Another thread may have come first; its array may be in use already.
+        # Another thread may have been faster. Keep its array, which may be in use.
         with cython.critical_section(self):
             if self._squares is None:
                 self._squares = array
             return self._squares
 
     cdef const int64_t *squares(self) except? NULL:
-        """Their address, as long as the matrix exists."""
+        """Return the address of the squares, valid as long as the matrix exists."""
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Let it use outliers and pair sums in products of so many rows, where that helps; they are found when first
+        """Let `g` use outliers and pair sums if a product of `rows` rows gains from them. They are found when first
         needed."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             with cython.critical_section(self):
@@ -343,7 +345,7 @@ cdef class PackedB:
         return 0
 
     cdef void fill_outliers(self, Problem *g) noexcept:
-        """Let it use what `split` has found."""
+        """Let `g` use the dense parts, outliers and pair sums that `split` has found."""
         g.panels.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
         if self._split.shape[0] == 0:
             return
@@ -354,7 +356,7 @@ cdef class PackedB:
         g.panels.split.k = self.split_k()
 
     cdef bint is_s8(self, const i8_kernels *kernels) noexcept:
-        """Whether no value of a u8 matrix is above 127; padding does not count."""
+        """Return whether no value of a u8 matrix is above 127, apart from padding."""
         cdef const PackedMatrix *m = &self._matrix
         cdef int64_t panel, columns, whole = m.k // I8_GROUP
         cdef const uint8_t *data = <const uint8_t *>m.panels.data
@@ -372,7 +374,7 @@ cdef class PackedB:
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """Let it use the bytes of a u8 matrix as they are, if these are s8 too; a copy is made when first needed."""
+        """Let `g` use the values of a u8 matrix unshifted, if they fit s8. The copy is made when first needed."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -386,14 +388,14 @@ cdef class PackedB:
                 data = aligned_bytes(self._data.nbytes)
                 values = data.reshape((<object>self._data).shape)
                 np.bitwise_xor(self._data, np.int8(-SIGN_BIT), out=values)
-                np.maximum(values, 0, out=values)  # padding, which was 0 before, and is again
+                np.maximum(values, 0, out=values)  # padding, which becomes 0 again
                 same = from_data(self._k, self._n, "int8", data)
                 own = g[0]
                 own.panels.split.panels = NULL
                 same.fill(&own)
                 same.fill_split(&own, rows)
             with cython.critical_section(self):
-                # Another thread may have come first; its matrix may be in use already.
+                # Another thread may have been faster. Keep its matrix, which may be in use.
                 if self._as_s8 is None:
                     if same is not None:
                         form[0] = own.panels
@@ -404,7 +406,7 @@ cdef class PackedB:
         return 0
 
     cdef inline int64_t split_k(self) noexcept:
-        """The k that a list of outliers is for, whole groups of I8_DOT8."""
+        """Return the k that a list of outliers covers, whole groups of I8_DOT8."""
         return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:
@@ -431,14 +433,15 @@ cdef class PackedB:
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
-        # Pages of panels that are not split are never touched.
+        # The system allocates no pages for panels that are not split, as nothing touches them.
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:
             run_parts(store_outliers, &job, panels, threads)
         job.starts[panels * job.columns] = total
         split_array = split_array if split_array.any() else split_array[:0]
-        # The lock was free while there was no GIL: another thread may have come first; its arrays may be in use.
+        # The lock is free while the GIL is released: another thread may have been faster. Keep its arrays, which may be
+        # in use.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
             self._pair_sums, self._split = sums_array, split_array
@@ -481,7 +484,7 @@ cdef class PackedB:
         g.kernels, g.saturating = current_kernels(), False
         g.panels.pair_sums, g.panels.split.panels, g.panels.as_s8 = NULL, NULL, NULL
         self.fill_split(&g, SPLIT_ROWS)
-        # Only once: from then on threads that hold no lock may read it.
+        # Fill it only once: afterwards threads read it without a lock.
         with cython.critical_section(self):
             if matrix.here is NULL:
                 matrix.panels.pair_sums, matrix.panels.split = g.panels.pair_sums, g.panels.split
@@ -507,27 +510,27 @@ cdef class PackedB:
         return self
 
     def __reduce__(self):
-        # The array itself, not a view or bytes: NumPy pickles it out of band where the protocol can, and joblib, which
-        # knows arrays by their identity, writes a large one to shared memory once for all tasks and workers.
+        # Pickle the array itself, not a view or bytes: NumPy pickles it out of band if the protocol allows, and joblib,
+        # which recognizes arrays by identity, writes a large array to shared memory once for all tasks and workers.
         return _restore, (self._k, self._n, self.dtype.name, self._data)
 
-    # NumPy leaves `a @ packed` to the PackedB.
+    # Make NumPy leave `a @ packed` to PackedB.
     __array_ufunc__ = None
 
     def __rmatmul__(self, a):
-        """``a @ packed`` is :func:`matmul`."""
+        """Return ``matmul(a, self)``."""
         return _product(a, self)
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("a PackedB is no array: give .unpack() of it, or multiply by it from the left")
 
     def unpack(self):
-        """The matrix B, as a new C-ordered array.
+        """Return the matrix B as a new C-ordered array.
 
         Returns
         -------
         numpy.ndarray
-            Of shape (K, N) and B's dtype.
+            B, of shape (K, N) and its dtype.
         """
         panels, groups = self._data.shape[:2]
         b = self._data.transpose(1, 3, 0, 2).reshape(groups * I8_GROUP, panels * I8_PANEL)[:self._k, :self._n]
@@ -547,14 +550,14 @@ cdef class PackedB:
 
     @staticmethod
     def load(path, mmap=None):
-        """A matrix from a file that :meth:`save` wrote.
+        """Load a matrix from a file that :meth:`save` wrote.
 
         Parameters
         ----------
         path : path-like or file object
-            The file, or a file object as of :func:`load`.
+            The file, or a file object as for :func:`load`.
         mmap : bool, optional
-            Map the file into memory, shared with all processes that do, rather than read it; by default a path is
+            Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
             mapped, and a file object is read. A mapped file must not change while it is in use.
 
         Returns
@@ -584,12 +587,12 @@ cdef class PackedB:
 
 
 cdef object packed_bytes(object k, object n):
-    """How many a packed K x N matrix has; Python integers, which do not overflow."""
+    """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
     return -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
 
 
 def _restore(k, n, dtype, buffer):
-    """The inverse of PackedB.__reduce__; `buffer` has the packed bytes."""
+    """Make a PackedB from the values of PackedB.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
     cdef const int8_t *source = NULL
     if dtype not in ("int8", "uint8"):
@@ -610,27 +613,27 @@ def _restore(k, n, dtype, buffer):
     return from_data(k, n, dtype, data, source)  # `view` keeps the source
 
 
-# Under a name for other rooms; pickles have the one above.
+# The name for other rooms. Pickles contain the name above.
 restore_packed = _restore
 file.register(PackedB, _restore)
 
 
 cdef cnp.ndarray column_values(make, count, dtype):
-    """An array for values of columns, also of more than can be."""
+    """Return an array for values of columns. A `count` beyond the address space raises MemoryError."""
     try:
         return make(count, dtype)
-    except ValueError:  # what NumPy says of a size beyond int64
+    except ValueError:  # NumPy's error for a size beyond int64
         raise MemoryError(f"no memory for {count} values of columns") from None
 
 
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
-    """A PackedB on packed bytes, which it keeps, after copying them from `source` if there is one; computes the sums
-    and certificates."""
+    """Make a PackedB that keeps `data`, the packed bytes, which are copied from `source` first if it is not NULL.
+    Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
     packed._k, packed._n = k, n
     packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
-    # Without rows all of this is known: zeros take no memory before they are written to.
+    # If K is 0, all sums are 0; NumPy's zeros take no memory until they are written to.
     packed._sums = column_values(np.zeros if k == 0 else np.empty, panels * I8_PANEL, np.int64)
     packed._certified = column_values(np.ones if k == 0 else np.empty, panels, np.bool_)
     freeze(data)
@@ -668,7 +671,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
 
 @traced("b")
 def pack_b(b, *, trans_b=False):
-    """Pack B for repeated multiplication from the right.
+    """Pack B once for many products.
 
     Parameters
     ----------
@@ -680,14 +683,14 @@ def pack_b(b, *, trans_b=False):
     Returns
     -------
     PackedB
-        Takes ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. Without VNNI it takes about twice as many from its first
-        product of 7 rows or more on, if it is multiplied in two parts there (see :func:`explain`), or is uint8 and has
-        nothing above 127.
+        The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI its first product of 7
+        rows or more about doubles its size, if panels are split (see :func:`explain`) or B is uint8 without values
+        above 127.
 
     Raises
     ------
     TypeError, ValueError
-        If `b` is not such an array.
+        If `b` is no such array.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-# What a path is, and what the plans of all paths have in common (see path.pyx).
+# The definition of a path, and the members common to the plans of all paths (see path.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.core.split cimport Grid, part_count
@@ -7,57 +7,58 @@ from int8blas.gemm.problem cimport Problem
 cdef struct Path
 
 
-# What every plan has, and begins with: a path's own plan is a struct whose first member is a Plan, `common`.
+# The first member, `common`, of every path's own plan.
 cdef struct Plan:
     const Path *path
-    int64_t k_parts             # of K, in which threads compute all of C, one each
-    int64_t segments            # of K, in all of these parts: their sums fit s32, and are added in s64
-    Grid grid                   # of tiles or other units of C, and its parts, one for each thread
-    bint wide                   # sums could leave s32: add blocks of K in s64
+    int64_t k_parts             # parts of K; one thread computes all of C for each
+    int64_t segments            # segments of K, in all parts; the sums of one fit s32, and are added in s64
+    Grid grid                   # tiles or other units of C, divided into a part for each thread
+    bint wide                   # sums could leave s32: add the sums of K blocks in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the epilogue does
     bint to_output              # the micro-kernel applies a primitive's epilogue, makes distances, or widens to s64
-    bint identity               # the epilogue would be the identity, but for the strides of C
-    # Each of several threads has a problem of its own: columns of C in whole panels, or rows in units of `own_unit`.
+    bint identity               # the epilogue would do nothing but store C by its strides
+    # Each thread computes a problem of its own: columns of C in whole panels, or rows in units of `own_unit`.
     bint own_columns, own_rows
     int64_t own_unit
-    bint packs_squares          # of the columns of a plain B, with the panels (see squares.pyx)
+    bint packs_squares          # packing also finds the sums of squares of B's columns (see squares.pyx)
 
 
-# The description of a plan that `explain` prints. Sizes are (rows, columns) of C, except that of the tile.
+# The description of a plan that `explain` prints. Sizes are (rows, columns) of C; the size of the tile is the kernel's.
 cdef struct Description:
     int64_t tile[2]             # of the largest kernel
-    int64_t block[3]            # rows, columns, k of a block; 0 where the path has none
-    size_t workspace            # bytes of each thread for the length of the call
-    int64_t unit[2]             # of a unit of the grid
-    int64_t units[2]            # of the grid that threads share
+    int64_t block[3]            # rows, columns, k of a block; 0 if the path has no blocks
+    size_t workspace            # bytes that each thread takes during the call
+    int64_t unit[2]             # the size of a unit of the grid
+    int64_t units[2]            # the number of units that threads divide
     bint a_in_place
     bint may_widen              # panels of B are multiplied in 16 bits
-    bint splits                 # panels that are split are multiplied so
+    bint splits                 # split panels are multiplied as a dense part and outliers
 
 
-# A row of the table of paths. `takes` sees a plan with the facts of `find_facts`, but for the first paths, which ask
-# for sizes alone; `plan` fills in the rest.
+# A row of the table of paths. `takes` reads the facts that `find_facts` has put into the plan; the first paths, which
+# decide by sizes alone, are asked before. `plan` fills in the rest of the plan.
 cdef struct Path:
     const char *name
-    const char *summary         # why `explain` says that it was taken
-    bint names_kernel           # its kernel is not that of tiles
-    bint sums_any_k             # adds segments of K in s64 itself
+    const char *summary         # the reason that `explain` gives
+    bint names_kernel           # the path has a kernel of its own, not the tiles' micro-kernel
+    bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
-    # NULL, or: let `other` be the problem in a form that is faster for the values of its operands, if there is one.
+    # NULL, or: set `other` to a form of the problem that the values of its operands make faster. Return whether one
+    # exists.
     bint (*suit)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory
     void (*describe)(const Problem *g, const Plan *p, Description *d) noexcept nogil
 
 
-# A planned problem, for the threads that compute it.
+# A planned problem, as its threads share it.
 cdef struct Planned:
     const Problem *g
     const Plan *p
 
 
 cdef enum:
-    # Up to how many elements of C, all or those of all threads, there are sums in s64 for each, where K is long.
+    # The most elements of C (times threads) that get totals in s64 if K is long.
     SEGMENT_ELEMENTS = 1 << 20
 
 
@@ -67,10 +68,10 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
 
 
 cdef inline int planned_threads(const Plan *p) noexcept nogil:
-    """Threads that take part."""
+    """Return the number of threads that take part."""
     return part_count(&p.grid) if p.k_parts == 1 else <int>p.k_parts
 
 
 cdef inline void divide_long_k(const Problem *g, Plan *p) noexcept nogil:
-    """The parts of K of a path whose units of work are as good as tiles."""
+    """Choose the parts of K for a path with as many units of work as C has tiles."""
     divide_k(g, p, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS, 0.5)

@@ -1,4 +1,4 @@
-"""What the plans of all paths have in common: facts about a problem that every path asks for, and the parts of K."""
+"""Plan what all paths share: facts about a problem that every path needs, and the parts of K."""
 
 from libc.stdint cimport INT32_MAX, int64_t
 
@@ -19,12 +19,12 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # k that each thread gets at least if K is divided.
+    # The least k of a thread's part if K is divided.
     MIN_PART_K = 4096
 
 
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
-    """Fill in what holds for every path: how sums become C."""
+    """Fill in the facts that hold for every path: how sums become C."""
     cdef const i8_epilogue *e = &g.epilogue
     p.wide = not has_scale_groups(g) and is_wide(g)
     p.to_output = not p.wide and applies_from_registers(g)
@@ -42,7 +42,7 @@ cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
 
 
 cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether a problem has what the general path alone computes."""
+    """Return whether only the general path can compute a problem."""
     return (
         g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or is_doubled(g) or has_scale_groups(g)
     )
@@ -52,7 +52,7 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
     """Choose the parts of K: for threads, if C has at most `few_units` units of work for each of them, and, if there is
     memory for totals of C in s64, segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
-    # A packed B's zero points are left to the end.
+    # The driver subtracts a packed B's zero points from the totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)
     cdef int64_t longest = INT32_MAX // bound - I8_GROUP
     cdef int64_t threads = <int64_t>min(

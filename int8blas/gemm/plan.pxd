@@ -1,4 +1,4 @@
-# The way of a product: which path computes it, and how (see plan.pyx).
+# Which path computes a product, and how (see plan.pyx).
 from libc.string cimport memset
 
 from int8blas.gemm.block_plan cimport BlocksPlan
@@ -21,17 +21,18 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # What is computed transposed: a C with up to so many columns, and for each so many rows, a few if a row kernel
-    # takes all columns; up to what size a small problem is.
+    # Limits for transposing: the most columns of C; the least rows of C for each column (fewer if one row kernel takes
+    # all columns); and the largest sizes of a small problem.
     TRANSPOSED_COLUMNS = 16
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4
     TRANSPOSED_TINY = 64
-    # The first paths of the table decide before facts are found, which takes a tenth of the time of a tiny product.
+    # The number of paths at the head of the table that decide by sizes alone, before `find_facts`, which takes a tenth
+    # of the time of a tiny product.
     BY_SIZE = 3
 
 
-# The plan of whichever path.
+# The plan of any path.
 cdef union AnyPlan:
     Plan common
     TrianglePlan triangle
@@ -42,8 +43,8 @@ cdef union AnyPlan:
     BlocksPlan blocks
 
 
-# A problem as it is computed, and its plan. `problem` is the one that was given, or `other`, which is made of it; so a
-# Resolved stays where it is made.
+# A problem in the form to compute, and its plan. `problem` points to `given` or to `other`, which is made from it, so a
+# Resolved must not be moved.
 cdef struct Resolved:
     const Problem *given
     const Problem *problem
@@ -52,7 +53,7 @@ cdef struct Resolved:
     Problem other
 
 
-# The table of paths (plan.pyx), in the order in which they are asked. The last one takes every problem.
+# The table of paths (plan.pyx), in the order of asking. The last path takes every problem.
 cdef const Path *first_path
 
 cdef void replan(Resolved *r, int threads) noexcept nogil
@@ -61,8 +62,9 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 
 
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
-    """Return whether C.T := B.T @ A.T is faster to compute: few columns of C and an A whose columns are contiguous,
-    which then is what is read along its rows; or a C by columns, of a small K, or of tiny A and B by columns."""
+    """Return whether C.T := B.T @ A.T is faster to compute: C has few columns and A has contiguous columns (the
+    transposed problem reads A along them); or C has contiguous columns and K is small; or all three matrices are tiny
+    and have contiguous columns."""
     if (g.panels.data is not NULL or is_quantized(g) or g.saturating or zero_by_row(g)
             or g.b.zero_points is not NULL):
         return False
@@ -80,19 +82,19 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 
 
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
-    """Return whether a problem, which is not empty, skips `resolve`: the smallest ones, for which it would come to the
-    path tiny, and takes 5 % of their time."""
+    """Return whether a problem, which is not empty, skips `resolve`. The smallest problems do: `resolve` would choose
+    the path tiny, and takes 5 % of their time."""
     return is_tiny(g) and g.m < WHOLE_ROWS and g.epilogue.column_squares is NULL and not pays_to_transpose(g)
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
-    """Return whether a triangle of C is computed as the other one, which is as symmetric as its product: C is by
-    columns."""
+    """Return whether to compute the other triangle of C.T instead: columns of C are contiguous, and the product is
+    symmetric."""
     return g.triangle != WHOLE and not g.saturating and g.c_row == size_of_c(g) and g.c_col != size_of_c(g)
 
 
 cdef inline void start_plan(Plan *p) noexcept nogil:
-    """Plan for one thread, as for the smallest products."""
+    """Start a plan for one thread, which suits the smallest products."""
     p.k_parts = p.segments = 1
     p.grid.rows = p.grid.columns = p.grid.row_parts = p.grid.column_parts = 1
     p.grid.stretches = False
@@ -107,7 +109,7 @@ cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
     while not path.takes(g, p):
         path += 1
         if path == first_path + BY_SIZE:
-            # Members that a path leaves alone are 0. The smallest products skip this: it would take 17 ns of 270.
+            # Set the members that a path does not set to 0. The smallest products skip this, which takes 17 ns of 270.
             memset(plan, 0, sizeof(plan[0]))
             start_plan(p)
             find_facts(g, p)
@@ -115,13 +117,13 @@ cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
 
 
 cdef inline void make_plan(const Problem *g, Plan *p) noexcept nogil:
-    """Let the path plan, unless `start_plan` has done all that it needs."""
+    """Let the path fill in its plan, unless `start_plan` is enough."""
     if p.path.plan is not NULL:
         p.path.plan(g, p)
 
 
 cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
-    """Fill in the problem, transposed if that is faster, and the path that takes it."""
+    """Choose the form of the problem, transposed if that is faster, and the path that takes it."""
     r.given = r.problem = given
     r.transposed = False
     if given.triangle == WHOLE:
@@ -137,7 +139,7 @@ cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
 
 
 cdef inline void resolve(const Problem *given, Resolved *r) noexcept nogil:
-    """Fill in `r`: the problem as it is computed, and its plan."""
+    """Fill in `r`: the problem in the form to compute, and its plan."""
     cdef Plan *p = &r.plan.common
     choose_form(given, r)
     if p.path.suit is not NULL and p.path.suit(&r.other, r.problem):

@@ -1,7 +1,7 @@
-"""The way of a product: everything that depends on its shape, decided before anything is touched.
+"""The plan of a product: all decisions that depend on its shape, made before any memory is touched.
 
 ``resolve`` transposes a problem where that is faster, walks the table of paths, and lets the first path that takes the
-problem plan it. The driver computes what it returns; ``explain`` and INT8BLAS_VERBOSE tell of it.
+problem plan it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
 """
 
 from int8blas.gemm.block_plan cimport plan_blocks
@@ -16,7 +16,7 @@ from int8blas.gemm.paths.tiny cimport describe_tiny, run_tiny, takes_tiny
 from int8blas.gemm.paths.triangle cimport describe_triangle, plan_triangle, run_triangle, takes_triangle
 from int8blas.gemm.small_values cimport lower_triangle, unshift
 
-# The table of paths, in the order in which they are asked. The last one takes every problem.
+# The table of paths, in the order of asking. The last path takes every problem.
 cdef enum:
     PATH_COUNT = 8
 cdef Path[PATH_COUNT] PATHS
@@ -48,12 +48,12 @@ first_path = PATHS
 
 
 def paths():
-    """(name, summary, whether the kernel is named after it) of each path, in the order of the table."""
+    """Return (name, summary, names_kernel) of each path, in the order of the table."""
     return [(path.name.decode(), path.summary.decode(), bool(path.names_kernel)) for path in PATHS]
 
 
 cdef void replan(Resolved *r, int threads) noexcept nogil:
-    """Plan once more for fewer threads, as no more can be made."""
+    """Plan again for fewer threads, if the system cannot create more."""
     if r.problem != &r.other:
         r.other = r.problem[0]
         r.problem = &r.other
@@ -63,7 +63,7 @@ cdef void replan(Resolved *r, int threads) noexcept nogil:
 
 
 cdef int threads_of(const Problem *given) noexcept nogil:
-    """Return how many threads a product has, without a look at its operands."""
+    """Return how many threads a product uses, without reading its operands."""
     cdef Resolved r
     choose_form(given, &r)
     make_plan(r.problem, &r.plan.common)
@@ -71,7 +71,7 @@ cdef int threads_of(const Problem *given) noexcept nogil:
 
 
 cdef void describe(const Resolved *r, Description *d) noexcept nogil:
-    """Fill in `d` with what the path says of the plan."""
+    """Fill in `d` with the path's description of the plan."""
     cdef const Plan *p = &r.plan.common
     d.tile[0] = d.tile[1] = d.block[0] = d.block[1] = d.block[2] = 0
     d.workspace = 0

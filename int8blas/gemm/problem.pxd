@@ -1,4 +1,4 @@
-# One product, before anything is decided about it (see problem.pyx).
+# One product, before any decision about how to compute it (see problem.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 
@@ -28,22 +28,23 @@ from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.gemm.operand cimport Operand, clear
 
 
-# Real numbers that the call quantizes to A' (see dynamic_source.pyx). Each row has a range, or all rows share one.
+# A source of real numbers, which the call quantizes to A' (see dynamic_source.pyx). Each row has its own range, or all
+# rows share one.
 cdef struct DynamicSource:
     int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
     bint symmetric              # to s8 with zero point 0, else to u8
     bint per_row
-    float scale                 # of all rows, unless per_row
-    int64_t zero                # likewise
+    float scale                 # the scale of all rows, unless per_row
+    int64_t zero                # the zero point of all rows, unless per_row
 
 
-# The dense part and the outliers of the panels of B' that are split (csrc/gemm/outliers_body.h), without VNNI only.
+# The panels of B' that are split into a dense part and outliers (csrc/gemm/outliers_body.h). Used without VNNI only.
 cdef struct SplitB:
     const uint8_t *panels       # for each panel, whether it is split; NULL if no panel is
     const int8_t *dense         # the dense parts, in the layout of B'
     const i8_outliers *outliers
-    const int64_t *starts       # of column c of panel p in block q of K: starts[(p * blocks + q) * 16 + c]
-    int64_t k                   # of a block
+    const int64_t *starts       # first outlier of column c of panel p in K block q: starts[(p * blocks + q) * 16 + c]
+    int64_t k                   # k of a block that `starts` counts
 
 
 # A packed B', and the facts about its panels. `slice_panels` moves all of its pointers.
@@ -52,12 +53,12 @@ cdef struct Panels:
     ptrdiff_t step              # bytes from one panel to the next
     const int64_t *col_sums
     const uint8_t *certified    # for each panel, whether no sum of two products leaves 16 bits
-    const uint16_t *pair_sums   # the largest of each panel (csrc/gemm/packing.h), or NULL if they are unknown
+    const uint16_t *pair_sums   # the largest pair sum of each panel (csrc/gemm/packing.h), or NULL if unknown
     SplitB split
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
 
 
-# The elements of C that are computed.
+# The elements of C to compute.
 cdef enum Half:
     WHOLE
     LOWER
@@ -67,16 +68,16 @@ cdef enum Half:
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h). Strides are in bytes.
 cdef struct Problem:
     const i8_kernels *kernels
-    const Machine *machine      # whose caches the blocks fit
+    const Machine *machine      # the caches that blocks must fit
     bint saturating             # numerics="saturating"
     int64_t m, n, k
     Operand a
     Operand b                   # `data` is NULL if B is packed
     Panels panels               # the packed B'
-    i8_epilogue epilogue        # what becomes of the sums (csrc/stage/stage.h)
+    i8_epilogue epilogue        # from sums to C (csrc/stage/stage.h)
     char *c
     ptrdiff_t c_row, c_col
-    int threads                 # at most
+    int threads                 # upper limit
     Half triangle               # if not WHOLE, B is A.T, and only this half of C is computed
     # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
     # unknown, else at most LARGEST_S8 (small_values.pyx).
@@ -85,10 +86,11 @@ cdef struct Problem:
     const DynamicSource *dynamic_source     # NULL, or A is real numbers, with the strides of `a`
     const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
     const int64_t *window_sums  # sums of the rows of that matrix less the zero points, for zero points of B
-    # With a stage only: if c_line is not 0, C has lines of so many rows, c_line_step bytes apart.
+    # Lines of C, for the epilogue of a primitive only: the rows of a line, or 0 if C has no lines, and the bytes from
+    # one line to the next.
     int64_t c_line
     ptrdiff_t c_line_step
-    bint far_zeros              # some zero point is beyond the range of its type
+    bint far_zeros              # some zero point lies outside the range of its type
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
     uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
 
@@ -104,7 +106,7 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
 
 
 cdef inline void start_epilogue(i8_epilogue *e) noexcept nogil:
-    """Let C be the product in s32, saturated. The members of a quantized primitive stay undefined."""
+    """Set an epilogue that saturates the product to s32. The members of a quantized primitive stay undefined."""
     e.kind, e.type = I8_BLAS, I8_TYPE_S32
     e.alpha, e.beta = 1, 0
     e.saturated = NULL
@@ -114,7 +116,7 @@ cdef inline void start_epilogue(i8_epilogue *e) noexcept nogil:
 
 
 cdef inline void set_product_type(i8_epilogue *e, bint is_s64) noexcept nogil:
-    """Let C be the bare product, with zero points, in s64 or s32."""
+    """Set an epilogue that stores the bare product, with zero points, in s64 or s32."""
     e.kind = I8_INT64 if is_s64 else I8_BLAS
     e.type = I8_TYPE_S64 if is_s64 else I8_TYPE_S32
 
@@ -125,18 +127,18 @@ cdef inline bint is_quantized(const Problem *g) noexcept nogil:
 
 
 cdef inline bint has_scale_groups(const Problem *g) noexcept nogil:
-    """Return whether the sums of each group of k are scaled, then added in f32 (see scale_groups.pyx). The epilogue's
-    own scale is 1, as the scales of groups contain those of rows and of a source."""
+    """Return whether the sums of each group of k are scaled, and the scaled sums are added in f32 (see
+    scale_groups.pyx). The epilogue's own scale is 1, as the scales of groups contain those of rows and of a source."""
     return g.epilogue.kind == I8_SCALE_GROUPS
 
 
 cdef inline bint is_doubled(const Problem *g) noexcept nogil:
-    """Return whether the epilogue takes twice the sums."""
+    """Return whether the epilogue reads doubled sums."""
     return is_quantized(g) and g.epilogue.doubled
 
 
 cdef inline bint has_row_offset(const Problem *g) noexcept nogil:
-    """Return whether an integer is added to each row of C: one for all, or one of its own."""
+    """Return whether an integer is added to each row of C: one for all rows, or one for each row."""
     return g.epilogue.co != 0 or g.epilogue.co_rows is not NULL
 
 
@@ -146,20 +148,20 @@ cdef inline int32_t row_offset(const Problem *g, int64_t row) noexcept nogil:
 
 
 cdef inline const float *row_scales_from(const Problem *g, int64_t row) noexcept nogil:
-    """Return the scales of the rows of C from one on, or NULL if rows have none."""
+    """Return the scales of the rows of C from `row` on, or NULL if rows have no scales."""
     return g.epilogue.row_scales + row if is_quantized(g) and g.epilogue.row_scales is not NULL else NULL
 
 
 cdef inline void start(Problem *g, bint saturating) noexcept nogil:
-    """Make an empty problem for the calling thread; `run` fills in how many threads it may use."""
-    # One by one: memset of a constant size becomes REP STOS, which takes longer than these stores.
+    """Make an empty problem for the calling thread; `run` fills in the number of threads."""
+    # Member by member: memset of a constant size becomes REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()
     g.machine = &this_machine
     g.saturating = saturating
     g.m = g.n = g.k = 0
     clear(&g.a)
     clear(&g.b)
-    # Nobody looks at the other members of a plain B's panels.
+    # Nothing reads the other members of `panels` if B is plain.
     g.panels.data = NULL
     g.panels.split.panels = NULL
     start_epilogue(&g.epilogue)
@@ -176,7 +178,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
 
 
 cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogil:
-    """Let `x` begin with a later panel; K is that of B."""
+    """Advance `x` to a later panel; `k` is the K of B."""
     x.data += panel * x.step
     x.col_sums += panel * I8_PANEL
     x.certified += panel
@@ -190,68 +192,70 @@ cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogi
 
 
 cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t row, int64_t column) noexcept nogil:
-    """Let a micro-kernel apply the epilogue to a tile from a row and a column of C on; the caller sets its place."""
+    """Let a micro-kernel apply the epilogue to a tile that begins at a row and a column of C. The caller sets its
+    address."""
     out.epilogue = &g.epilogue
     out.row, out.column = row, column
     out.row_scale = row_scales_from(g, row)
     out.stream = False
 
 
-# What a call holds in the caches, as parts of them (see block_plan.pyx).
+# The sizes that count as cached, as parts of the machine's caches (see block_plan.pyx).
 cdef inline int64_t near_bytes(const Problem *g) noexcept nogil:
-    """Return the size up to which B counts as cached in L2: all of L2, or half of it beside the sums and lines of C of
-    a matrix unit, which passes by more of them in the same time."""
+    """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit, whose
+    sums and lines of C take the other half."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
 
 
 cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogil:
-    """Return whether so many bytes are taken to be in no cache: more than half of the last one, which has other things
-    too."""
+    """Return whether an operand of `size` bytes counts as uncached: it is larger than half of the L3 cache, which holds
+    other data too, and than twice the L2 cache."""
     return size > max(machine.l3 // 2, 2 * machine.l2)
 
 
 cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
-    """Bytes of a block of A: at most half of the L2 cache, as panels of B share it, and less where the block may be
-    widened to 16 bits."""
+    """Return the bytes of a block of A: at most half of the L2 cache, as panels of B share it, or a quarter of it if
+    the block may be widened to 16 bits."""
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
-# From how many rows and columns on a B that is split is multiplied so: outliers take vectors of rows, and A by columns.
+# The least rows and columns of C for which split panels are multiplied in two parts: the kernel for outliers takes
+# vectors of rows, and needs a copy of A by columns.
 cdef enum:
     SPLIT_ROWS = 7
     SPLIT_COLUMNS = 24
 
 
 cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
-    """Return whether panels that are split are multiplied so."""
+    """Return whether split panels are multiplied as a dense part and outliers."""
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
-# Up to which K a tile has half as many rows as its sums would find registers for, if a micro-kernel stores them in C:
-# while the sums of one are finished, multiplications of the next can begin, as far as a CPU looks ahead.
+# Up to this K, tiles have half their height if a micro-kernel stores C: the CPU can then start the multiplications of
+# the next tile, which are in reach of its out-of-order window, while it finishes the sums of this one.
 cdef enum:
     SHORT_K = 256
 
 
 cdef inline int tile_rows(const Problem *g, bint finishes) noexcept nogil:
-    """Return the rows of a full tile; `finishes` if a micro-kernel stores C, with or without an epilogue."""
+    """Return the rows of a full tile; `finishes` says that a micro-kernel stores C, with or without an epilogue."""
     cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.gemm.np > 1
     return g.kernels.gemm.mr // 2 if is_short else g.kernels.gemm.mr
 
 
 cdef inline bint zero_by_row(const Problem *g) noexcept nogil:
-    """Return whether each row of A has a zero point of its own."""
+    """Return whether each row of A has its own zero point."""
     cdef const DynamicSource *s = g.dynamic_source
     return g.a.zero_points is not NULL or (s is not NULL and s.per_row and not s.symmetric)
 
 
 cdef inline bint is_made(const Problem *g) noexcept nogil:
-    """Return whether A' is made block by block, of a source or of an image, as rows."""
+    """Return whether rows of A' are generated block by block, from a dynamic source or an image."""
     return g.dynamic_source is not NULL or g.image is not NULL
 
 
 cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
-    """Return whether A is in memory, each row of it without gaps."""
+    """Return whether A is in memory, with contiguous rows."""
     return g.a.column == 1 and not is_made(g)
 
 
@@ -268,13 +272,13 @@ cdef inline double thread_work(const Problem *g) noexcept nogil:
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
 
-# Bytes of a thread's C from which it is written past the caches: a fifth faster where C is in no cache, half as fast
-# where it is.
+# The bytes of a thread's C from which streaming stores write it past the caches: 1.2x as fast if C is uncached, half as
+# fast if it is cached.
 cdef enum:
     STREAM_BYTES = 16 << 20
 
 
-# The time of an epilogue for one element, in multiply-adds, about.
+# The time of an epilogue for one element, in multiply-adds, measured roughly.
 cdef enum:
     STAGE_WORK = 32
 
@@ -285,13 +289,13 @@ cdef inline double product_work(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
-    """As many threads as the work pays for, of those that there are, if one more takes `least` multiply-adds, or its
-    part of `vectors` vectors of k, which an operand has, comes from memory."""
+    """Return the number of threads that the work pays for, at most g.threads. One more thread pays if it has `least`
+    multiply-adds to do, or THREAD_BYTES to read of an operand of `vectors` vectors of k."""
     return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
 
 
 cdef inline double least_work(const Problem *g) noexcept nogil:
-    """Return thread_work, or twice of it if few rows would read B in place, which is slower than to read a packed B."""
+    """Return thread_work, doubled if few rows would read B in place: that is slower than to read a packed B."""
     return thread_work(g) * (2 if g.panels.data is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
 
 
@@ -304,13 +308,13 @@ cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
 
 
 cdef inline bint stores_transposed(const Problem *g) noexcept nogil:
-    """Return whether rows of C are not contiguous: the epilogue transposes its tiles
+    """Return whether rows of C are not contiguous, so that the epilogue transposes its tiles
     (csrc/stage/transpose_store_body.h)."""
     return g.c_col != size_of_c(g)
 
 
 cdef inline bint is_product(const Problem *g) noexcept nogil:
-    """Return whether C is the bare product, with a zero point for all of A and one for all of B."""
+    """Return whether C is the bare product, with at most one zero point for all of A and one for all of B."""
     cdef const i8_epilogue *e = &g.epilogue
     return (
         e.kind == I8_BLAS and e.alpha == 1 and e.beta == 0 and e.co == 0 and e.co_rows is NULL and e.co_cols is NULL

@@ -1,4 +1,5 @@
-"""One product: what its operands, its numerics and its epilogue say, whatever computes it; and parts of it."""
+"""Facts about one product that hold for every path, from its operands, numerics and epilogue; and slices of a
+product."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -27,8 +28,8 @@ cdef int64_t product_bound(const Problem *g) noexcept nogil:
     if g.far_zeros:
         return <int64_t>1 << 32
     if g.saturating:
-        # A pair sum is at most 2 * 255 * 128 in magnitude, and the three compensations together at most
-        # 255 * 128 each for every k, whatever the saturation did.
+        # A pair sum is at most 2 * 255 * 128 in magnitude. The three compensations together are at most 255 * 128 for
+        # each k, saturated or not.
         return 3 * 255 * 128
     cdef int64_t a = 255 if zero_by_row(g) else max(g.a.zero_point, 255 - g.a.zero_point)
     cdef int64_t b = 255 if g.b.zero_points is not NULL else max(127 - g.b.zero_point, g.b.zero_point + 128)
@@ -50,8 +51,7 @@ cdef int64_t offset_bound(const Problem *g) noexcept nogil:
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
-    """Let `t` be C.T := (B - bo).T @ (A - ao).T, for a plain B. Each operand takes the other's sign by one more
-    shift."""
+    """Set `t` to C.T := (B - bo).T @ (A - ao).T, for a plain B. A shift by 128 gives each operand the other's sign."""
     t[0] = g[0]
     t.m, t.n = g.n, g.m
     t.a, t.b = transposed(&g.b, SHIFT), transposed(&g.a, -SHIFT)
@@ -61,10 +61,9 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
 
 
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel has the formula of a quantized primitive: without post-ops, with finite scales, to
-    u8 or s8 without scales of rows, to s32 without those and without a destination's scale and zero point, or to f32
-    without a destination's scale and zero point. The sums start with the term of a zero point that all of B shares,
-    unless A is generated from real numbers."""
+    """Return whether a micro-kernel can compute the formula of a quantized primitive: no post-ops, finite scales, and,
+    for u8 or s8, no scales of rows; for f32, no scale and no zero point of the destination; for s32, none of these. The
+    sums start with the term of a zero point that all of B shares, unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
     cdef bint by_row = e.row_scales is not NULL or g.dynamic_source is not NULL
@@ -81,9 +80,9 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
 
 
 cdef bint applies_from_registers(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they do not leave s32: s64
-    and distances without zero points that the sums do not start with, and a quantized primitive's plainest formula. A
-    bare s32 product needs no epilogue."""
+    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they fit s32: to s64, to
+    distances (without zero points, except in the start values of the sums), and by the plainest formula of a quantized
+    primitive. A bare s32 product needs no epilogue."""
     if not g.kernels.gemm.tile_output or stores_transposed(g):
         return False
     if g.epilogue.kind == I8_INT64 or g.epilogue.kind == I8_DISTANCES:
@@ -95,7 +94,7 @@ cdef bint applies_from_registers(const Problem *g) noexcept nogil:
 
 
 cdef bint is_wide(const Problem *g) noexcept nogil:
-    """Return whether sums could leave s32; with a primitive's epilogue, after offsets are added to them as
+    """Return whether sums could leave s32; with a primitive's epilogue, including the offsets that are added as
     integers."""
     cdef int64_t bound = product_bound(g)
     return g.k * bound > INT32_MAX or (
@@ -104,7 +103,7 @@ cdef bint is_wide(const Problem *g) noexcept nogil:
 
 
 cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t rows) noexcept nogil:
-    """Let `part` be some rows of C, of an A in memory without zero points of its rows."""
+    """Set `part` to some rows of C. A is in memory, without zero points of its rows."""
     part[0] = g[0]
     part.m = rows
     part.a.data += first * g.a.row
@@ -114,7 +113,7 @@ cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t row
 
 
 cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t columns) noexcept nogil:
-    """Let `part` be some columns of C, of a plain B without zero points of its columns."""
+    """Set `part` to some columns of C. B is plain, without zero points of its columns."""
     part[0] = g[0]
     part.n = columns
     part.b.data += first * g.b.column
@@ -126,9 +125,9 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
-    """Let `part` be the bare product over some k, which begin with a group, to `sums`, [m][n].
+    """Set `part` to the bare product over k from `first` (the start of a group) on, stored to `sums` [m][n].
 
-    The zero points of a packed B's problem are left out: its column sums are those of all of K.
+    It leaves out the zero points of a packed B's problem, whose column sums are over all of K.
     """
     part[0] = g[0]
     part.k = k

@@ -1,4 +1,4 @@
-"""Which sums of two products the 16-bit sequence of CPUs without VNNI would saturate."""
+"""``would_saturate``: find the sums of two products that saturate to 16 bits on CPUs without VNNI."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ cnp.import_array()
 
 @dataclass(frozen=True)
 class Saturation:
-    """What :func:`would_saturate` found; true if anything saturates.
+    """The result of :func:`would_saturate`, true if anything saturates.
 
     Attributes
     ----------
     count : int
-        How many sums of two products saturate.
+        The number of sums of two products that saturate.
     where : ndarray of int64
-        The first of them, as rows (m, n, k): the pair k, k + 1 of C[m, n].
+        The positions of the first ones, as rows (m, n, k) for the pair k, k + 1 of C[m, n].
     """
 
     count: int
@@ -36,7 +36,7 @@ class Saturation:
         return self.count > 0
 
 
-# Row m of A', by its strides.
+# A row of A', by its strides.
 cdef struct Rows:
     const uint8_t *data
     ptrdiff_t row, column
@@ -46,7 +46,7 @@ cdef struct Rows:
 
 cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
                   int64_t limit) noexcept nogil:
-    """Count what saturates in C[m, n] and record it after the `found` before it."""
+    """Count the saturating pairs of C[m, n], and record them after the `found` pairs before them."""
     cdef const uint8_t *row = a.data + m * a.row
     cdef int64_t k, total
     cdef const int8_t *pair
@@ -66,9 +66,9 @@ cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int
 
 @traced("a", "b")
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
-    """How many pair sums of ``numerics="saturating"`` saturate for op(A) @ op(B), and where.
+    """Count the pair sums of op(A) @ op(B) that saturate with ``numerics="saturating"``, and say where.
 
-    On a CPU without VNNI, libraries that do not avoid it return wrong results for such operands.
+    On a CPU without VNNI, libraries that do not avoid such saturation return wrong results for these operands.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     trans_a, trans_b : bool or int, optional
         Whether they are transposed.
     limit : int, optional
-        How many positions to return at most.
+        The most positions to return.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
             raise ValueError(f"b must have {x.shape[not transpose_a]} rows in op(b), as op(a) has as many columns, got "
                              f"{y.shape[transpose_b]}")
         if 0 in (<object>x).shape or 0 in (<object>y).shape:
-            return Saturation(0, np.empty((0, 3), np.int64))  # however large the other dimensions are
+            return Saturation(0, np.empty((0, 3), np.int64))  # N or M may be huge
         packed = pack(y, transpose_b)
     rows.k = x.shape[not transpose_a]
     if packed._k != rows.k:

@@ -1,4 +1,4 @@
-# Sums of groups of K with scales of their own (see scale_groups.pyx).
+# Products whose groups of K have scales (see scale_groups.pyx).
 from int8blas.gemm.nest cimport Nest
 
 

@@ -2,9 +2,9 @@
 
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
-in f32, each operation rounded once; the epilogue makes C of y. If there is a micro-kernel for it
-(BlocksPlan.scaled_tiles), one tile after the other takes all groups, and keeps integers and y in registers. Otherwise
-some tiles below one another take group by group, and their integers and y stay in the L1 cache.
+in f32, each operation rounded once; the epilogue computes C from y. If there is a micro-kernel for it
+(BlocksPlan.scaled_tiles), it takes all groups of one tile and keeps the integer sums and y in registers. Otherwise
+several tiles along M go through the groups together, and their integer sums and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,7 +22,7 @@ from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
 cdef void set_group_terms(const Nest *x) noexcept nogil:
-    """Compute the row terms of each group, for zero points of B: sums over the group of A' less its zero point."""
+    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef int64_t size = g.epilogue.scale_groups.size, row = x.at.row, i, group, total, zero
@@ -39,7 +39,7 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
 
 
 cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
-    """Set what the calls of a block's micro-kernels and of the epilogue have in common."""
+    """Set the arguments that all micro-kernel and epilogue calls of a block share."""
     cdef const Problem *g = x.g
     cdef i8_tile_args *t = &x.tile
     cdef i8_output_args *o = &x.pending.args
@@ -83,11 +83,11 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t size = g.epilogue.scale_groups.size, group, i
-    # From one group to the next.
+    # The distances from one group to the next.
     cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if x.dot == I8_DOT2 else 1)
     cdef const int8_t *b = t.b
     cdef const int32_t *terms = x.arena.rows.group_terms
-    # Every number stays as it is when -0.0 is added.
+    # Start with -0.0: adding it changes no number.
     for i in range(a.rows * t.cols):
         a.y[i] = <float>-0.0
     for group in range(g.k // size):
@@ -116,7 +116,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j
     cdef i8_scale_group_args a
     start_scaled(x, &a)
-    if is_made(g):  # also for the terms of its groups
+    if is_made(g):  # the terms of its groups are computed here too
         pack_rows(x)
         x.a_forms |= A_PACKED
     if x.arena.rows.group_terms is not NULL:

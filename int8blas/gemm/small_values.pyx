@@ -6,11 +6,12 @@ any A' if the values of B' are small (B's no-saturation proof), and for any B' i
 sum of each panel of B', and ``choose_dot`` takes the fastest multiply-add that both allow. A large value slows down its
 M block, or its panel, and no other.
 
-The shift by 128 turns small values into large ones. It is left out where possible: for all of a u8 B without a value
-above 127, whose bytes are s8 as they are; for each M block of an s8 A, whose smallest value becomes 0 (`rebase`).
+The shift by 128 turns small values into large ones. Two forms avoid it. A u8 B without values above 127 needs no shift,
+as its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes 0
+(`rebase`).
 
-A triangle multiplies one matrix by itself. If its values span at most 127, each less the smallest is both a u8 and an
-s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
+A triangle multiplies one matrix by itself. If its values span at most 127, each value minus the smallest is both a u8
+and an s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -30,17 +31,19 @@ from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_made, is_qua
 
 cdef enum:
     LARGEST_S16 = 32767
-    LARGEST_A = 255             # of A'
-    # Columns of C from which find_range pays: to read a byte of A takes as long as to multiply it by a few columns.
+    LARGEST_A = 255             # the largest value that A' can have
+    # From this many columns of C on, find_range pays: to read a byte of A takes as long as to multiply it by a few
+    # columns.
     LOOK_COLUMNS = 48
-    # Groups from which sums stay in s16 registers (I8_DOT_SMALL) rather than for two groups (I8_DOT8). I8_DOT_SMALL is
-    # 1.06x as fast for 4 groups with AVX2 but 0.96x with AVX-512; for 8 groups 1.18x and 1.07x.
+    # From this many groups on, use I8_DOT_SMALL, which adds all groups in s16, not I8_DOT8, which adds two.
+    # I8_DOT_SMALL is 1.06x as fast for 4 groups with AVX2 but 0.96x with AVX-512; for 8 groups 1.18x and 1.07x.
     SMALL_GROUPS = 6
     MOST_GROUPS = 1 << 20       # more than any block has
 
 
 cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
-    """Return how many groups of k fit s16, for an A' of 0 to `largest` and this pair sum of B'; 0 if one may not fit.
+    """Return how many groups of k can be added in s16, for an A' of 0 to `largest` and this pair sum of B'; 0 if one
+    group may not fit.
 
     VPMADDUBSW adds two products, of k and k + 1. Products with the positive values of B' are 0 or more, products with
     the negative ones 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
@@ -57,28 +60,28 @@ cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
 
 
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
-    """Return the multiply-add of a triangle whose values have a spread, and in `groups` how many groups it adds in
-    s16."""
+    """Return the multiply-add of a triangle whose values have a known spread, and set `groups` to the number of groups
+    that it adds in s16."""
     groups[0] = groups_that_fit(g.spread, 2 * g.spread)
     return small_dot(groups[0], False)
 
 
 cdef int64_t largest_that_helps(int64_t pair_sum) noexcept nogil:
-    """Return the largest value of A' with which more groups fit than with all of 0 to 255."""
+    """Return the largest maximum of A' with which more groups fit s16 than with 255."""
     cdef int64_t groups = groups_that_fit(LARGEST_A, pair_sum)
     return 0 if groups == MOST_GROUPS else LARGEST_S16 // ((groups + 1) * pair_sum)
 
 
 cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
-    """Return the largest pair sum of a panel, or a bound of it."""
+    """Return the largest pair sum of a panel, or an upper bound."""
     if b.pair_sums is not NULL:
         return b.pair_sums[panel]
     return CERTIFIED_SUM if b.certified[panel] else I8_MAX_PAIR_SUM
 
 
 cdef bint may_rebase(const Nest *x) noexcept nogil:
-    """Return whether rows of A' may be rebased: column sums correct the start values of their tiles, in which the zero
-    point is."""
+    """Return whether rows of A' may be rebased: the zero point must be in the start values of the tiles, which column
+    sums then correct."""
     return (
         x.g.a.sign_flip != 0 and x.g.a.zero_point != 0 and x.b.col_sums is not NULL and not x.p.common.wide
         and not zero_by_row(x.g)
@@ -97,20 +100,21 @@ cdef void find_range(Nest *x) noexcept nogil:
         return
     for panel in range(x.at.panel, x.at.panel + x.at.panels):
         enough = max(enough, largest_that_helps(pair_sum_of(&x.b, panel)))
-    # The range begins with 0, unless the smallest value is to become 0.
+    # The range begins at 0, unless the rows may be rebased.
     found[0], found[1] = LARGEST_A if rebases else 0, 0
     g.kernels.packing.value_range(found, x.at.rows, x.b.k, address(&g.a, x.at.row, x.b.k0), g.a.row, g.a.column,
                                   g.a.sign_flip, <int>enough)
     if found[1] - found[0] > enough:
         return
     x.largest = found[1]
-    # Widening reads the caller's A, which is not rebased. With values up to 127 no panel is widened: all pair sums fit.
+    # Widening reads the caller's A, without `rebase`. So rebase only to a maximum of 127, with which all pair sums fit
+    # and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
         x.largest, x.rebase = found[1] - found[0], found[0]
 
 
 cdef void rebase_start(const Nest *x) noexcept nogil:
-    """Compute the start values of the N block's columns for rebased rows: their zero point is less by `rebase`."""
+    """Compute the start values of the N block's columns for rebased rows, whose zero point is smaller by `rebase`."""
     cdef int64_t i
     cdef uint32_t init
     for i in range(x.at.panel * I8_PANEL, (x.at.panel + x.at.panels) * I8_PANEL):
@@ -119,7 +123,7 @@ cdef void rebase_start(const Nest *x) noexcept nogil:
 
 
 cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil:
-    """Return how many groups of some panels can be added in s16; at most one if parts of K have sums of their own."""
+    """Return how many groups of some panels can be added in s16; at most one if K is divided into scale groups."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&x.b, panel + i))
@@ -128,7 +132,7 @@ cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nog
 
 
 cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
-    """Return whether all of some panels have a dense part and outliers, and are multiplied so."""
+    """Return whether `width` panels from `panel` on are all split, and are multiplied as a dense part and outliers."""
     cdef int i
     if not x.p.splits:
         return False
@@ -139,8 +143,8 @@ cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
 
 
 cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil:
-    """Return the multiply-add for `width` panels and the M block. Set `is_split` if the panels' dense part and outliers
-    are multiplied apart."""
+    """Return the multiply-add for `width` panels and the M block. Set `is_split` if the dense part and the outliers are
+    multiplied separately."""
     cdef int64_t groups
     is_split[0] = False
     if x.g.saturating:
@@ -150,7 +154,7 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
     if not x.p.may_widen:
         return x.g.kernels.gemm.exact
     groups = groups_in_s16(x, panel, width)
-    # Outliers read A by columns, which are not rebased.
+    # The copy of A by columns for outliers is not rebased.
     if groups < 2 and x.rebase == 0 and are_split(x, panel, width):
         is_split[0] = True
         return I8_DOT8
@@ -160,13 +164,13 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
 
 
 cdef bint looks_at_values(const Problem *g) noexcept nogil:
-    """Return whether the values of operands decide the multiply-add: without VNNI, for enough rows."""
+    """Return whether the operands' values decide the multiply-add: there is no VNNI, and A has enough rows."""
     return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.m >= SPLIT_ROWS
 
 
 cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
-    """Set `other` to a triangle that is multiplied in bytes, not widened, if its values span at most 127. Return
-    whether they do."""
+    """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which is
+    multiplied in bytes, not widened. Return whether they do."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False
@@ -175,13 +179,13 @@ cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
     if found[1] - found[0] > LARGEST_S8:
         return False
     other[0] = g[0]
-    # A spread of 0 would say that it is unknown.
+    # A spread of 0 would mean that it is unknown.
     other.lowest, other.spread = found[0], max(found[1] - found[0], 1)
     return True
 
 
 cdef bint unshift(Problem *other, const Problem *g) noexcept nogil:
-    """Set `other` to the problem with a u8 B as s8, unshifted, if no value is above 127. Return whether."""
+    """If no value of a u8 B is above 127, set `other` to the problem with B as s8, unshifted. Return whether it did."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.b.zero_points is not NULL or is_quantized(g):
         return False

@@ -5,13 +5,14 @@ from int8blas.core.kernels cimport i8_image, i8_kernels, i8_tile_args
 from int8blas.gemm.nest cimport Nest, Place
 
 cdef enum:
-    # Channels from which leaving out a tap saves more than the tile's sums take to memory and back.
+    # From this many channels on, skipping a tap saves more time than the tile's sums cost on their way to memory and
+    # back.
     TAP_CHANNELS = 256
     MAX_SPANS = 32
 
 
-# Columns [k0, k0 + k) of a block of an image's matrix, and of `more` further lines of the window, for some rows of a
-# tile. k0 is a multiple of 4.
+# A span: columns [k0, k0 + k) of a block of an image's matrix, and the same columns of `more` further lines of the
+# window, for some rows of a tile. k0 is a multiple of 4.
 cdef struct Span:
     int64_t k0, k, more
     int row, rows

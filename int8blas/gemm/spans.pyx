@@ -1,9 +1,9 @@
 """Spans: the parts of a window that are not all padding.
 
-At the border of an image, some products are with padding alone. If the zero point is 0, they add nothing to a sum. So a
-tile of outputs in one line leaves out the lines of its windows above and below the image. With many channels it also
-leaves out, for each column of taps, the outputs whose taps are left or right of the image. Its sums then go through
-memory between columns of taps, which must cost less than it saves.
+At the border of an image, some products have padding as one factor. If the zero point is 0, they add nothing to a sum.
+So a tile of outputs in one line skips the lines of its windows above and below the image. With many channels it also
+skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile's sums then go through
+memory between columns of taps, which must cost less than the skipped products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -62,7 +62,7 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
 
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil:
     """Find the spans of `lines` lines of the windows of `height` outputs from column w on. Return how many, or 0 if
-    nothing is left out; the first and the last have all rows."""
+    nothing is skipped; the first and the last have all rows."""
     cdef int64_t tap = 0, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
     if m.kernel[2] >= MAX_SPANS:
@@ -94,7 +94,8 @@ cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span
 
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil:
-    """Compute a tile in its spans alone, while dst holds its sums. A line of its windows has `line` columns."""
+    """Compute only the spans of a tile; dst carries its sums from span to span. A line of its windows has `line`
+    columns."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1
@@ -148,7 +149,7 @@ cdef void bring_whole_spans_to_the_ends(Span *spans, int count, int height) noex
 
 
 cdef void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
-    """Go to the place of a later row."""
+    """Advance a place by `rows` rows of the image's matrix."""
     at.w += rows
     while at.w >= m.out[2]:
         at.w -= m.out[2]

@@ -8,11 +8,11 @@ from int8blas.gemm.problem cimport Problem
 cdef enum:
     # Up to this K sums of squares fit int32: 2**31 // 255**2.
     SHORT_SQUARES_K = 33025
-    # Rows at a time: four cache lines of an array by columns.
+    # Rows that a thread sums at a time: four cache lines of an array with contiguous columns.
     SOME_ROWS = 256
 
 
-# Rows of bytes.
+# Rows of bytes, by their strides.
 cdef struct Rows:
     const uint8_t *data
     int64_t count, k

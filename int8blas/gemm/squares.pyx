@@ -1,7 +1,7 @@
 """Sums of squares of the columns of a plain B, which distances add to products (``i8_epilogue.column_squares``).
 
-Paths that pack B find them panel by panel, while a panel is in the L1 cache and its sums are known. Before all others
-they are found by themselves, and B is read twice.
+Paths that pack B find them panel by panel, while a panel is in the L1 cache and its sums are known. For other paths
+`find_column_squares` reads B once more, before the path runs.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
@@ -13,7 +13,7 @@ from int8blas.gemm.operand cimport address
 
 
 cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *squares) noexcept nogil:
-    """The sum of squares of each row, of at most SHORT_SQUARES_K elements."""
+    """Add up the squares of each row, which has at most SHORT_SQUARES_K elements."""
     cdef i8_distance_args t
     cdef int64_t wide[SOME_ROWS]
     cdef int64_t first = 0, i, count
@@ -34,7 +34,8 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
 
 cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
                             bint is_first, int32_t *squares) noexcept nogil:
-    """Those of the first `columns` columns of B in a packed panel of k, with its sums, to what other k have added."""
+    """Add the squares of the first `columns` columns of a packed panel to `squares`; the panel has a part of K, and its
+    sums are known."""
     cdef int32_t some[I8_PANEL]
     cdef int32_t *found = squares if is_first and columns >= I8_PANEL else some
     cdef int64_t i
@@ -49,7 +50,7 @@ cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, co
 
 
 cdef int square_columns(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """A part of the columns."""
+    """Find one thread's part of the columns' squares."""
     cdef const Problem *g = <const Problem *>job
     cdef int64_t first = share(g.n, part, parts)
     cdef Rows columns
@@ -60,6 +61,6 @@ cdef int square_columns(const void *job, int64_t part, int64_t parts) noexcept n
 
 
 cdef void find_column_squares(const Problem *g, int threads) noexcept nogil:
-    """All of them, of B where it lies, by as many threads as the product has."""
+    """Find the squares of all columns from B in place, with the product's number of threads."""
     threads = <int>min(<int64_t>threads, g.n)
     run_parts(square_columns, g, threads, threads)

@@ -6,7 +6,8 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.gemm.problem cimport Problem
 
 
-# Where the matrices of a stack of problems are that differ in nothing else: distances in bytes along its dimensions.
+# Where the matrices of a stack of problems are. The problems differ only in these addresses: distances in bytes along
+# the stack's dimensions.
 cdef struct Stack:
     int64_t count
     int dims

@@ -1,9 +1,9 @@
-"""A stack of products that differ only in where their matrices are.
+"""A stack of products that differ only in the addresses of their matrices.
 
-The innermost dimension of a stack is a run of evenly spaced matrices. What is true of one product is true of all, so it
-is decided once, and a product costs a kernel: matrices that fit a register are multiplied by the kernel of stacks
-(csrc/gemm/stack_body.h), which computes a whole run; contiguous vectors by the kernel of dot products; small problems
-by the path tiny, without a plan. All others are resolved one by one.
+The innermost dimension of a stack is a run of evenly spaced matrices. A decision for one product holds for all, so it
+is made once, and each product costs only its kernel: the kernel of stacks (csrc/gemm/stack_body.h) multiplies matrices
+that fit a register, a whole run in one call; the kernel of dot products multiplies contiguous vectors; the path tiny
+multiplies small problems, without a plan. The driver resolves all other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -29,18 +29,18 @@ cnp.import_array()
 
 # How the products of a run are computed.
 cdef enum Way:
-    BY_REGISTER                 # by the kernel of stacks
-    BY_DOT                      # a product of vectors
-    BY_TILES                    # by the path tiny
-    BY_PLAN                     # by the driver
+    BY_REGISTER                 # the kernel of stacks
+    BY_DOT                      # the kernel of dot products
+    BY_TILES                    # the path tiny
+    BY_PLAN                     # the driver
 
 
 cdef struct StackJob:
     Problem first
     const Stack *stack
-    int64_t shared              # problems that threads share, each whole problems
+    int64_t shared              # problems that are divided among threads, whole problems for each thread
     Way way
-    i8_stack_args kernel        # BY_REGISTER: sizes, and operands whose `step` is that of the innermost dimension
+    i8_stack_args kernel        # BY_REGISTER: its arguments; `step` of an operand belongs to the innermost dimension
     Dot dot                     # BY_DOT
 
 
@@ -54,8 +54,8 @@ cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
 
 
 cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept:
-    """Set a stack of the shape to which a, b and c are broadcast; b is None if one B serves all. Dimensions over which
-    all three go on evenly become one."""
+    """Set a stack of the shape to which a, b and c are broadcast; b is None if all products have the same B.
+    Neighbouring dimensions become one if the steps of all three arrays allow it."""
     cdef int axis, last = 0, dims = <int>len(shape)
     for axis in range(dims):
         s.shape[axis] = shape[axis]
@@ -80,7 +80,7 @@ cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.nda
 
 
 cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
-    """Set A, B and C number `index` of a stack whose first ones are those of `first`."""
+    """Set A, B and C number `index` of a stack; `first` has the stack's first matrices."""
     cdef ptrdiff_t a = 0, b = 0, c = 0
     cdef int64_t i
     cdef int axis
@@ -96,7 +96,7 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
 
 
 cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
-    """Return the way of all products, and set what it needs."""
+    """Choose how to compute all products, and set up the job for it."""
     cdef i8_stack_args *t = &job.kernel
     cdef Dot *d = &job.dot
     cdef int last = s.dims - 1
@@ -128,7 +128,7 @@ cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
 
 
 cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Compute some problems of a stack on one thread, run by run. Return 0, or -1 if there is no memory."""
+    """Compute one thread's problems of a stack, run by run. Return 0, or -1 if there is no memory."""
     cdef const StackJob *j = <const StackJob *>job
     cdef const Stack *s = j.stack
     cdef Problem g = j.first
@@ -157,16 +157,17 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first: as many for each thread, then the rest one by one.
+    """Compute a stack of problems; `g` is the first. Each thread gets the same number of whole problems; the rest are
+    computed one by one, by all threads.
 
-    Returns whether an element was saturated.
+    Return whether an element saturated.
     """
     cdef StackJob job
     cdef double work = <double>g.m * g.n * (g.k + 1)
     cdef int saturated = 0, threads = max_threads()
     cdef int64_t i
     if g.m == 0 or g.n == 0:
-        return 0  # there may be any number of results without elements
+        return 0  # the stack may have any number of empty results
     g.threads, g.epilogue.saturated = threads, &saturated
     job.first, job.stack = g[0], s
     job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads

@@ -23,7 +23,8 @@ cnp.import_array()
 
 
 cdef cnp.ndarray set_transpose(Problem *g):
-    """B as the transpose of A, after the zero points of A are set. Returns the array that holds a vector of its own."""
+    """Set B to the transpose of A, whose zero points must be set. Return the array that owns a vector of B's zero
+    points."""
     cdef cnp.ndarray array = None
     cdef int64_t *values
     cdef int64_t i
@@ -39,7 +40,7 @@ cdef cnp.ndarray set_transpose(Problem *g):
 
 
 cdef cnp.ndarray new_c(Problem *g):
-    """A C of zeros, but for what is computed without being read."""
+    """Make C: zeros, except for elements that are computed without reading C."""
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray target
     cdef int32_t *row
@@ -60,7 +61,7 @@ cdef cnp.ndarray new_c(Problem *g):
 
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
-    """Both functions: check, set up, compute."""
+    """Check, set up and compute, for both functions."""
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
@@ -94,23 +95,24 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
 
-    Half the work of :func:`gemm_u8u8s32`, for Gram matrices, covariances and similarities of rows with one another.
+    It does half the work of :func:`gemm_u8u8s32`, for Gram matrices, covariances and similarities of rows with one
+    another.
 
     Parameters
     ----------
     alpha : float
-        Finite.
+        The factor of the product, finite.
     a : array_like of uint8
         A of shape (N, K), or (K, N) with `trans`; any strides, never copied.
     beta : float, optional
-        Finite. If it is 0, C is not read.
+        The factor of C, finite. If it is 0, C is not read.
     c : ndarray of int32, optional
-        C of shape (N, N), any strides; zeros if it is not given.
+        C of shape (N, N), any strides; zeros by default.
     trans : bool or int, optional
         op(A) is A, or A transposed if it is true (1, or 2 as in BLAS): C is ``A @ A.T``, or ``A.T @ A``.
     lower : bool or int, optional
-        The triangle that is computed: the upper one, or the lower one if it is true. Both have the diagonal. The rest
-        of C is as it was: not touched with `overwrite_c`, copied if only `c` is given, else zeros.
+        Compute the lower triangle, not the upper one. Both include the diagonal. The rest of C keeps the values of `c`,
+        or is zero without `c`.
     overwrite_c : bool, optional
         Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
     ao : int, or array_like of int, optional

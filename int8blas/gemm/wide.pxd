@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 from int8blas.core.kernels cimport i8_wide_kernels
 
 cdef enum:
-    DIRECT_WORK = 64            # multiply-adds up to which packing takes longer than the product
+    DIRECT_WORK = 64            # up to this many multiply-adds, packing takes longer than the product
     WIDE_DIMS = 64              # NPY_MAXDIMS
 
 
@@ -16,16 +16,16 @@ cdef struct WideOperand:
     int type                    # I8_INT_S8 ... I8_INT_U64
 
 
-# C := A @ B for each pair of a stack of matrices. The matrices of C lie one behind the other, row by row.
+# C := A @ B for each pair of a stack of matrices. The matrices of C are contiguous and C-ordered, one after the other.
 cdef struct WideProduct:
     const i8_wide_kernels *kernels
     int kind                    # I8_WIDE_S16 ... I8_WIDE_F64
     int64_t m, n, k
-    WideOperand a, b            # of the first pair
+    WideOperand a, b            # the operands of the first pair
     char *c                     # s64, or f64 for I8_WIDE_F64
-    int64_t segment             # groups of k whose sums fit a tile's own: more are added in C
-    int dims                    # of the stack
-    int64_t count               # pairs in it
+    int64_t segment             # groups of k whose sums fit a tile's accumulators; C adds the segments
+    int dims                    # dimensions of the stack
+    int64_t count               # pairs in the stack
     int64_t shape[WIDE_DIMS]
     ptrdiff_t a_steps[WIDE_DIMS]
     ptrdiff_t b_steps[WIDE_DIMS]

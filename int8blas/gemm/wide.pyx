@@ -1,5 +1,5 @@
-"""The product of elements wider than 8 bits (csrc/gemm/wide.h): blocks of both operands are packed to the elements of
-one kind of multiply-add, and tiles add their sums to C in 64 bits.
+"""The product of elements wider than 8 bits (csrc/gemm/wide.h): blocks of both operands are packed as elements of one
+kind of multiply-add, and tiles add their sums to C in 64 bits.
 
 The loops are those of every blocked product: a block of B, rows and columns that fit the L2 cache; blocks of A; panels
 of B; tiles. A thread computes a rectangle of C, or some matrices of a stack, on its own.
@@ -35,14 +35,15 @@ cdef extern from "gemm/direct.h" nogil:
                             ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
 
 cdef enum:
-    # Groups of k of a block: a panel of B takes 24 KiB with AVX-512, and A of a tile 8 KiB, in the L1 cache.
+    # The groups of k in a block: a panel of B takes 24 KiB with AVX-512, and A of a tile 8 KiB, in the L1 cache.
     BLOCK_GROUPS = 128
-    A_BYTES = 128 << 10         # of a block of A, in the L2 cache
-    B_BYTES = 512 << 10         # of a block of B, in the L2 or L3 cache
-    SMALL_BYTES = 8 << 10       # both operands of a product that needs no memory but the stack
+    A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
+    B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
+    SMALL_BYTES = 8 << 10       # bytes of both operands of a product that needs only the stack
     WIDE_THREAD_WORK = 1 << 18  # multiply-adds that pay for one more thread
 
-# Digits of 22 bits, of which an integer has three: 2**16 of their products, three at a time, fit 64 bits.
+# An integer has three digits of 22 bits. The sum of three products of digits fits 64 bits when it is added up 2**16
+# times.
 cdef enum:
     DIGIT_BITS = 22
     DIGIT_MASK = (1 << 22) - 1
@@ -59,8 +60,8 @@ cdef struct Rectangle:
     int group                   # k of a group
     int size                    # bytes of a group in a row or column
     Piece piece                 # in elements of C
-    int64_t groups, rows, columns   # of a block
-    int64_t a_bytes             # of a block of A
+    int64_t groups, rows, columns   # sizes of a block
+    int64_t a_bytes             # bytes of a block of A
     char *a_block
     char *b_block
 
@@ -143,7 +144,7 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
 
 
 cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t columns) noexcept nogil:
-    """Choose the blocks of a rectangle of so many rows and columns, and return their bytes."""
+    """Choose the blocks of a rectangle of this size, and return the bytes of the blocks."""
     r.w, r.kind = w, &w.kernels.kinds[w.kind]
     r.group, r.size = (2, 4) if w.kind == I8_WIDE_S16 else (1, 8)
     r.groups = min(<int64_t>BLOCK_GROUPS, ceil_div(w.k, r.group))
@@ -154,7 +155,7 @@ cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t
 
 
 cdef bint is_direct(const WideProduct *w) noexcept nogil:
-    """Return whether a product is so small, or of vectors along k, that its operands are read in place."""
+    """Return whether the operands are read in place: the product is small, or a product of vectors along k."""
     cdef ptrdiff_t size = 1 << (w.a.type >> 1)
     if w.kind == I8_WIDE_F64 or w.a.type != w.b.type or w.a.type < I8_INT_S16:
         return False
@@ -192,7 +193,7 @@ cdef struct WideJob:
     const WideProduct *w
     bint direct
     Grid grid
-    char *memory                # of each part, one behind the other
+    char *memory                # blocks of each part, one after the other
     size_t part_bytes
 
 
@@ -259,7 +260,7 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
 
 
 cdef void set_digits(int64_t *digits, const char *p, int type) noexcept nogil:
-    """Write an integer in three digits, of which the last has its sign."""
+    """Write an integer as three digits; the last one has the sign."""
     cdef int64_t x = 0
     cdef int8_t s8
     cdef int16_t s16
@@ -296,7 +297,8 @@ cdef void set_digits(int64_t *digits, const char *p, int type) noexcept nogil:
 
 cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int64_t column, bint to_u64,
                            bint *beyond) noexcept nogil:
-    """Return one element of C, saturated to s64 or, in the bits of s64, to u64; set `beyond` if it was saturated."""
+    """Return one element of C, saturated to s64 or to u64 (returned as the bits of an s64); set `beyond` if the element
+    saturated."""
     cdef int64_t sums[5]
     cdef int64_t x[3]
     cdef int64_t y[3]

@@ -1,11 +1,11 @@
-"""The paths: ways to compute a product that is not worth packing blocks for.
+"""The paths that compute a product without packing blocks.
 
 A path is a file here and a row of the table in ``plan``, which ends in the general path, ``blocks``. A file says what
 its path takes, plans it, runs it and describes the plan to ``explain``.
 
 register        several rows of A, and B, in a register
 tiny            everything on the stack, one thread
-triangle        A @ A.T, of which one triangle is computed
+triangle        A @ A.T: one triangle is computed
 long_k          few rows and columns of C and a long K: both operands are read once
 few_columns     few columns or rows of C: dot products, one operand read in place along k
 few_rows        few rows of C: a plain B read in place along its rows

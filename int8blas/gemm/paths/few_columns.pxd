@@ -4,8 +4,8 @@ from int8blas.gemm.problem cimport Problem
 
 cdef struct FewColumnsPlan:
     Plan common
-    bint by_rows                # A is read in place by rows, rather than B by columns
-    bint far                    # the vectors that are read in place come from memory
+    bint by_rows                # rows of A are read in place; otherwise columns of B
+    bint far                    # the vectors that are read in place are in no cache
 
 
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil

@@ -1,9 +1,9 @@
-"""Dot products of vectors (csrc/gemm/dot_body.h): many of them, read in place, times a few that are packed.
+"""Dot products of vectors (csrc/gemm/dot_body.h): many vectors, read in place, times a few packed vectors.
 
-The many are the rows of A where C has few columns, or the columns of a plain B where C has few rows. Below they are x,
-the few are y. The kernels read contiguous x; others are copied, some at a time, which takes less time than to pack
-them. If k runs backwards in x, it is turned round in x and y. Where y has zero points, the sums of x are needed:
-its products with a vector of ones, which is one more y where that costs nothing or little.
+The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
+vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, which takes
+less time than to pack them. If k runs backwards in x, the path reverses k in x and y. If y has zero points, the path
+needs the sums of x: their products with a vector of ones, which becomes one more y if it costs little.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -39,26 +39,26 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # Most columns of C for which rows of A that are not contiguous are copied: A is read once for them, and packing it
-    # takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). Bytes of the rows that are copied at a time.
+    # The most columns of C for which rows of A that are not contiguous are copied: A is read once for them, and packing
+    # it takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). Then the bytes of rows that are copied at a time.
     COPIED_COLUMNS = 4
     COPIED_BYTES = 1 << 14
-    # Up to how many rows a B with contiguous columns is read in place, rather than packed: more of a longer K where
-    # kernels store C themselves. A is for as many as a dot kernel takes.
+    # The most rows of A with which a B with contiguous columns is read in place, not packed; the most rows if K is long
+    # and kernels store C themselves; and the least such K. A dot kernel's columns limit the columns of C for A.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
-    # Columns of the widest kernel.
+    # The columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
-    # Vectors x at a time: for one call of the epilogue, and if they are read more than once, at most as many as stay in
-    # half of the L1 cache.
+    # The vectors x of one call of the epilogue. If x are read more than once, fewer, which stay in half of the L1
+    # cache.
     BLOCK = 64
     MIN_BLOCK = 8
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:
-    """Return whether A would be read in place by rows, rather than B by columns: C has few columns."""
+    """Return whether the path would read rows of A in place, not columns of B: C has few columns."""
     cdef const i8_matrix *matrix = matrix_of(g)
     cdef int64_t columns = g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns
     if g.a.column != 1 and g.a.column != -1:
@@ -67,8 +67,8 @@ cdef bint reads_a(const Problem *g) noexcept nogil:
 
 
 cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether the widest kernel takes a K that is so long, and stores C: there is no zero point but one of all
-    columns of B."""
+    """Return whether K is long enough for MORE_ROWS rows, and the widest kernel stores C: the only zero point is one
+    for all columns of B."""
     return (
         g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots_columns == MAX_Y
         and matrix_of(g) is NULL and p.identity
@@ -77,7 +77,8 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether one operand is read in place along k, which is long: of few columns A, or of few rows B."""
+    """Return whether K is long and one operand can be read in place along k: A if C has few columns, or B if it has few
+    rows."""
     if g.kernels.gemm.dots_columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
         return False
     if reads_a(g):
@@ -103,37 +104,37 @@ cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
     divide_long_k(g, plan)
 
 
-# The zero points of x or y, as the kernel sees them: one value, or that and another for each vector.
+# The zero points of x or y for the kernel: one value that all vectors share, or that value plus one for each vector.
 cdef struct Zeros:
     int64_t value
     const int64_t *values
 
 
-# Some of the vectors y, or none but the ones, for one kernel.
+# Some of the vectors y for one call of a kernel; or none, if the vector of ones is alone.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel, of which `count` exist
     int ones                    # the column that is a vector of ones, or -1
     i8_dot_fn kernel
     uint8_t *y
-    int32_t sums[MAX_Y]         # of y, if x has zero points
+    int32_t sums[MAX_Y]         # sums of y, if x has zero points
     int32_t start[MAX_Y]
 
 
 cdef struct Operands:
-    bint by_rows                # x are the rows of A, y the columns of B
-    bint x_unsigned             # x is u8 and y s8, rather than the other way
+    bint by_rows                # x are the rows of A and y the columns of B, or the reverse
+    bint x_unsigned             # x is u8 and y is s8, or the reverse
     const uint8_t *x
     ptrdiff_t x_row, x_step
-    const uint8_t *x_end        # of the memory of x
-    uint8_t *copied             # room for copies of x, or NULL
-    uint8_t x_flip              # which makes x the operand that the kernel takes
+    const uint8_t *x_end        # the end of the memory of x
+    uint8_t *copied             # memory for copies of x, or NULL
+    uint8_t x_flip              # XORed with x, to have the sign that the kernel takes
     Zeros x_zeros, y_zeros
-    const uint8_t *ones         # K of them
+    const uint8_t *ones         # a vector of K ones
     int pieces
-    int64_t block               # vectors x at a time
+    int64_t block               # the number of vectors x at a time
     Piece piece[MAX_PIECES]
-    bint direct                 # the kernel stores C itself,
-    ptrdiff_t c_x, c_y          # from one x to the next, and from one y
+    bint direct                 # the kernel stores C itself
+    ptrdiff_t c_x, c_y          # strides of C: from one x, and from one y, to the next
     bint finishes               # C is not the bare sums
 
 
@@ -151,7 +152,7 @@ cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexc
 
 
 cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
-    """Set the zero points of a piece's vectors y, and the terms that a zero point of x is multiplied by."""
+    """Set the zero points of a piece's vectors y, and the terms that zero points of x are multiplied by."""
     cdef int y
     for y in range(piece.count):
         zeros[y] = zero_of(&o.y_zeros, piece.first + y)
@@ -160,7 +161,7 @@ cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t
 
 cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
                  const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
-    """Apply the epilogue to a tile of sums. `g` has C with the vectors y as rows."""
+    """Apply the epilogue to a tile of sums. In `g`, the vectors y are rows of C."""
     cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t y_zeros[MAX_Y]
     cdef int64_t y_terms[MAX_Y]
@@ -171,7 +172,7 @@ cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const 
         for x in range(rows):
             turned[y * BLOCK + x] = tile[x * piece.columns + y]
     set_y(g, o, piece, y_zeros, y_terms)
-    # A zero point of all x is in the start values and in the sums of x.
+    # A zero point that all x share is in the start values and in the sums of x already.
     if not is_zero(&o.y_zeros):
         t.ao, t.col_sum = y_zeros, x_sums
     if o.x_zeros.values is not NULL:
@@ -253,7 +254,7 @@ cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
     """Choose which of x and y is the u8 operand, shift x if it must be, and set the zero points of both."""
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # Those of g are of A' and B'. A shifted y would need the sums of x; shifting x costs less.
+    # The zero points in `g` are for A' and B'. To shift y would need the sums of x; to shift x costs less.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -269,7 +270,7 @@ cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
 
 
 cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
-    """Add a piece. Return the bytes that it takes."""
+    """Add a piece. Return the bytes of the packed piece."""
     cdef Piece *piece = &o.piece[o.pieces]
     piece.first, piece.count, piece.columns, piece.ones = first, count, columns, ones
     piece.kernel = kernel_of(g, o, columns)
@@ -278,21 +279,22 @@ cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int 
 
 
 cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
-    """Cut `count` vectors y into pieces. Return the bytes that these take."""
+    """Cut `count` vectors y into pieces. Return the bytes of the packed pieces."""
     cdef int64_t size = 0
     cdef int first = 0, rest, columns
     cdef bint sums = not is_zero(&o.y_zeros), has_ones
     o.pieces = 0
     while first < count:
         rest = count - first
-        # Of 8 and 16 columns at most a quarter is padding, or ones.
+        # At most a quarter of a kernel's 8 or 16 columns is padding or ones.
         if rest > 12 and g.kernels.gemm.dots_columns == 16:
             columns = 16
         elif rest > (4 if sums else 6):
             columns = 8
         else:
             columns = min(rest, 4)
-        # The vector of ones comes first: where a column is left, where one more takes no wider a kernel, or alone.
+        # The vector of ones goes into the first piece, if a column is free or one more needs no wider kernel; otherwise
+        # it is a piece of its own.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:
@@ -323,7 +325,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
         g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.b, 0, piece.first),
                                      g.b.column, g.b.row, 0)
     else:
-        # There are at most 16 columns, one panel, and no piece goes beyond it.
+        # B has at most 16 columns, one panel, and every piece lies in it.
         panel = g.panels.data + piece.first * I8_GROUP
         for i in range(groups):
             for y in range(piece.columns):
@@ -336,7 +338,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
 
     memset(piece.start, 0, sizeof(piece.start))
     if not is_zero(&o.x_zeros):
-        # Their products with a vector of ones.
+        # The sums of y: products with a vector of ones.
         memset(&t, 0, sizeof(t))
         t.k = g.k
         t.rows = 1
@@ -349,7 +351,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
 
 
 cdef void turn_round(Problem *g) noexcept nogil:
-    """Let k of both operands, which are plain, run the other way."""
+    """Reverse the direction of k in both operands, which are plain."""
     g.a.data += (g.k - 1) * g.a.column
     g.b.data += (g.k - 1) * g.b.row
     g.a.column, g.b.row = -g.a.column, -g.b.row
@@ -393,7 +395,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size + g.k, 0, one_size - g.k)
     o.finishes = not p.common.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
     o.direct = not o.finishes
-    # The kernel goes through all of x where nothing is left to do between its rows.
+    # One call of the kernel takes all of x if there is nothing to do between rows.
     o.block = end - first if o.direct and o.x_step == 1 else block
     o.copied = NULL
     if o.x_step != 1:
@@ -413,14 +415,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0, or -1 if there is no memory.
 
-    Each thread packs all of y, which takes less time than to get it from another one.
+    Each thread packs all of y, which takes less time than to fetch it from another core.
     """
     cdef Planned job = Planned(g, plan)
     return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of a dot kernel; threads share the vectors that are read in place."""
+    """Describe the plan: the size of a dot kernel; threads divide the vectors that are read in place."""
     cdef bint by_rows = (<const FewColumnsPlan *>plan).by_rows
     d.tile[0], d.tile[1] = g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns
     d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1

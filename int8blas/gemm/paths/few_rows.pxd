@@ -6,14 +6,14 @@ from int8blas.gemm.problem cimport Problem
 
 cdef struct FewRowsPlan:
     Plan common
-    bint row_of_ones            # A gets one, for column sums of B
-    bint centered               # the only row of A is multiplied less its zero point
-    bint staged                 # rows of B are copied before they are multiplied
+    bint row_of_ones            # A gets a row of ones, for column sums of B
+    bint centered               # the zero point is subtracted from the only row of A before the product
+    bint staged                 # the path copies rows of B before it multiplies them
     int64_t head                # columns before the first block that is aligned, if blocks are
     int64_t ahead               # i8_few_rows_args.ahead
-    int64_t kc                  # k of rows of B that are walked along together
-    int64_t blocks              # of a row kernel's columns, in all
-    int64_t nc                  # blocks whose sums are carried at a time
+    int64_t kc                  # k of the rows of B that are read side by side
+    int64_t blocks              # blocks of a row kernel's columns in N
+    int64_t nc                  # blocks whose sums are kept at a time
 
 
 cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil

@@ -1,19 +1,22 @@
-"""A C-ordered plain B read in place, for as few rows of A that packing it first would take longer (few_rows_body.h).
+"""Few rows of A times a C-ordered plain B, which is read in place: to pack it first would take longer
+(csrc/gemm/few_rows_body.h).
 
-Walks along the rows of B, a few groups of them at a time, while the sums of a stretch of columns stay in the cache::
+The path reads along the rows of B, a few groups of rows side by side, while the sums of some blocks of columns stay in
+the cache::
 
     multiply_piece  some tiles of rows and blocks of columns
-      for each stretch of blocks:
-        for each few groups of k:
-          for each block:           copied first where its rows would push one another out of the cache
+      for some blocks at a time:
+        for a few groups of k at a time:
+          for each block:           copied first if its rows would evict one another from the cache
             for each tile of rows:  the row kernel
         for each block: the sums go to C
 
-Blocks begin where the lines of the cache do, if all rows of B agree on that. The first block of all, and the last, may
-then overlap their neighbours; each stores only the columns that are its own.
+Blocks begin at cache lines if all rows of B have the same alignment. The first and the last block may then overlap
+their neighbours; each block stores only its own columns.
 
-Every problem with exact numerics and 32-bit sums can be computed so. Where a zero point of A needs the column sums of
-B, they come from one more row of A, of ones. A single row is multiplied less its zero point, where bytes are halved.
+This path can compute every problem with exact numerics and 32-bit sums. If a zero point of A needs the column sums of
+B, they are the product of one more row of A, of ones. The zero point of a single row is subtracted from the row first,
+if the kernel splits bytes into halves.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
@@ -48,15 +51,16 @@ from int8blas.gemm.path cimport divide_long_k, needs_blocks
 from int8blas.gemm.problem cimport busy_threads, least_work, near_bytes
 
 cdef enum:
-    # Rows of B whose distance is a multiple of this push one another out of an L1 cache with 8 or 12 ways.
+    # Rows of B at a multiple of this distance evict one another from an L1 cache with 8 or 12 ways.
     CONFLICT_BYTES = 2048
-    # More rows than one row kernel takes read B in place if the last block of columns, which reaches back, repeats at
-    # most this part of the others.
+    # If A has more rows than one row kernel takes, B is read in place only if the last block of columns, which begins
+    # earlier to be whole, repeats at most 1/REPEATED of all other columns.
     REPEATED = 8
     MIN_ROWS_K = 64
-    STAGED_BYTES = 256          # of each row, where rows are copied
-    # Groups of rows of B that are walked along together, fewer where memory limits: the DRAM likes few, long streams;
-    # how far ahead in them B is fetched; and the bytes of sums that are carried meanwhile, 1/16 of a smaller L2 cache.
+    STAGED_BYTES = 256          # bytes of each row that is copied
+    # Groups of rows of B that are read side by side (fewer for an uncached B, as DRAM prefers few, long streams),
+    # without and with a single row of A; the prefetch distance; and the bytes of sums that are kept meanwhile, at most
+    # 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     FAR_ROWS_GROUPS = 16
     GEMV_ROWS = 2
@@ -64,13 +68,14 @@ cdef enum:
     AHEAD = 128
     GEMV_AHEAD = 1024
     ROWS_SUMS_BYTES = 1 << 16
-    # Blocks are aligned where one more of them hardly matters; a stretch of rows is long.
+    # From this many blocks on, one more block for alignment hardly matters; and from this many on, rows are long
+    # streams.
     ALIGNED_BLOCKS = 16
     LONG_BLOCKS = 16
 
 
 cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether rows of B are read in place: A has few rows, and those of B are contiguous."""
+    """Return whether B can be read in place: A has few rows, and rows of B are contiguous."""
     cdef int64_t width = g.kernels.gemm.few_rows_columns, repeated
     if (g.panels.data is not NULL or g.b.column != 1 or g.m > g.kernels.tuning.few_rows_limit or g.n < width
             or needs_blocks(g, p)):
@@ -96,20 +101,20 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows_mr), width = g.kernels.gemm.few_rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
     cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
-    # A row of a block is one line of the cache, or half of one.
+    # A row of a block is one cache line, or half of one.
     p.head = 0
     if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
         p.head = <int64_t>(-<uintptr_t>g.b.data % <uintptr_t>width)
     p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
     leave_out(&plan.grid)
-    # Many rows read a line of B more than once: then it had better stay in the L1 cache.
+    # With many rows of A, each line of B is read more than once, so copies pay: the lines then stay in the L1 cache.
     p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
-        # A kernel that stores its sums that often anyway likes long streams too.
+        # A kernel that stores its sums after every few groups anyway is also faster with long streams.
         stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
@@ -117,21 +122,21 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     divide_long_k(g, plan)
 
 
-# What the parts share.
+# The state that all parts share.
 cdef struct Rows:
-    # The kernels read A as it is: where it is s8, B is the u8 operand. The zero points then differ by 128.
+    # The kernels read A without a shift: if A is s8, B is the u8 operand. The zero points then differ by 128.
     int unsigned_operand
     uint8_t b_flip
-    int64_t shift               # of the zero points of A, and back of B's
-    int64_t rows, tiles         # of A, with the row of ones if there is one
-    int64_t groups              # of 4 k
-    int group                   # bytes of one in a packed row
+    int64_t shift               # added to the zero points of A, subtracted from those of B
+    int64_t rows, tiles         # rows of A, including the row of ones, and their tiles
+    int64_t groups              # groups of 4 k
+    int group                   # bytes of a group in a packed row
     uint8_t *a                  # packed, tile by tile
-    int32_t *offsets            # what a single zero point of B adds to each row
+    int32_t *offsets            # term of a single zero point of B for each row
     int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
     int64_t *bo                 # NULL, or zero points of the columns of B, likewise
-    int64_t *row_term           # NULL, or the factor that goes with each bo: sums of the rows of A - ao
-    # of one part
+    int64_t *row_term           # NULL, or sums of the rows of A - ao, which are multiplied by bo
+    # for one part:
     int32_t *sums
     uint8_t *staged
 
@@ -143,7 +148,7 @@ cdef struct RowsJob:
 
 
 cdef size_t lay_out(const Problem *g, const FewRowsPlan *p, Rows *w, char *memory) noexcept nogil:
-    """Set the pointers of `w` into `memory`, and return how much of it they take."""
+    """Set the pointers of `w` into `memory`, and return the bytes that they take."""
     cdef char *start = memory
     cdef int64_t parts = part_count(&p.common.grid)
     w.a = <uint8_t *>carve(&memory, w.rows * w.groups * w.group)
@@ -165,7 +170,7 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
     cdef uint8_t *halved = w.a + row * w.groups * w.group
-    # Where it is halved, in the second half of its place.
+    # If bytes are split into halves, pack to the second half of the memory first.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)
     if own < height:
@@ -293,7 +298,7 @@ cdef void multiply_piece(const Problem *g, const FewRowsPlan *p, const Rows *w, 
 
 
 cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Multiply one thread's pieces."""
+    """Multiply one thread's pieces of the grid."""
     cdef const Problem *g = (<const RowsJob *>job).g
     cdef const FewRowsPlan *p = (<const RowsJob *>job).p
     cdef Rows w = (<const RowsJob *>job).shared
@@ -302,7 +307,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows_columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.common.grid, <int>part, pieces)):
-        # The grid has one row for all tiles where each block needs the row of ones.
+        # If each block needs the row of ones, the grid has one row, which stands for all tiles.
         multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
                        w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
     return 0
@@ -337,6 +342,6 @@ cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_few_rows(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of a row kernel, whose blocks and tiles are the units."""
+    """Describe the plan: the size of a row kernel; threads divide its blocks and tiles."""
     d.tile[0], d.tile[1] = g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns
     d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows_columns

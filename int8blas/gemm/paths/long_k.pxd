@@ -11,11 +11,11 @@ cdef struct LongKPlan:
 
 
 cdef inline int vectors_of_kernel(int left, int most) noexcept nogil:
-    """The vectors of the next kernel: 4, 2 or 1."""
+    """Return the vectors of the next kernel: 4, 2 or 1."""
     return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
 
 
-# The product of two contiguous vectors, from arguments that are known to be some.
+# The arguments of a product of two contiguous vectors.
 cdef struct Dot:
     const i8_kernels *kernels
     int64_t k

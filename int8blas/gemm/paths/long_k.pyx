@@ -1,15 +1,15 @@
 """Few rows and columns of C and a long K: both operands are read once, in place where they are contiguous along k.
 
-What takes the time is reading, so nothing is packed that need not be, and K has no limit: the kernels
+Reading takes most of the time, so the path packs as little as possible. K has no limit: the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each multiplies its part block by block::
 
     multiply_part    one thread's part of K, to totals of all of C
       for each block of K, which stays in the cache:
-        set_apart    an operand that is not contiguous along k is copied so
-        for each few vectors x and y:  the kernel
+        set_apart    copies an operand that is not contiguous along k
+        for a few vectors x and y at a time:  the kernel
 
-The x are the rows of A or the columns of B, whichever are more. The kernels take both signs as they are; where there
-are zero points, the sums of the vectors are added up beside the products.
+The vectors x are the rows of A or the columns of B, whichever are more; y are the vectors of the other operand. The
+kernels take both signs without a shift. If there are zero points, the path also adds up the vectors' sums.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -30,17 +30,17 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # Bytes of vectors that pay for waking one more thread: more than elsewhere, as up to there they come from the L2
-    # cache, in 5 us.
+    # The bytes of vectors that pay for waking one more thread: more than on other paths, as up to this size the vectors
+    # come from the L2 cache, in 5 us.
     LONG_THREAD_BYTES = 1 << 20
-    # k that each thread gets at least, and a multiple of which its part begins with: a line of the cache.
+    # The least k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
-    # Blocks of K: of vectors in place, which long streams are for; and bytes of vectors, if some are copied, half of an
-    # L1 cache, whose other half is for what they are copied from.
+    # The k of a block if all vectors are in place, where long streams are best; and the bytes of vectors if some are
+    # copied: half of an L1 cache, whose other half is for the source of the copies.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
-    # Totals of C and sums of its rows and columns.
+    # The number of totals of C, and of these plus the sums of vectors of A and B.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
 
@@ -49,10 +49,10 @@ cdef enum:
 cdef struct Side:
     const uint8_t *data
     ptrdiff_t vector, step      # bytes from one vector, and from one k of it, to the next
-    const uint8_t *end          # of the memory from the first of their bytes to the last
+    const uint8_t *end          # the end of the vectors' memory
     int count
     bint is_signed
-    int64_t *sums               # of each vector, as it is in memory; NULL if nobody needs them
+    int64_t *sums               # the sum of each vector, unshifted; NULL if not needed
 
 
 cdef struct LongK:
@@ -60,7 +60,7 @@ cdef struct LongK:
     const LongKPlan *p
     Side x, y
     bint x_is_a
-    int64_t *sums               # of each part: totals, and then the sums of vectors of A and B
+    int64_t *sums               # for each part: totals, then the sums of vectors of A and B
 
 
 cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
@@ -72,7 +72,7 @@ cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads, each of which takes a part of K, and blocks. The kernels add in s64: segments are theirs."""
+    """Choose threads, each of which takes a part of K, and blocks. The kernels add in s64, so there are no segments."""
     cdef LongKPlan *p = <LongKPlan *>plan
     cdef double bytes_ = <double>(g.m + g.n) * g.k
     cdef int64_t threads = paid_threads(
@@ -118,7 +118,7 @@ cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept
 
 
 cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memory) noexcept nogil:
-    """Copy a block of vectors that are not contiguous along k to `memory`, where they are."""
+    """Copy a block of vectors that are not contiguous along k to contiguous vectors in `memory`."""
     cdef int i
     cdef ptrdiff_t vector = round_up(k, LINE)
     if x.vector == 1 and x.count > 1:
@@ -129,7 +129,7 @@ cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memo
 
 
 cdef const uint8_t *end_of(const Side *x, int64_t k) noexcept nogil:
-    """Return the end of vectors of `k` elements: the address behind their last byte."""
+    """Return the end of vectors of `k` elements: the address after their last byte."""
     return x.data + max(<ptrdiff_t>0, (k - 1) * x.step) + max(<ptrdiff_t>0, (x.count - 1) * x.vector) + 1
 
 
@@ -192,7 +192,7 @@ cdef void finish(const Problem *g, int64_t *sums) noexcept nogil:
     g.kernels.stage.output(&o)
 
 
-# The sums of the parts of two vectors, on a line of the cache each.
+# The sum of one part of two vectors, on a cache line of its own.
 cdef struct DotParts:
     const Dot *d
     int64_t *sums
@@ -222,7 +222,7 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
-    """Return how many of `threads` threads the product of two vectors pays for."""
+    """Return how many threads, at most `threads`, the product of two vectors pays for."""
     cdef double work = <double>d.k
     threads = <int>min(<double>threads, 1 + max(work / d.kernels.tuning.thread_work, 2 * work / LONG_THREAD_BYTES))
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))
@@ -248,7 +248,7 @@ cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
 
 
 cdef inline bint has_own_zero(const Operand *x, int64_t shift) noexcept nogil:
-    """Return whether an operand has a zero point beyond that of its shift."""
+    """Return whether an operand has a zero point other than the shift's."""
     return x.zero_points is not NULL or x.zero_point != (shift if x.sign_flip else 0)
 
 
@@ -268,7 +268,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
     b.data, b.vector, b.step, b.count = g.b.data, g.b.column, g.b.row, <int>g.n
     a.end, b.end = end_of(&a, g.k), end_of(&b, g.k)
     a.is_signed, b.is_signed = g.a.sign_flip != 0, g.b.sign_flip == 0
-    # Each zero point goes with the sums of the other operand.
+    # Each zero point is multiplied by sums of the other operand.
     a.sums = job.sums + TOTALS if has_own_zero(&g.b, -SHIFT) else NULL
     b.sums = job.sums + TOTALS + LONG_K_SIDE if has_own_zero(&g.a, SHIFT) else NULL
     job.x, job.y = a, b
@@ -286,5 +286,5 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of the largest kernel."""
+    """Describe the plan: the size of the largest kernel."""
     d.tile[0], d.tile[1] = g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns

@@ -1,4 +1,4 @@
-# Products whose rows, several at a time, fit a register (see register.pyx).
+# Products in which several rows of A, and B, fit a register (see register.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 

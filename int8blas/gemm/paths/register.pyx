@@ -1,7 +1,7 @@
-"""Products whose rows, several at a time, fit a register: tall problems of few columns and few k.
+"""Products in which several rows of A, and B, fit a register: many rows, few columns, a small K.
 
-A few rows of A and all of B are a product of a stack, whose B is always the same (csrc/gemm/stack_body.h). A product
-of a stack (gemm/stack.pyx) has its own B.
+The kernel of stacks (csrc/gemm/stack_body.h) multiplies a few rows of A by B in one step. In this path all steps share
+B; in a stack of products (gemm/stack.pyx) each step has its own B.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -42,7 +42,7 @@ cdef bint set_register_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_
 
 
 cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil:
-    """Multiply `count` matrices of a stack, whose first ones are those of `g`."""
+    """Multiply `count` matrices of a stack, of which `g` has the first."""
     cdef i8_stack_args t = operands[0]
     t.count = count
     t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
@@ -51,17 +51,17 @@ cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, in
 
 
 cdef bint takes_register(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether several rows fit a register, and C is contiguous and the bare product."""
+    """Return whether several rows fit a register, and C is contiguous and needs no epilogue."""
     return is_register(g)
 
 
 cdef void plan_register(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads, which share whole registers of rows."""
+    """Choose threads; each gets whole registers of rows."""
     split(g.m // rows_in_register(g), 1, busy_threads(g, thread_work(g), g.m), False, &plan.grid)
 
 
 cdef int multiply_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Multiply one thread's rows; the last thread has the rows that do not fill a register too. Return 0."""
+    """Multiply one thread's rows; the last thread also computes the rows that do not fill a register. Return 0."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef int64_t rows = rows_in_register(g), count = g.m // rows, rest = g.m % rows
     cdef int64_t first = share(count, part, parts), end = share(count, part + 1, parts)
@@ -91,6 +91,6 @@ cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of a register, whose rows are the units."""
+    """Describe the plan: the size of a register's rows and columns, in units of its rows."""
     d.tile[0], d.tile[1] = rows_in_register(g), g.n
     d.unit[0] = rows_in_register(g)

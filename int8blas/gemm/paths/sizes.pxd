@@ -7,43 +7,45 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: rows that pay for shifting B, columns for loading a row of A, elements of C for the plan.
+    # small_k: the least rows of A that pay for shifting B, the least columns that pay for loading a row of A, and the
+    # least elements of C that pay for the plan.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: least K, and least K of one or two vectors that are packed. 1000 x 4 x 32 takes 3.5 us, by tiles 2.6;
-    # 1000 x 1 x 32 takes 1.5, by tiles 3.5 (AVX512-VNNI).
+    # few_columns: the least K, and the least K if one or two vectors are packed. Dot products take 3.5 us for 1000 x 4
+    # x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
-    # Where a problem is tiny, most vectors that are packed: 16 take as long by tiles; and least bytes that are read in
-    # place for each of them, which pay for the plan: 8 x 1 x 128 takes 0.28 us either way (AVX512-VNNI).
+    # few_columns in a tiny problem: the most packed vectors (tiles are as fast for 16), and the least bytes read in
+    # place for each of them, which pay for the plan (8 x 1 x 128 takes 0.28 us either way, AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: up to so many rows and columns of C all sums of a part of K are kept while both operands are read once;
-    # from how many k on, for each element of C, its sums in s64 pay; and how many vectors are worth copying where they
-    # are not contiguous along k: more are packed for tiles in less time.
+    # long_k: the most rows and columns of C, for which all sums of a part of K are kept while both operands are read
+    # once; the least k for each element of C, which pay for its sum in s64; and the most vectors to copy if they are
+    # not contiguous along k (more vectors are packed for tiles in less time).
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
-    # register: least rows of A, which pay for the tables, 0.3 us; and least rows in a register, whose lanes are
-    # elements of C.
+    # register: the least rows of A, which pay for the tables (0.3 us); and the least rows in a register, whose lanes
+    # are elements of C.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
     # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would
-    # wake. From TINY_K on, B is read in place where it has enough columns.
+    # wake. From TINY_K on, few_rows reads B in place if it has enough columns.
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # Up to how many rows, and multiply-adds of the whole product, a triangle is taken from all of C: VNNI multiplies
-    # bytes that lie in rows so fast that up to 64 x 64 x 64 preparing them for a triangle takes longer.
+    # tiny: the most rows, and the most multiply-adds of all of C, for which the path computes all of C to store a
+    # triangle. VNNI multiplies bytes in rows so fast that preparing them for the path triangle takes longer up to 64 x
+    # 64 x 64.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
 
 
 cdef inline bint is_small_k(const Problem *g) noexcept nogil:
-    """Return whether the sizes of a problem are those of the path small_k."""
+    """Return whether the sizes of a problem suit the path small_k."""
     return (
         0 < g.k <= g.kernels.gemm.small_k_limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
         and g.m * g.n >= SMALL_K_ELEMENTS
@@ -52,7 +54,8 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
-    """Return how many rows of A fit a register, of which the kernel of stacks makes as many rows of C."""
+    """Return how many rows of A fit a register, from which the kernel of stacks computes the same number of rows of
+    C."""
     cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
     if column >= I8_STACK_UNIT:
         return 0
@@ -71,15 +74,15 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
-    """Return whether K is long enough for dot products with so many vectors."""
+    """Return whether K is long enough for dot products with `vectors` packed vectors."""
     return k >= (MIN_DOT_K_OF_TWO if vectors <= 2 else MIN_DOT_K)
 
 
 cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
-    """Return whether a problem that is tiny otherwise is faster by dot products: one operand, which is large, is
-    contiguous along k, and there are few vectors of the other one."""
+    """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
+    k, and the other one has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
-    # The smallest problems see only this comparison.
+    # For the smallest problems this comparison decides.
     if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots_columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:
@@ -121,7 +124,7 @@ cdef inline bint is_tiny(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_tiny_triangle(const Problem *g) noexcept nogil:
-    """Return whether a triangle is sooner taken from all of C, as the path tiny computes it."""
+    """Return whether it is faster to compute all of C by the path tiny and store a triangle of it."""
     cdef bint is_fast = g.a.column == 1 and g.kernels.gemm.exact != I8_DOT2
     return (
         g.triangle != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K

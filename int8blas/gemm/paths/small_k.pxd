@@ -3,7 +3,7 @@ from int8blas.gemm.problem cimport Problem
 
 cdef struct SmallKPlan:
     Plan common
-    bint stream                 # C is written past the caches
+    bint stream                 # streaming stores write C past the caches
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil

@@ -1,8 +1,8 @@
 """Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
 The path packs all of B, and shifts it so that its panels begin at the cache lines of C: full lines are written at twice
-the speed of halves, and only full lines can be written past the caches. The kernel stores sums and distances itself.
-Other results go through the epilogue, one part of the sums at a time, while the part is in the L1 cache.
+the speed of half lines, and only full lines can be written past the caches. The kernel stores sums and distances
+itself. Other results go through the epilogue, one part of the sums at a time, while the part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,17 +22,17 @@ from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
     MAX_K = 32                  # at least small_k_limit of every kernel table
-    ROWS = 64                   # of A that are packed at a time
-    MIN_SHIFTED = 16            # panels of a row of C that pay for one more because of the shift
+    ROWS = 64                   # rows of A that are packed at a time
+    MIN_SHIFTED = 16            # the least panels of a row of C that pay for one more panel, which the shift needs
     LINE = 64
-    # Sums in one call of the epilogue, and their panels.
+    # The sums of one call of the epilogue, and their panels.
     PART = 1 << 13
     PART_PANELS = 32
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether C is written row by row: K is small, C is not, and it is sums, distances, or what no micro-kernel
-    has an epilogue for."""
+    """Return whether this path takes a problem: K is small and C is not, and no micro-kernel could apply an epilogue
+    that this path's kernel lacks."""
     return (
         is_small_k(g) and not is_quantized(g) and (not p.to_output or g.epilogue.kind == I8_DISTANCES)
         and not needs_blocks(g, p)
@@ -40,7 +40,7 @@ cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads: this path packs next to nothing and is as fast as it writes C."""
+    """Choose threads: the path packs little, and the stores to C limit its speed."""
     cdef SmallKPlan *p = <SmallKPlan *>plan
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
@@ -52,12 +52,12 @@ cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
     divide_long_k(g, plan)
 
 
-# B as the kernel reads it: `lead` columns of the first panel do not exist.
+# B as the kernel reads it. The first `lead` columns of the first panel are padding.
 cdef struct Columns:
     int lead, groups
     int64_t panels
     const int8_t *data
-    const int64_t *sums         # of its columns
+    const int64_t *sums         # sums of the columns of B
     const int32_t *init
 
 
@@ -67,8 +67,8 @@ cdef inline bint is_stored(const Plan *p) noexcept nogil:
 
 
 cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int64_t sum) noexcept nogil:
-    """Return the start value of a row or column: its offset less the term of the other operand's zero point, which
-    distances have -2 times."""
+    """Return the start value of a row or column: its offset less the term of the other operand's zero point, multiplied
+    by -2 for distances."""
     cdef int factor = -2 if p.to_output else 1
     return <int32_t>(<uint32_t>offset - <uint32_t>factor * <uint32_t>zero * <uint32_t>sum)
 
@@ -94,7 +94,7 @@ cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int
 
 cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns *b, int64_t row,
                         int64_t end) noexcept nogil:
-    """Multiply some rows of A by a B that is prepared."""
+    """Multiply some rows of A by the prepared B."""
     cdef const Plan *p = &plan.common
     cdef uint8_t packed[ROWS * MAX_K]
     cdef int64_t row_terms[ROWS]
@@ -102,7 +102,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     cdef int32_t sums[PART + I8_CHUNK]
     cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = is_stored(p)
     cdef bint starts = has_row_terms(g) or (stores and has_row_offset(g))
-    # Panels of B that stay in half of the L1 cache.
+    # The panels of B that fit half of the L1 cache.
     cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
     cdef int64_t panel, column, next_column
     cdef int64_t most = ROWS
@@ -154,7 +154,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
 
 
 cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int groups, int lead) noexcept nogil:
-    """Copy the columns of `panels` panels, `lead` places further on."""
+    """Copy the columns of `panels` panels, shifted by `lead` columns."""
     cdef int64_t i
     cdef int size = I8_GROUP * I8_PANEL, stay = (I8_PANEL - lead) * I8_GROUP, g
     for i in range(panels):
@@ -182,7 +182,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     if p.packs_squares:
         squares = g.epilogue.column_squares
     b.panels = ceil_div(b.lead + g.n, I8_PANEL)
-    # Packed B, shifted B with one more panel, and sums and start values of the columns.
+    # Memory for packed B, for shifted B with one more panel, and for sums and start values of the columns.
     memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
     if memory is NULL:
         return -1
@@ -218,13 +218,13 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0, or -1 if there is no memory.
 
-    Each thread prepares all of B, which takes less time than to get it from another one.
+    Each thread prepares all of B, which takes less time than to fetch it from another core.
     """
     cdef Planned job = Planned(g, plan)
     return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of the kernel; threads share rows of C."""
+    """Describe the plan: the size of the kernel; threads divide the rows of C."""
     d.tile[0], d.tile[1] = g.kernels.gemm.small_k_rows, I8_PANEL
     d.unit[0], d.unit[1] = 1, g.n

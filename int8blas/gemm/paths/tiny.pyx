@@ -1,6 +1,6 @@
 """Very small problems: everything on the stack, one thread, no plan.
 
-The same tiles as in ``blocks``, for problems whose time is otherwise spent on deciding how to compute them.
+The path uses the tiles of ``blocks``, for problems for which planning would take most of the time.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -46,11 +46,11 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # Sums of several tiles of rows, at most I8_MAX_COLUMNS rows, that go to C together.
+    # The sums of several tiles along M, at most I8_MAX_COLUMNS rows, that go to C together.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
-# Rows of A as kernels read them, up to I8_MAX_COLUMNS of them, and what belongs to each.
+# Up to I8_MAX_COLUMNS rows of A as kernels read them, and vectors with a value for each row.
 cdef struct RowsOfA:
     uint8_t bytes_[TINY_A_BYTES + I8_GROUP]
     uint32_t tails[I8_MAX_COLUMNS]
@@ -66,7 +66,8 @@ cdef struct ColumnsOfB:
 
 
 cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether a problem is so small, and no product with a transpose that pays for its mirror; or empty."""
+    """Return whether a problem is tiny, or empty; but not if it is a product with a transpose for which the path
+    triangle pays."""
     if is_tiny(g):
         return g.m < WHOLE_ROWS or not takes_triangle(g, p)
     return is_tiny_triangle(g) or g.m == 0 or g.n == 0
@@ -86,14 +87,14 @@ cdef int run_tiny(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_tiny(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of a tile."""
+    """Describe the plan: the size of a tile."""
     d.tile[0] = 1 if g.m == 1 else tile_rows(g, is_product(g) and not stores_transposed(g))
     d.tile[1] = tile_panels(g.kernels, g.m) * I8_PANEL
 
 
 cdef void multiply_whole(const Problem *g) noexcept nogil:
-    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)); sums go to C at once or through a stack of
-    tiles."""
+    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)); the sums go to C directly or, several tiles
+    together, through the epilogue."""
     cdef RowsOfA rows
     cdef ColumnsOfB columns
     cdef int32_t stacked[STACKED_SUMS]
@@ -135,7 +136,7 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
 
 
 cdef bint is_stored_by_tiles(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel makes C of its sums: distances, or s64 of whole panels."""
+    """Return whether a micro-kernel applies the epilogue: distances, or s64 in whole panels."""
     return applies_from_registers(g) and (g.epilogue.kind == I8_DISTANCES or g.n % I8_PANEL == 0)
 
 
@@ -155,7 +156,7 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
     cdef i8_tile_output whole, out
     cdef i8_epilogue padded
     start_tiles(g, &t)
-    t.dst_row = row  # of column sums
+    t.dst_row = row  # the row that holds column sums
     b = prepare(g, &t, &columns, &rows)
     set_tile_output(g, &whole, 0, 0)
     whole.c_row = row * <int>sizeof(int32_t) if copies else g.c_row
@@ -180,7 +181,7 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
 
 
 cdef void multiply_triangle(const Problem *g) noexcept nogil:
-    """Compute all of C, and store a triangle of it."""
+    """Compute all of C, and store only a triangle."""
     cdef int32_t results[TINY_TRIANGLE * TINY_TRIANGLE]
     cdef Problem whole = g[0]
     cdef int64_t n = g.n, row, j, first, end
@@ -199,7 +200,7 @@ cdef void multiply_triangle(const Problem *g) noexcept nogil:
 
 
 cdef inline void start_tiles(const Problem *g, i8_tile_args *t) noexcept nogil:
-    """Set the arguments that all tiles have in common."""
+    """Set the arguments that all tiles share."""
     cdef int groups = (<int>g.k + 3) // 4
     t.acc_in = NULL
     t.fetch = t.ahead = NULL
@@ -232,8 +233,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of one height that lie along M, from number `i` of `tiles`, as many as have room for `room` rows of
-    sums. Return the height; terms of the rows are kept from number `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on, as many as `room` rows of sums allow. Return
+    the height. Store the terms of their rows from row `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -250,15 +251,14 @@ cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int 
 
 
 cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_t room) noexcept nogil:
-    """Return how many of some tiles of `height` rows are prepared together, if there is room for the sums of `room`
-    rows."""
+    """Return how many tiles of `height` rows are prepared together, if there is memory for the sums of `room` rows."""
     if g.a.column != 1:
         return 1
     if g.k % I8_GROUP or has_zero(&g.b) or g.a.sign_flip:
         room = min(room, <int64_t>I8_MAX_COLUMNS)
         if tiles * height * g.k > TINY_A_BYTES:
             room = min(room, TINY_A_BYTES // g.k)
-    # Most often all of them, which needs no division of 64 bits.
+    # Usually all tiles fit, which needs no 64-bit division.
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
@@ -281,18 +281,18 @@ cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, i
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
-    """Return how many parts of at most `largest` make `count`."""
+    """Return the number of parts of at most `largest` that make up `count`."""
     return 1 if count <= largest else (count + largest - 1) // largest
 
 
 cdef inline int part(int count, int i, int parts) noexcept nogil:
-    """Return the size of part `i` of `count` things that are split evenly."""
+    """Return the size of part `i` if `count` is split evenly into `parts`."""
     return count if parts == 1 else count // parts + (i < count % parts)
 
 
 cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
                           const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
-    """Multiply the rows of A in `t` by `n` columns, to `dst`."""
+    """Multiply the rows of A in `t` by `n` columns, and store the sums to `dst`."""
     cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
@@ -323,7 +323,7 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
 
 cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
                              int32_t *init) noexcept nogil:
-    """Find -ao times the column sums of packed B; the sums themselves if rows of A have zero points of their own."""
+    """Find -ao times the column sums of packed B, or the sums themselves if each row of A has its own zero point."""
     cdef uint32_t ones = 0x01010101, less = <uint32_t>-g.a.zero_point
     cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
@@ -334,7 +334,7 @@ cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b,
         for i in range(n):
             init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
         return
-    # The product of a row of ones and B, which saturates nowhere: pair sums are at most 2 * 128.
+    # Multiply a row of ones by B. This cannot saturate: pair sums are at most 2 * 128.
     t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
     t.tiles = 1
     multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
@@ -348,7 +348,7 @@ cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b,
 
 cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows, int64_t *terms,
                           int32_t *init) noexcept nogil:
-    """Find the sums of a few rows of A - ao, and -bo times them."""
+    """Find the sums of a few rows of A - ao, and multiply them by -bo."""
     cdef int i
     g.kernels.packing.row_sums(terms, rows, g.k, a, g.a.row, g.a.column, g.a.sign_flip)
     for i in range(rows):
@@ -357,12 +357,12 @@ cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows,
 
 
 cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
-    """Copy contiguous rows of A to rows of A', one behind the other."""
+    """Copy contiguous rows of A to rows of A', without gaps."""
     cdef int i, k = <int>g.k
     if g.a.row == k:
         g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
-    # A row is padded with zeros to a multiple of 4, which the next one overwrites.
+    # A row is padded with zeros to a multiple of 4, which the next row overwrites.
     for i in range(rows):
         g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.sign_flip)
 

@@ -1,25 +1,25 @@
-"""A @ A.T: one triangle of C, and its mirror where C is wanted whole.
+"""A @ A.T: compute one triangle of C, and mirror it if all of C is wanted.
 
-A is packed once, as B' is, for both operands: the micro-kernel reads rows of A out of panels too, as dwords that are 64
-bytes apart. Where it multiplies bytes, the other operand is the same panels XORed with 0x80, made while they are in the
-cache. Without VNNI panels are widened to 16 bits once, and one copy of them serves both sides; if all values are near
-one another (small_values.pyx), one copy of bytes less the smallest value does. A matrix unit reads its rows of A as
-rows, which are packed beside the panels.
+A is packed once for both operands, in the layout of B': the micro-kernel reads rows of A from panels too, as dwords
+that are 64 bytes apart. If it multiplies bytes, the other operand is a copy of the panels XORed with 0x80, made while
+they are in the cache. Without VNNI the panels are widened to 16 bits once, and this copy serves both sides; if all
+values are close together (small_values.pyx), a copy of bytes minus the smallest value serves both. A matrix unit reads
+A in rows, which are packed in addition to the panels.
 
-    run_triangle      for each slab: some blocks of K of all panels, or of those that a thread needs
+    run_triangle      for each packed block: some K blocks of all panels, or of a thread's panels
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
       multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
-        multiply_area     for each block of rows
-          multiply_rows     for each tile of columns, each panel of rows: the micro-kernel
-            multiply_row      cells beside each other: sums to C, or to the epilogue, and to the mirror
-            multiply_square   a cell on the diagonal, of which C may take a triangle only
+        multiply_area     for each M block
+          multiply_rows     for each tile along N, each panel of rows: the micro-kernel
+            multiply_row      cells along N: sums to C, or to the epilogue, and to the mirror
+            multiply_square   a cell on the diagonal, of which C may need only a triangle
 
-A cell is 16 x 16 elements of C: a panel of rows times a panel of columns; that of a matrix unit is its tile, two panels
-of each. Cells are counted row by row; each thread has as many of them as any other, one behind the other. Sums wait
-from one block of K to the next where they end up, in C, or, if C is not the bare sums in rows, in memory of the call's.
+A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. A matrix unit's cell is its tile, two panels
+by two. Cells are counted row by row. Each thread has the same number of consecutive cells. Between two K blocks the
+sums wait in C or, if C is not the bare sums with contiguous rows, in memory of the call.
 
-What another core has packed comes more slowly from there than it is packed: a line of the cache takes 12 ns, not 2.3
-(Zen 4). So a thread packs what it needs itself, where that is little beside its products.
+To fetch a cache line that another core has packed takes 12 ns, to pack it takes 2.3 ns (Zen 4). So each thread packs
+the panels that it needs, if packing is little work compared with its products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -50,56 +50,57 @@ from int8blas.gemm.problem cimport UPPER, WHOLE, has_row_offset, is_quantized, m
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
-    # From how many k on a whole C pays for its mirror, which costs as much to store as the other half costs to compute
-    # below them: k that are widened, or bytes, by whether rows of A or its columns are contiguous; and from how many k
-    # if C has more bytes than caches hold.
+    # The least k for which mirroring a triangle pays if all of C is wanted: to store the mirror costs as much as to
+    # compute the other half for a smaller k. There is a limit for widened operands, and limits for bytes with
+    # contiguous rows and with contiguous columns of A, and one for a C that is in no cache.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # With a matrix unit, which computes the other half sooner than its mirror is stored.
+    # The least k with a matrix unit, which otherwise computes the other half faster than the mirror is stored.
     MATRIX_WHOLE_K = 4096
-    # From how many multiply-adds of the whole product on, if there are several threads, which meet twice here.
+    # The least multiply-adds of all of C if there are several threads, which synchronize twice on this path.
     SHARED_WORK = 1 << 23
-    # Panels that are packed at a time: whole cache lines of an A by columns.
+    # Panels that are packed together: whole cache lines of an A with contiguous columns.
     PREPARED_PANELS = 4
-    # Bytes of packed panels that a slab has, unless a block of K has more.
+    # The most bytes of a packed block, unless one K block needs more.
     SLAB_BYTES = 4 << 20
-    # From how many panels for each thread on it packs what it needs: a fifth of the time of its products then.
+    # From this many panels for each thread on, each thread packs the panels that it needs. That takes a fifth of the
+    # time of its products.
     OWN_PANELS = 12
-    # Up to how many cells for each thread parts of K are better: threads that share panels wait for them.
+    # Up to this many cells for each thread, dividing K is faster: threads that share panels wait for them.
     FEW_CELLS = 24
 
 
-# Where a triangle is computed; the memory is that of all threads.
+# The state of the computation. All threads share the memory.
 cdef struct Triangle:
     const Problem *g
     const TrianglePlan *p
     int dot
     bint shares_panels          # A' and B' are the same bytes
     uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
-    int64_t shift               # what that adds to the zero points of B'
-    int64_t small_groups        # I8_DOT_SMALL
+    int64_t shift               # what `flip` and `lowest` add to the zero points of B'
+    int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
     bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
-    int64_t panels              # of a cell, each way
-    int64_t side                # rows, and columns, of a cell
-    int64_t bands               # rows of cells, and columns of them
-    int64_t tile_cells          # columns of cells that a tile has
-    int64_t first_block, end_block      # of the slab
+    int64_t panels              # panels of a cell along M and along N
+    int64_t side                # rows (and columns) of a cell
+    int64_t bands               # rows (and columns) of cells
+    int64_t tile_cells          # columns of cells in a tile
+    int64_t first_block, end_block      # K blocks of the current packed block
     ptrdiff_t panel_size, block_size    # bytes
-    # B' in panels, and A': the same XORed with 0x80, or the very same; for a matrix unit as it packs A.
+    # B' in panels; and A': the panels XORed with 0x80, the same panels, or, for a matrix unit, rows that it packs.
     int8_t *b
     uint8_t *a
-    int64_t *sums               # of the columns of B'; NULL without zero points
+    int64_t *sums               # sums of the columns of B'; NULL without zero points
     int32_t *row_init
     int32_t *col_init
     int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the epilogue
     int64_t *bo
     int64_t *row_term
-    int32_t *partial            # sums of the blocks of K so far, [rows][columns]
-    int32_t *squares            # those of the cells on the diagonal, [bands][side][side]
-    # of one thread
+    int32_t *partial            # sums of the K blocks so far, [rows][columns]
+    int32_t *squares            # sums of the cells on the diagonal, [bands][side][side]
+    # for one thread:
     int64_t first_row, end_row  # rows of cells whose A' it prepares
     int32_t *tile
     int8_t *scratch             # panels before they are widened
@@ -108,7 +109,7 @@ cdef struct Triangle:
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
-    """Return whether the zero points of the columns of B are those of the rows of A: A' and B' are 128 apart."""
+    """Return whether columns of B have the same zero points as rows of A; those of A' and B' differ by 128."""
     cdef int64_t i
     if g.a.zero_points is NULL or g.b.zero_points is NULL:
         return g.a.zero_points is NULL and g.b.zero_points is NULL and g.a.zero_point == g.b.zero_point + SHIFT
@@ -127,7 +128,7 @@ cdef bint is_gram(const Problem *g) noexcept nogil:
 
 
 cdef int64_t whole_k(const Problem *g) noexcept nogil:
-    """Return from how many k on C pays for its mirror."""
+    """Return the least k for which mirroring a triangle pays."""
     if g.m * g.n * size_of_c(g) > LARGE_C:
         return LARGE_K
     if g.kernels.gemm.exact == I8_DOT2:
@@ -142,16 +143,16 @@ cdef bint pays_for_whole(const Problem *g) noexcept nogil:
     if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
         return False
     if is_tiny(g):
-        # tiny packs an A by columns for each tile of its rows.
+        # The path tiny packs an A with contiguous columns for each tile of its rows.
         return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
     return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
 
 
 cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether C is a triangle, or one and its mirror: a product that is symmetric to the last bit, without an
-    old C.
+    """Return whether C is a triangle, or a triangle and its mirror: a product that is symmetric to the last bit, and no
+    old C to add.
 
-    With numerics="saturating" it is not: a sum of two products depends on which of the operands was shifted.
+    With numerics="saturating" a product is not symmetric: a sum of two products depends on which operand was shifted.
     """
     if g.triangle != WHOLE:
         return not is_tiny_triangle(g)
@@ -175,12 +176,13 @@ cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
-    """Return whether a micro-kernel stores C, and reads it for the next block of K: whole panels of it."""
+    """Return whether a micro-kernel stores its sums in C, and reads them there for the next K block: C has whole
+    panels."""
     return p.common.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
 
 
 cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
-    """Return the matrix unit, if there is one and a triangle has rows for its registers, or NULL."""
+    """Return the matrix unit, if there is one and A has enough rows for its registers, or NULL."""
     return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
 
 
@@ -195,7 +197,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     p.panels = ceil_div(g.n, I8_PANEL)
     p.grid_np, p.nc = 1, p.panels
     if p.matrix is not NULL:
-        # A row of tiles at a time: its A stays in the L1 cache, a block of B in the L2 cache.
+        # One row of tiles at a time: its A stays in the L1 cache, and a block of B in the L2 cache.
         p.mr, p.np = p.matrix.mr, p.matrix.np
         p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
@@ -210,22 +212,23 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     bands = <double>ceil_div(p.panels, p.grid_np)
     cells = bands * (bands + 1) / 2
     plan.from_registers = stores_sums(g, p)
-    # A stretch of cells for each thread.
+    # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # Twice the work that pays for another thread elsewhere: threads meet twice, as each packs for all.
+    # One more thread must have twice the work that pays on other paths: threads synchronize twice, as each packs for
+    # all.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
     p.own_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
-    # There is no other way to sums in s64.
+    # Only the driver's segments give sums in s64.
     divide_k(g, plan, True, FEW_CELLS)
 
 
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
     """Carve memory for A' and B' and their vectors."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # If A' and B' are 128 apart, one of them has a zero point.
+    # If A' and B' differ by 128, one of them has a zero point.
     cdef bint has_zeros = not t.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.shift != 0
     t.b = <int8_t *>carve(memory, p.slab_blocks * t.block_size)
     t.a = <uint8_t *>t.b
@@ -240,7 +243,7 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
 
 
 cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
-    """Set the pointers of `t` for one thread, and the size of what is its own, whose end is returned."""
+    """Set the pointers of `t` for one thread, and the size of its own memory. Return the end of it."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.outer = g.b.zero_points is not NULL
@@ -291,14 +294,14 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
-    """Find the start values, or the terms of zero points, of some columns of B', whose sums are complete, and of the
-    same rows of A'."""
+    """Find the start values, or the terms of zero points, of some columns of B', whose sums must be complete, and of
+    the rows of A' with the same numbers."""
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
         bo = zero_of(&g.b, min(i, g.n - 1)) + t.shift
         ao = bo if t.shares_panels else bo + SHIFT
-        # The sum of A' - ao is that of B' - bo.
+        # The sum of A' - ao equals the sum of B' - bo.
         term = t.sums[i] - g.k * bo
         if t.outer:
             t.ao[i], t.bo[i], t.row_term[i] = ao, bo, term
@@ -340,13 +343,13 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
             g.kernels.packing.pack_panel(t.a + at + i * t.panel_size, 1, 1, size, <uint8_t *>b + i * step, 0, 1,
                                          SIGN_BIT)
         elif i % t.panels == 0:
-            # Zeros behind K make what B' has there, which is anything, nothing.
+            # A' has zeros beyond K. They cancel the arbitrary bytes that B' has there.
             t.p.matrix.pack(t.a + at + i * t.panel_size, rows_of(t, (panel + i) // t.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
 
 cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) noexcept nogil:
-    """Prepare some columns of cells, in all blocks of the slab, and their start values."""
+    """Prepare some columns of cells, in all K blocks of the packed block, and their start values."""
     cdef int64_t panels, block
     while panel < panel_end:
         panels = min(<int64_t>PREPARED_PANELS, panel_end - panel)
@@ -360,7 +363,7 @@ cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) n
 
 
 cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Prepare one thread's part of the panels of a slab."""
+    """Prepare one thread's part of the panels of a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -372,8 +375,8 @@ cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nog
 
 cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, int panels, int64_t block,
                          int rows) noexcept nogil:
-    """One block of K of a row of cells times `panels` panels of columns, as `a` says what its sums start with and where
-    they go."""
+    """Multiply a row of cells by `panels` panels of columns, over one K block. `a` says what the sums start with and
+    where they go."""
     cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first, k = min(t.p.kc, t.g.k - block * t.p.kc)
     cdef ptrdiff_t at = (block - t.first_block) * t.block_size
     cdef const uint8_t *panel_a = t.a + at + row * t.panels * t.panel_size
@@ -401,7 +404,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """Set the arguments that all tiles have in common, with start values in the last block of K, when all sums are
+    """Set the arguments that all tiles share. Start values come with the last K block, when all column sums are
     known."""
     a.more_segments = a.a_segment = a.b_segment = 0
     a.a_tail = NULL
@@ -415,7 +418,7 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
 
 cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t column, int rows,
                        int cols) noexcept nogil:
-    """Set up the epilogue of sums from a cell on."""
+    """Set up the epilogue for sums from a cell on."""
     cdef const Problem *g = t.g
     memset(o, 0, sizeof(o[0]))
     set_target(g, o)
@@ -428,7 +431,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """Compute `width` cells along N, none of them on the diagonal."""
+    """Compute `width` cells along N, none on the diagonal."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
@@ -478,7 +481,7 @@ cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column
 
 
 cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcept nogil:
-    """Compute a cell on the diagonal, and store the elements that C has."""
+    """Compute a cell on the diagonal, and store the elements that belong to C."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
@@ -571,8 +574,8 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
 
 
 cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
-    """The cells of one thread, over the blocks of a slab: one after the other, or, where a matrix unit reads sums so
-    often that they must not leave a cache, all of them for each row of cells."""
+    """Compute one thread's cells over the K blocks of a packed block: block by block or, with a matrix unit, whose sums
+    must stay in a cache because it reads them often, all blocks for each row of cells."""
     cdef int64_t block = t.first_block, cells = cells_before(t, t.bands)
     cdef int64_t step = 1 if t.p.matrix is NULL else t.end_block - t.first_block
     if t.p.matrix is not NULL:
@@ -585,7 +588,7 @@ cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Compute one thread's cells over a slab."""
+    """Compute one thread's cells over a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
     lay_out(t.g, t.p, &t, t.memory, <int>part)
     multiply_slab(&t, part, parts)
@@ -593,14 +596,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef bint next_slab(Triangle *t) noexcept nogil:
-    """Move to the next blocks of K. Return whether there are any."""
+    """Go to the next packed block of K. Return whether there is one."""
     t.first_block = t.end_block
     t.end_block = min(t.first_block + t.p.slab_blocks, t.p.k_blocks)
     return t.first_block < t.end_block
 
 
 cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Compute one thread's cells over all slabs, from panels that it packs itself."""
+    """Compute one thread's cells over all of K, from panels that it packs itself."""
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t cells, first
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -623,7 +626,7 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
     t.g, t.p = g, p
     choose_dot(g, &t)
     t.thread_size = 0
-    lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # for the sizes
+    lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # only to compute sizes
     t.memory = <char *>acquire(bytes_of_call(g, p))
     if t.memory is NULL:
         return -1
@@ -638,7 +641,8 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_triangle(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the sizes of a tile and of blocks. What all threads share is part of each one's memory."""
+    """Describe the plan: the sizes of a tile and of blocks. The memory of each thread includes memory that all threads
+    share."""
     cdef const TrianglePlan *p = <const TrianglePlan *>plan
     d.tile[0], d.tile[1] = 1 if g.m == 1 else p.mr, p.np * I8_PANEL
     d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
