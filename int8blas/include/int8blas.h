@@ -14,7 +14,8 @@
  *
  *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
  *
- * with the same bits as int8blas.gemm_u8s8s32 and its kin. Arguments have the order of oneDNN's dnnl_gemm_u8s8s32:
+ * with the same bits as int8blas.gemm_u8s8s32 and the other GEMMs. Arguments have the order of oneDNN's
+ * dnnl_gemm_u8s8s32:
  *
  *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, for offsetc too.
  *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
@@ -29,7 +30,7 @@
  * and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
  *
  * Results: INT8BLAS_OK; -i if argument i (counted from 1) is the first wrong one, before anything is written;
- * INT8BLAS_NO_MEMORY if memory for the workspace is missing, and C is then useless. Any threads may call the functions
+ * INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is then undefined. Any threads may call the functions
  * at the same time. A call in an OpenMP region of the caller uses one thread, otherwise as many as a call from Python.
  */
 #ifndef INT8BLAS_H
@@ -57,7 +58,8 @@ struct int8blas_functions {
                         const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                         int32_t *c, int64_t ldc, const int32_t *co);
 
-    /* A matrix times its transpose, in one triangle of C with the diagonal; the other is neither read nor written:
+    /* A matrix times its transpose, in one triangle of C with the diagonal; the other triangle is neither read nor
+     * written:
      *
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *

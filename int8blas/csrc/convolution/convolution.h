@@ -4,13 +4,13 @@
 
 #include "stage/stage.h"
 
-/* A stretch of outputs of depthwise convolution, for at most I8_MAX_DEPTHWISE channels, the channels of a kernel call
- * (i8_convolution_kernels.depthwise_channels):
+/* Compute consecutive outputs of a depthwise convolution, for at most I8_MAX_DEPTHWISE channels, the channels of a
+ * kernel call (i8_convolution_kernels.depthwise_channels):
  *
  *     sum[p, c] = start[c] + sum over tap, i of (line[i][p * stride + tap * dilation, c] ^ flip) * weights[tap, i, c]
  *
  * line[i] is the image line of line i of the window, or NULL in the padding. Columns are column_step bytes apart, with
- * contiguous channels; columns outside [first, end) are padding. Kernels read nothing behind the channels of a line's
+ * contiguous channels; columns outside [first, end) are padding. Kernels read nothing after the channels of a line's
  * last column. The weights are a packed B; k counts (tap, i), with i padded to a multiple of 4. `start` may be NULL.
  *
  * There are `together` output lines, one below the other, with windows line_stride lines apart; `lines` counts the
@@ -48,13 +48,13 @@ typedef struct {
     int32_t *dst;
 } i8_depthwise_args;
 
-/* A stretch of outputs of one line of a convolution in groups of `size` channels, 4 or 8, of source and result, for at
- * most I8_MAX_GROUPED channels, the channels of a kernel call (grouped_channels):
+/* Compute consecutive outputs of one line of a convolution whose groups have `size` channels, 4 or 8, in source and
+ * result, for at most I8_MAX_GROUPED channels, the channels of a kernel call (grouped_channels):
  *
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
- * A has whole vectors everywhere; bytes behind the channels may have any values. The weights are a panel of packed B.
+ * A has whole vectors everywhere; bytes after the channels may have any values. The weights are a panel of packed B.
  * Its columns are sets of 4 source channels, and 0 behind the last; k counts (pass, line, tap, output, channel of the
  * 4). Each of size / 4 passes computes four outputs of all groups, chosen so that the kernel's transpositions bring the
  * sums in order: i8_grouped_output. Each pass has `window` taps of all lines, and the sum begins with tap `first`. If

@@ -58,7 +58,8 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->dst_scale, &stage->dst_scale, o->column, t->channels);
     i8_depthwise_order_floats(s->dst_zero, &stage->dst_zero, o->column, t->channels);
     s->rounder = stage->rounder;
-    /* The result for 0 with ReLU, the smallest one, clipped to the range of the bytes: zero points may be outside. */
+    /* The smallest result with ReLU: the zero point, clipped to the range of the bytes, as a zero point may be
+     * outside. */
     const i8_f32 smallest = i8_set_f32(e->type == I8_TYPE_U8 ? 0 : -128);
     const i8_f32 largest = i8_set_f32(e->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(stage->rounder);
     i8_vec low[4];

@@ -30,14 +30,14 @@ I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
 /* Return where part `part` begins if `total` units are split evenly; part `parts` begins at the end. */
 I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
 
-/* The same, with the larger parts before the smaller ones. */
+/* Like i8_share, with the larger parts before the smaller ones. */
 I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
 {
     const int64_t larger = total % parts;
     return total / parts * part + (part < larger ? part : larger);
 }
 
-/* Return how many parts from `part` on have the same size as it, shared as in i8_leading_share, and set where it
+/* Return how many parts from `part` on have the same size as `part`, shared as in i8_leading_share, and set where it
  * begins. */
 I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 {

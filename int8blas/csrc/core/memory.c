@@ -20,9 +20,9 @@
 #define THREAD_LOCAL _Thread_local
 #endif
 
-/* A cache line; concurrent calls that find a block each, and how large a block may be to be kept; blocks that a thread
- * holds; the size from which memory pays in huge pages, as NumPy has it. Blocks that are kept for arrays, and from
- * which size on: below, malloc() keeps them. */
+/* The size of a cache line; the most concurrent calls that find a kept block each; the largest kept block; the most
+ * blocks that a thread keeps in a scope; the size from which huge pages pay (NumPy's value); the number of blocks kept
+ * for arrays, and their least size (malloc() keeps smaller blocks). */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
@@ -41,8 +41,8 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* The state of a thread: its number, 0 before it has one; its open arena scopes; and the blocks released in them, the
- * last released block last. */
+/* The state of a thread: its number, or 0 before it has one; its open arena scopes; and the blocks released in them, in
+ * order of release. */
 static THREAD_LOCAL struct {
     unsigned number;
     int scopes, count;
@@ -51,7 +51,7 @@ static THREAD_LOCAL struct {
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
-/* Return the place where a thread starts its search: it finds the block that it used before, whose lines are in its own
+/* Return the place where a thread starts its search: there it finds the block that it used before, which is in its own
  * caches. */
 static block **slot(int i)
 {
@@ -103,7 +103,7 @@ void i8_free(void *memory)
         free(header(memory)->memory);
 }
 
-/* Return the place of the smallest block in the arena scope with at least `size` bytes, or -1. */
+/* Return the index of the smallest block in the arena scope with at least `size` bytes, or -1. */
 static int held_place(size_t size)
 {
     int best = -1;
@@ -141,7 +141,7 @@ void i8_close_arena(void)
 {
     if (--own.scopes > 0)
         return;
-    /* The order is that of a call without an arena scope: the next call first finds the block released last. */
+    /* Keep the order of calls without an arena scope: the next call first finds the block released last. */
     while (own.count)
         i8_release(take_held(0) + 1);
 }
@@ -177,7 +177,7 @@ void i8_release(void *memory)
     if (!memory)
         return;
     block *rest = header(memory);
-#ifndef __SANITIZE_ADDRESS__ /* finds more errors if every block comes from malloc */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer finds more errors if every block comes from malloc */
     if (own.scopes)
         rest = put_held(rest);
     for (int i = 0; rest && rest->size <= KEPT_BYTES && i < SLOTS; ++i)

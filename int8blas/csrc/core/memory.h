@@ -1,4 +1,4 @@
-/* Memory that begins on a cache line. From any thread. */
+/* Memory that begins on a cache line. Any thread may call these functions. */
 #ifndef I8_MEMORY_H
 #define I8_MEMORY_H
 
@@ -12,8 +12,8 @@ void *i8_reallocate(void *memory, size_t size);
 /* Free a block of these functions, or NULL. */
 void i8_free(void *memory);
 
-/* The same for the length of a call. malloc() returns large blocks to the system and requests them again page by page,
- * which takes longer than packing into them; so a few blocks are kept for later calls. */
+/* Allocate and free memory for the length of a call. malloc() returns large blocks to the system and requests them
+ * again page by page, which takes longer than packing into them; so a few blocks are kept for later calls. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
 /* Open and close an arena scope; scopes may be nested. Inside it a thread keeps the blocks that it releases for its
@@ -21,8 +21,8 @@ void i8_release(void *memory);
  * lacks memory. */
 void i8_open_arena(void);
 void i8_close_arena(void);
-/* The same for arrays. A network makes large arrays again and again, so the blocks released last are kept, and serve
- * requests of half their size or more. */
+/* Allocate and free memory for arrays. A network makes large arrays again and again, so the blocks released last are
+ * kept, and serve requests of half their size or more. */
 void *i8_take(size_t size);
 void i8_keep(void *memory);
 

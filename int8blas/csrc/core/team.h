@@ -1,8 +1,8 @@
-/* How many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they cannot
- * make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space (RLIMIT_AS). So
- * before the first region of each larger size a trial makes and joins threads of our own, with stacks of the runtime's
- * size, at most as many as the cgroup allows. The runtime then makes the number that worked. The trial is skipped if
- * the process has run this many threads before.
+/* Find how many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they
+ * cannot make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space
+ * (RLIMIT_AS). So before the first region of each larger size a trial makes and joins threads of our own, with stacks
+ * of the runtime's size, at most as many as the cgroup allows. The runtime then makes the number that worked. The trial
+ * is skipped if the process has run this many threads before.
  *
  * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
  * the system still counts the ending threads. So the trial needs room for both. Without that room a region never asks
@@ -17,10 +17,10 @@
 #include "core/compiler.h"
 #include "core/openmp.h"
 
-/* Of a region; num_threads takes no more. */
+/* The most threads of a region, and the limit of num_threads. */
 enum { I8_MOST_THREADS = 1024 };
 
-/* Of the calling thread. */
+/* The state of a thread. */
 typedef struct {
     int limit;  /* limit that num_threads has set; 0: no limit */
     int tried;  /* the largest region that has run, or was found possible */

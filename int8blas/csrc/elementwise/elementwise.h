@@ -9,8 +9,8 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
 /* An element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for I8_DOUBLING
  * and I8_SINGLE), the zero point (s32) and the exponent (s32; not used otherwise, but read): one value each, or n of
- * them if `each`. Nothing need be aligned; `out` may be x itself if the types have the same size. `stream` writes
- * 4-byte elements past the caches. */
+ * them if `each`. No pointer needs to be aligned; `out` may be x itself if the types have the same size. `stream`
+ * writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
@@ -53,14 +53,13 @@ typedef struct {
 
 typedef void (*i8_pool_fn)(const i8_pool_args *);
 
-/* The sum or the product of bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
+/* Add or multiply bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
  *
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
  *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is a byte then
  *
- * and the sum or product less than 0 becomes 0 where there is a ReLU. zero[k] is an integer from 0 to 255, and all
- * values must be known to be finite and well within s32. The n bytes of out are x[0] or x[1] themselves, or do not
- * overlap them. */
+ * and with a ReLU a negative sum or product becomes 0. zero[k] is an integer from 0 to 255, and all values must be
+ * known to be finite and well within s32. The n bytes of out are x[0] or x[1] themselves, or do not overlap them. */
 enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
 typedef struct {
     int64_t n;

@@ -77,7 +77,7 @@ static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *
         out[i] = table[x[i]];
 }
 
-/* As fast as a copy, where a table of 256 results takes 1.5 (VBMI) to 6 times as long. */
+/* This is as fast as a copy; a table of 256 results takes 1.5 (VBMI) to 6 times as long. */
 static void i8_clamp(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high)
 {
     int64_t i = 0;

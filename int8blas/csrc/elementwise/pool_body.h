@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The lines along w of a window, and where one begins; its elements, and where one is. */
+/* Loops over the lines of a window along w, with their addresses, and over its elements, with their addresses. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)
@@ -26,8 +26,8 @@
 #define I8_WORDS (2 * I8_LANES) /* 16-bit elements of a vector */
 #define I8_POOL_VECTORS 4
 
-/* The columns that I8_POOL_VECTORS windows of `width` elements along w, `stride` elements apart, cover; each column is
- * read once. */
+/* The number of columns that I8_POOL_VECTORS windows cover, of `width` elements along w and `stride` elements apart.
+ * Each column is read once. */
 #define I8_COLUMNS(width, stride) ((I8_POOL_VECTORS - 1) * (stride) + (width))
 #define I8_POOL_COLUMNS 9
 
@@ -81,7 +81,7 @@ I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, in
     }
 }
 
-/* The epilogue of I8_LANES sums. */
+/* Apply the epilogue to I8_LANES sums. */
 I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, i8_vec sum, const float *divisor)
 {
     const i8_f32 d = i8_load_f32(divisor), x = i8_to_f32(sum);
@@ -95,7 +95,7 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, i8_vec sum, co
         i8_store_s8(out, i8_round(i8_div_f32(x, d), -128.0f, 127.0f));
 }
 
-/* The epilogue of the sums of a vector of words. */
+/* Apply the epilogue to the sums of a vector of words. */
 I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, const int32_t *sums)
 {
     const int64_t size = a->type == I8_TYPE_U8 || a->type == I8_TYPE_S8 ? 1 : 4;
@@ -106,7 +106,7 @@ I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, 
     }
 }
 
-/* The whole epilogue in 16 bits, as i8_pool_args describes; `sums` are all words of a vector. */
+/* Apply the whole epilogue in 16 bits, as i8_pool_args describes; `sums` are all words of a vector. */
 I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums, const int is_signed)
 {
     const i8_vec odd = i8_and(i8_shift_right_16(sums, a->parity_shift), i8_set_16(1));
@@ -188,8 +188,8 @@ I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
 /* Compute all vectors of all runs. The last vector of a run, and the last group of runs, start early enough to end with
- * the run, or with the last run. The windows of successive runs share columns if `stride` is not 0; else contiguous
- * vectors are computed together as far as there are enough. */
+ * the run, or with the last run. The windows of successive runs share columns if `stride` is not 0; otherwise
+ * I8_POOL_VECTORS contiguous vectors are computed together while that many are left. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \

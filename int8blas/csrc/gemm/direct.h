@@ -1,6 +1,5 @@
-/* Products of wide elements that are too small, or too narrow, to be packed: the operands are read in place. This
- * header is for a driver: it is compiled for every CPU of the target, as one multiplication a cycle reads as fast as
- * memory. */
+/* Products of wide elements that are too small, or too narrow, to be packed: the operands are read in place. The driver
+ * includes this header, compiled for every CPU of the target: one multiplication a cycle keeps up with memory. */
 #ifndef I8_DIRECT_H
 #define I8_DIRECT_H
 

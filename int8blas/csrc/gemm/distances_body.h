@@ -10,17 +10,18 @@
  *     x y = x u - 128 x   if both are s8      x v + 128 x   if both are u8      otherwise x times y with the other sign
  *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if y is u8
  *
- * Each y takes two multiply-adds, besides one for each x. All of them read u, or v, unshifted, so that no sum needs the
- * sums of y; terms of x alone are an offset. Without VNNI, VPMADDWD squares differences in s16: three instructions for
- * each x, besides one that widens y.
+ * Each y takes two multiply-adds, and one more for each x. All multiply-adds read the same form of y, u or v, so that
+ * the sums of y are not needed; terms that depend only on x are an offset. Without VNNI, VPMADDWD squares differences
+ * in s16: three instructions for each x, plus one that widens y.
  *
- * Rows y are taken side by side, so that one load of x serves several. But each row is a stream, and memory delivers
- * rows one after the other 1.5x as fast: so one row x takes rows y one after the other. More rows x prefetch. */
+ * Several rows x read several rows y side by side, so that one load of x serves them all, and prefetch. A single row x
+ * reads rows y one after the other: each row is a stream, and memory delivers one stream 1.5x as fast as several. */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
 enum {
-    /* Prefetch distance of rows y, in bytes: 3 KiB is 1.1x slower from memory, more than 4 KiB is so from L3. */
+    /* Prefetch distance of rows y, in bytes: with 3 KiB, reads from memory are 1.1x slower; with more than 4 KiB, reads
+     * from L3 are. */
     I8_DISTANCE_AHEAD = 1 << 12,
     /* From this many bytes of y on, which do not fit the L2 cache, one row x takes rows y one after the other (1.1x
      * slower if they are in L2), up to this row length: the CPU begins the next row before dependent multiply-adds of
@@ -29,7 +30,7 @@ enum {
     I8_DISTANCE_TURN = 1 << 10
 };
 
-/* Bytes of a step: all; the last bytes of a longer row; or the bytes of a shorter row. */
+/* The kind of a step: a whole step; the last bytes of a longer row; or a row shorter than a step. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
 
 /* Load a step of one row of which `left` bytes are left, with zeros for bytes of other rows or of an earlier step. */
@@ -166,7 +167,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
         memcpy(t->dst + i * t->dst_row + first, found + i * columns, (size_t)columns * sizeof(int32_t));
 }
 
-/* Compute what is added to the distances of rows x: squares and, with VNNI, the correction for the forms u8 and s8. */
+/* Compute the offsets of the distances of rows x: squares and, with VNNI, the correction for the forms u8 and s8. */
 I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, const int rows, const int columns,
                                    const int x_signed, const int y_signed, const int known)
 {
@@ -183,7 +184,7 @@ I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
                             const int known)
 {
-    /* Short rows take one step. Folding takes the time, and many rows share a fold. */
+    /* A short row is a single step. Folding takes most of the time, so many rows share one fold. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const int in_turn = rows == 1 && t->count * t->k >= I8_DISTANCE_FAR && t->k >= I8_DISTANCE_STEP &&
                         t->k <= I8_DISTANCE_TURN;

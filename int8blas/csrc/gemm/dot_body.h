@@ -2,18 +2,18 @@
  * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y), I8_DOT_SUMS and
  * the i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units and i8_permute.
  *
- * Up to 4 vectors y have registers of their own, as has every sum; the lanes of a sum are added at the end. 8 or 16
- * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats as
- * many groups over the register. That is free for 4 and 8 bytes; for more it makes the loop 1.25x slower, so a shifted
- * x has a loop of its own.
+ * Up to 4 vectors y have a register each, and so does every sum; the lanes of a sum are added at the end. 8 or 16
+ * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats this
+ * number of groups over the register. That is free for 4 and 8 bytes; for more it makes the loop 1.25x slower, so a
+ * shifted x has a loop of its own.
  *
  * Registers: I8_DOT_SUMS accumulators, up to 4 vectors of y, one of x. The result is rows * columns values, row by row.
  *
- * If I8_STEP takes operands of one sign, x is shifted to the sign of y. A vector y then adds I8_SHIFT to a sum, for
- * each unit of the sum of y.
+ * If I8_STEP takes operands of one sign, x is shifted to the sign of y. A vector y then adds I8_SHIFT times its sum to
+ * each dot product.
  *
- * If I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The s16
- * sums of I8_HALVES_STEPS loads of x fit, and are widened once for all of them. */
+ * If I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The
+ * products of I8_HALVES_STEPS loads of x are added in s16, and widened once. */
 #define I8_ADD_BYTES(acc_, load)                                                                                       \
     do {                                                                                                               \
         i8_vec yv[4];                                                                                                  \
@@ -88,7 +88,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
 }
 #undef I8_ADD_HALVES
 #else
-/* Sum all k in every lane. */
+/* Sum all k in every lane, from halves of bytes. */
 I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {
@@ -174,7 +174,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
     int32_t found[(I8_DOT_ROWS + 1) * I8_LANES];
     int32_t *values = dst;
     if (far) {
-        /* Memory delivers one row after the other 1.5x as fast as several rows side by side: several streams. */
+        /* Take one row after the other: memory delivers one stream 1.5x as fast as several streams side by side. */
         i8_vec sum[I8_DOT_SUMS];
         for (int i = 0; i < rows; ++i)
             I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0);
@@ -206,7 +206,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
 
 I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
 {
-    /* The lanes in which two folds leave the sum of a row and a column, and its start value. */
+    /* For each lane after two folds, the row and column of its sum, and the start value. */
     int32_t order[I8_LANES], starts[I8_LANES];
     I8_FOR(j, I8_LANES) {
         const int row = j / columns, column = j % columns;

@@ -6,14 +6,14 @@
  * shuffles for 4 vectors, and permutes the columns in the same way in every block: lane c of 128-bit lane l of vector q
  * is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
  *
- * The kernels carry as many sums as there are registers for. One or two rows take several blocks side by side, which
- * also read longer stretches of each row of B; many rows take half a block, whose two vectors cost half the shuffles.
+ * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, and so read
+ * longer parts of each row of B. Kernels of many rows take half a block, two vectors, which need half the shuffles.
  *
- * If multiplications of bytes give s16, rows are interleaved in pairs: half the shuffles, the same order of columns.
- * I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ * If byte products are added in s16, rows are interleaved in pairs, which takes half the shuffles and keeps the order
+ * of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
- * If I8_STEP takes operands of one sign, B is shifted to the sign of A. A row of A then adds I8_SHIFT to a sum, for
- * each unit of the sum of the row.
+ * If I8_STEP takes operands of one sign, B is shifted to the sign of A. A row of A then adds I8_SHIFT times its sum to
+ * each of its sums.
  *
  * The kernels prefetch the next lines of a row into the L2 cache: rows are too far apart, and visited too briefly, for
  * the hardware to detect streams. One or two rows are faster without prefetching if B is in the L2 cache. */
@@ -22,7 +22,7 @@
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
-/* Load block w of the row `bytes` bytes behind the first. */
+/* Load block w of the row that begins `bytes` bytes after the first row. */
 #define I8_LOAD_ROW(row, bytes)                                                                                        \
     do {                                                                                                               \
         const uint8_t *line = b + w * 4 * I8_LANES + (bytes);                                                          \
@@ -114,8 +114,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 }
 
 #ifdef I8_STEP_16
-/* One row, in halves: pairs of rows of B take half the shuffles. The s16 sums of I8_HALVES_STEPS pairs fit, or of half
- * as many if the row is centered. */
+/* One row, split into halves: interleaving rows of B in pairs takes half the shuffles. I8_HALVES_STEPS pairs can be
+ * added in s16, or half of them if the row is centered. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \

@@ -17,15 +17,15 @@
  *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then the same in each
  *     of more_segments segments, each a_segment bytes after the previous one; then a_tail[i], if a_tail is not NULL.
  *     Nothing else is read: A may be the user's matrix itself.
- *   - B: panel p starts at b + p * b_panel. 64 bytes are read for each dword of A; b_segment bytes are skipped between
- *     two segments. 64-byte alignment is fastest.
+ * - B: panel p starts at b + p * b_panel. 64 bytes are read for each dword of A; b_segment bytes are skipped between
+ * two segments. B is fastest if aligned to 64 bytes.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements). Its first `cols` columns are written, nothing else. With an
  *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is panels * 16 then.
- *   - `tiles`, 1 or more, lie along M: A of the next tile is a_tile bytes behind A of the previous one; row_init,
- *     a_tail and the rows of acc_in, dst, fetch and output follow. Tiles of up to I8_SHORT_TILE(np) rows may lie along
- *     N instead (`along_n`): B, col_init and columns follow. `ahead` serves the first tile.
+ * - `tiles`, 1 or more, lie along M: A of each tile begins a_tile bytes after A of the previous tile; row_init, a_tail
+ * and the rows of acc_in, dst, fetch and output follow. Tiles of up to I8_SHORT_TILE(np) rows may lie along N instead
+ * (`along_n`): B, col_init and columns follow. `ahead` serves the first tile.
  *   - Sums wrap modulo 2**32. The driver makes sure that no wrapped sum is stored for the user.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract, except:
@@ -44,9 +44,9 @@
 
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
-#define I8_MAX_SCALED_MR 4 /* rows of a tile that has sums in f32 too */
-#define I8_MAX_IN_TURN 2 /* rows of a tile that can read its panels of B one after the other */
-/* Tiles of up to this many rows and `np` panels wait for memory however early it is asked: they ignore `ahead`, and can
+#define I8_MAX_SCALED_MR 4 /* most rows of a tile with scale groups, which has f32 sums too */
+#define I8_MAX_IN_TURN 2 /* most rows of a tile that can read its panels of B one after the other */
+/* Tiles of up to this many rows and `np` panels wait for memory at any prefetch distance. They ignore `ahead`, and can
  * lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
@@ -56,7 +56,7 @@
 /* Without VNNI, VPMADDUBSW multiplies bytes split into two halves exactly: this many of its sums, of two products of 4
  * and 8 bits each, fit s16. */
 #define I8_HALVES_STEPS 8
-#define I8_MAX_COLUMNS 64 /* of any kernel's result: tiles have up to 48 columns, blocks of a row kernel up to 64 */
+#define I8_MAX_COLUMNS 64 /* most columns of a kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
 
 typedef struct {
     int64_t tiles, groups;
@@ -102,8 +102,8 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 /* The limits of the machine, for benchmarks (limits_body.h). */
 typedef struct {
     i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
-    /* Return the sum of the vectors, of read_bytes bytes, at p, p + gap, p + 2 gap and p + 3 gap, then `step` bytes
-     * further, and so on, `count` times: one stream, or four. */
+    /* Sum vectors of read_bytes bytes: `count` times the vectors at p, p + gap, p + 2 gap and p + 3 gap, after which p
+     * advances by `step` bytes. These are one stream, or four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;
@@ -136,10 +136,10 @@ typedef struct {
  *
  * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
  * other s8: see i8_gemm_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). `far` says
- * that x comes from memory rather than a cache.
+ * that x is in no cache.
  *
- * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] less twice
- * the sum. It prefetches bytes `ahead` behind its rows into the L2 cache, or the next rows if `ahead` is 0. */
+ * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum.
+ * It prefetches into the L2 cache at distance `ahead` bytes, or the next rows if `ahead` is 0. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
@@ -198,12 +198,12 @@ typedef void (*i8_distance_fn)(const i8_distance_args *);
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
- * for j < cols. With `distances` 1 instead of 0, dst[i, j] = row_init[i] + col_init[first + j] less twice the sum.
+ * for j < cols. With `distances` 1 instead of 0, dst[i, j] = row_init[i] + col_init[first + j] - 2 * sum.
  *
  * Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every byte. If a_tail is
- * not 0, there are two or more groups, a_group is 4, the last group has a_tail bytes, and nothing behind them is read.
- * The panels of B lie one behind the other. row_init may be NULL (zero); col_init has a value for every column of the
- * panels. `stream` writes C past the caches; dst + i * dst_row - first must then be aligned to 64 bytes. */
+ * not 0, there are two or more groups, a_group is 4, the last group has a_tail bytes, and nothing after them is read.
+ * The panels of B are contiguous. row_init may be NULL (zero); col_init has a value for every column of the panels.
+ * `stream` writes C past the caches; dst + i * dst_row - first must then be aligned to 64 bytes. */
 typedef struct {
     int64_t rows, cols;
     int groups, first, stream, distances; /* first < I8_PANEL */
@@ -217,14 +217,14 @@ typedef struct {
     ptrdiff_t dst_row; /* in elements */
 } i8_small_k_args;
 
-/* A kernel of stacks multiplies `count` matrices of m x k by as many of k x n, with zero points, and with at most
- * I8_STACK_UNIT bytes between the first and the last element of a matrix, elements of C, and k:
+/* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points. A matrix spans at most
+ * I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at most I8_STACK_UNIT:
  *
  *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           at c + i * c_step, in elements, each contiguous
  *
  * Matrix i of an operand has its lowest byte at data + i * step, and `first` is the offset of its element (0, 0) from
- * there. Bytes XORed with `flip` are u8, with zero points of -255 to 255 beside their values' own. Nothing outside the
- * stack is read or written. */
+ * there. Bytes are XORed with `flip` to be u8; their zero points are then from -255 to 255. Nothing outside the stack
+ * is read or written. */
 enum { I8_STACK_UNIT = 16 };
 typedef struct {
     const uint8_t *data;
@@ -242,7 +242,8 @@ typedef struct {
     ptrdiff_t c_step;
 } i8_stack_args;
 
-/* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, read in place, to sums of its own:
+/* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, read in place, to sums in its own
+ * order:
  *
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
  *
@@ -274,9 +275,9 @@ typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 /* The u8 operand of a kernel that reads both in place. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
-/* Values taken out of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. With fewer
- * than four, `rest` is 0. `rest` is at most I8_MAX_REST in magnitude, so that any two are certified; a larger value
- * comes in parts. */
+/* Four outliers of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. `rest` is 0 for
+ * missing outliers. Its magnitude is at most I8_MAX_REST, so that no sum of two products saturates; a larger outlier is
+ * stored in parts. */
 #define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
 typedef struct {
@@ -301,7 +302,7 @@ typedef struct {
 } i8_outlier_args;
 
 /* The multiply-adds.
- *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without it, widened in registers, for few rows)
+ *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI widened in registers, for few rows)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
  *                exact if B' is certified
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
@@ -317,9 +318,9 @@ enum {
 };
 enum { I8_INTERLEAVED_K = 1024 };
 
-/* Compute all scale groups of a tile, and write y. The groups of A and B lie one behind the other, t->groups dwords
- * each, as do the 16 values of a panel in scale and col_sum. The function reads tiles, A and B of t; it ignores acc,
- * rows, panels, bo and row_term of s. */
+/* Compute all scale groups of a tile, and write y. The groups of A and B are contiguous, t->groups dwords each, and so
+ * are the 16 values of each group in scale and col_sum. The function reads tiles, A and B of t; it ignores acc, rows,
+ * panels, bo and row_term of s. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
 /* The functions for tiles with scale groups: of[rows - 1][panels - 1], of up to `mr` rows. */
@@ -328,11 +329,11 @@ typedef struct {
     i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];
 } i8_scaled_tiles;
 
-/* The products of an instruction set. A way of multiplying that the set does not have is NULL, with size 0. */
+/* The products of an instruction set. Kernels that the set does not have are NULL, with size 0. */
 typedef struct {
     int mr, np; /* the full tile: rows, panels */
     int row_np; /* panels of a tile of one row */
-    int exact;  /* the I8_DOT4 or I8_DOT2 that is faster for many rows */
+    int exact;  /* I8_DOT4 or I8_DOT2, whichever is faster for many rows */
     const i8_tiles *tiles[I8_DOT_KINDS];
     int tile_output; /* whether the tiles take i8_tile_args.output */
     /* For I8_DOT_INTERLEAVED, if such tiles exist: the byte that A' is XORed with, and the function that interleaves a
@@ -340,44 +341,45 @@ typedef struct {
     uint8_t interleaved_flip;
     void (*interleave_a)(uint8_t *a, int height, int64_t groups);
 
-    int few_rows_mr, few_rows_columns;       /* the largest row kernel, and the columns of a block */
+    int few_rows_mr, few_rows_columns;       /* rows of the largest row kernel, and columns of a block */
     i8_few_rows_fn few_rows[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
-    /* Copy `rows` rows of `bytes` bytes, whole vectors, one behind the other. */
+    /* Copy `rows` rows of `bytes` bytes (whole vectors) without gaps. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
     void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
-    /* Split each dword of the only row of a packed A for `rows` into two dwords of halves; or NULL. src may end where
-     * dst does. */
+    /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may end
+     * where dst does. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
-    /* Split x - zero for the k elements x of the row; the differences must be -255 to 255, and B must be u8. */
+    /* The same for x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B
+     * must be u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
 
-    int dots_rows, dots_columns;      /* of the largest dot kernel */
+    int dots_rows, dots_columns;      /* size of the largest dot kernel */
     i8_dot_fn dots[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* Return the bytes of `columns` packed vectors of k bytes for `dots`. order_dots converts them from the form of
      * pack_panel, padded with zeros to that size, in src; they are u8 or s8. */
     int64_t (*dots_size)(int columns, int64_t k);
     void (*order_dots)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
 
-    int long_k_rows, long_k_columns; /* of the largest kernel of long K: 1, 2 or 4 */
+    int long_k_rows, long_k_columns; /* size of the largest kernel of long K: 1, 2 or 4 */
     /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][the same for y] */
     i8_long_k_fn long_k[2][2][3][3];
 
-    int distance_rows; /* of the largest kernel of distances: 1, 2 or 4 */
+    int distance_rows; /* rows x of the largest kernel of distances: 1, 2 or 4 */
     /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4, 4 for 4 with y_squares] */
     i8_distance_fn distances[2][2][5];
     /* Sum the squares of the columns of a packed panel of B', modulo 2**32; `sums` has the sums of the columns. */
     void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums);
 
-    int small_k_rows;  /* of the largest kernel of small K */
-    int small_k_limit; /* most K of such kernels; 0 without any */
+    int small_k_rows;  /* rows of the largest kernel of small K */
+    int small_k_limit; /* largest K of these kernels; 0 without any */
     void (*small_k)(const i8_small_k_args *);
 
     void (*stack)(const i8_stack_args *);
 
     /* Without VNNI (outliers_body.h). split_panel returns the number of i8_outliers of a panel of B', and their starts
      * for each column of each block of `block` groups, an even number; it stores at most `room` outliers, and the dense
-     * part of the panel unless `dense` is NULL. multiply_outliers multiplies one block. columns_of makes `columns`
-     * columns, a multiple of 16, of A', XORed with flip. */
+     * part of the panel unless `dense` is NULL. multiply_outliers multiplies one block. columns_of copies A', XORed
+     * with flip, by columns: `columns` of them, a multiple of 16. */
     int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
                            const int8_t *restrict panel, int64_t groups, int64_t block);
     void (*multiply_outliers)(const i8_outlier_args *);

@@ -1,7 +1,8 @@
 /* Copy rows of the matrix of an image (i8_image in packing.h) from the image.
  *
- * A row falls into runs of bytes that are contiguous in the image: a line of the window if taps follow one another
- * without a gap, otherwise the channels of a tap. One run of all rows of an output line is copied before the next run.
+ * A row consists of runs of bytes that are contiguous in the image: a line of the window if taps follow one another
+ * without a gap, otherwise the channels of a tap. The code copies one run for all rows of an output line before the
+ * next run.
  */
 
 /* The copies of one run, XORed with flip: `rows` copies of `n` bytes. */

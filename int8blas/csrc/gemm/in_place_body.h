@@ -1,15 +1,15 @@
-/* Helpers of the kernels that read an operand in place (few_rows_body.h, dot_body.h): the other operand in their order,
- * bytes split into halves, and results in the order of the columns. */
+/* Helpers of the kernels that read an operand in place (few_rows_body.h, dot_body.h): they order the other operand for
+ * the kernels, split bytes into halves, and restore the order of the results' columns. */
 #include <string.h>
 
 #include "core/dwords.h"
 
-/* Up to this many bytes, the next rows of dot_body.h's widest kernels are prefetched into the L1 cache, otherwise into
- * L2. */
+/* The widest kernels of dot_body.h prefetch the next rows into the L1 cache if these have at most this many bytes,
+ * otherwise into L2. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
-/* Return the groups of each column that dot_body.h takes at a time: up to 4 columns have a register each, more share
- * one. */
+/* Return the groups of a column that dot_body.h takes at a time: up to 4 columns have a register each, more columns
+ * share one. */
 I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
 
 static int64_t i8_dots_size(int columns, int64_t k)
@@ -112,7 +112,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
     const int64_t size = i8_dots_size(columns, k) / (I8_PAIRED ? 2 : 1), steps = size / (4 * lanes * columns);
     int32_t order[I8_LANES];
     uint8_t *ordered = dst + (I8_PAIRED ? size : 0), *to = ordered;
-    /* Vector v of a step gathers the dwords of column v * I8_LANES / lanes and of the columns behind it. */
+    /* Vector v of a step gathers the dwords of column v * I8_LANES / lanes and of the next columns. */
     if (lanes == 1 || columns == 1) {
         memcpy(to, src, (size_t)size);
     } else if (lanes < I8_LANES) {

@@ -2,9 +2,9 @@
  * gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with i8_repeat_some,
  * i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
- * Each of the rows * columns sums has accumulators of its own; few sums have several each, so that a multiply-add does
+ * Each of the rows * columns sums has its own accumulators, several if there are few sums, so that a multiply-add does
  * not wait for the previous one. The k of a segment are added in s32, segments in s64. A stretch is I8_LANES segments:
- * each lane adds as many products as a segment has, so only the sum of the lanes needs s64. Leaving the loop after each
+ * each lane adds the products of one segment, so only the sum of the lanes needs s64. Leaving the loop after each
  * segment would be 1.02x slower for vectors from memory.
  *
  * A step of a multiply-add of bytes is a vector. If there is no multiply-add for the operands' signs, x is shifted by
@@ -12,9 +12,9 @@
  * y, while loads limit the speed. VNNI multiplies u8 by s8. On AArch64, the dot product takes operands of the same sign
  * (I8_ALIKE), the matrix multiplication extension also takes different signs.
  *
- * Without any of these, half a vector of bytes is widened as it is loaded, and VPMADDWD takes both signs as they are: 8
- * instructions for 64 bytes with AVX2. Halves of bytes, which would have to be made first, would take 7.5 for operands
- * of different signs and 10.5 for others; shifts would take 9. */
+ * Without any of these, half a vector of bytes is widened as it is loaded, and VPMADDWD takes either sign: 8
+ * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
+ * different signs and 10.5 for equal signs; shifting would take 9. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)
 

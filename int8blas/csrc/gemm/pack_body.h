@@ -208,8 +208,8 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
         i8_pack_rows(dst, width, rows, k, src, row_stride, k_stride, flip);
 }
 
-/* See i8_packing_kernels.pack_tiles. All tiles take some groups before they take the next, so that each line of A comes
- * to the L1 cache once. */
+/* See i8_packing_kernels.pack_tiles. All tiles take I8_TILE_GROUPS groups before the next ones, so that each line of A
+ * is loaded to the L1 cache once. */
 enum { I8_TILE_GROUPS = 4 };
 static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                           int64_t readable, uint8_t flip)
@@ -316,7 +316,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* Zeros behind the last bytes become `flip`. */
+    /* The zeros after the last bytes become `flip`. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)

@@ -6,7 +6,7 @@
 
 #define I8_MAX_PAIR_SUM 256 /* two values of -128 */
 
-/* The matrix that im2col would make of an image, channels in the inner dimension, without storing it. A row is an
+/* The matrix that im2col would make of an image with channels in the inner dimension; it is never stored. A row is an
  * output pixel in the order (n, d, h, w); a column is an element of its window in the order (d, h, w, channel):
  *
  *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
@@ -14,7 +14,7 @@
  * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, or more, whose
  * values do not matter. With fewer than three spatial dimensions, the last ones are used. */
 typedef struct {
-    const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and the byte behind all images */
+    const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and the byte after the last image */
     ptrdiff_t steps[5];       /* in bytes, of n, d, h, w and channel */
     int64_t size[3], out[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t channels, line;
@@ -26,8 +26,8 @@ typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                        ptrdiff_t k_stride, uint8_t flip);
-    /* Pack rows of A that lie side by side in memory into `tiles` panels, one behind the other: panel t has rows
-     * first[t] to first[t + 1], at most 8. `readable` bytes of each line of A may be read. */
+    /* Pack rows of A that lie side by side in memory into `tiles` contiguous panels: panel t has rows first[t] to
+     * first[t + 1], at most 8. `readable` bytes of each line of A may be read. */
     void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                        int64_t readable, uint8_t flip);
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
@@ -62,13 +62,13 @@ typedef struct {
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
     /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart;
-     * bytes behind a row's k may change, and if there are 4 or more, they begin with zeros up to a multiple of 4. */
+     * bytes after a row's k may change; if there are 4 or more, zeros pad the row to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Copy columns x, x + 1, ... of `lines` lines of image 0 from line y on, XORed with flip, with contiguous channels
      * and columns, and padding outside of the image. Lines are dst_line bytes apart. `groups` groups of image.channels,
-     * side by side in the image, are copied dst_group bytes apart; at least 63 bytes behind the last column of each
-     * copy belong to it and may change. */
+     * side by side in the image, are copied dst_group bytes apart; at least 63 bytes after the last column of each copy
+     * must be writable, and may change. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *image,
                         int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip);
 } i8_packing_kernels;

@@ -3,13 +3,14 @@
  *
  *     acc += (products of k 0 to 7) + (products of k 8 to 15), neighbours of which are added in s32
  *
- * If no column of B' has -128 at both k and k + 8, both products fit s16, and one SADALP adds both to the sums.
- * Otherwise each has its own. A sum has four lanes, which are added at the end. 3 or 4 rows by 4 columns are multiplied
- * at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
+ * If no column of B' has -128 at both k and k + 8, the sum of both products fits s16, and one SADALP adds it to the
+ * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. 3 or 4 rows by 4
+ * columns are multiplied at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
  *
- * Four groups of k are taken together. B': the dwords of a column follow each other, first of 4 columns for all k, then
- * of the next 4 columns. It is done once for all tiles along M, into memory. A': interleave_a makes the dwords of a row
- * follow each other. A last set of fewer than four groups stays as it is in A', and is padded with zeros in B'. */
+ * The tiles take four groups of k together. B': the dwords of a column are adjacent, first for 4 columns and all k,
+ * then for the next 4 columns. This order is made once for all tiles along M, in memory. A': interleave_a makes the
+ * dwords of a row adjacent. A last set of fewer than four groups stays as it is in A', and is padded with zeros in
+ * B'. */
 #include "core/dwords.h"
 
 #define I8_COLUMN_SETS (I8_PANEL / 4)
@@ -31,7 +32,7 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
 static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;
-    int8x16_t least = vdupq_n_s8(0); /* the larger of two factors */
+    int8x16_t least = vdupq_n_s8(0); /* for each column, the larger byte of k and k + 8 */
     for (int64_t step = 0; step < steps; ++step, groups -= I8_STEP_GROUPS, b += I8_STEP_GROUPS * 4 * I8_PANEL)
         I8_FOR(q, I8_COLUMN_SETS) {
             uint32x4x4_t x;
@@ -75,8 +76,8 @@ I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *
         b += 64;                                                                                                       \
     } while (0)
 
-/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. The prefetch is as far
- * along as B: each set prefetches a quarter of the groups' lines. */
+/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. Prefetching keeps pace
+ * with B: each set prefetches a quarter of the groups' lines. */
 I8_INLINE void i8_multiply_set(int32x4_t sums[I8_MR][I8_COLUMN_SETS], const i8_tile_args *t, const uint8_t *a,
                                const int8_t *b, const char *ahead, const int q, const int mr, const int first,
                                const int rows)

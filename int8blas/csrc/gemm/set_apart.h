@@ -1,5 +1,5 @@
-/* Copy vectors that lie side by side in memory apart, for the kernels of long K. This header is for a driver: it is
- * compiled for every CPU of the target, as interleaving units (units.h) is as fast as memory. */
+/* Copy vectors that are interleaved in memory to contiguous vectors, for the kernels of long K. The driver includes
+ * this header, compiled for every CPU of the target: interleaving units (units.h) keeps up with memory. */
 #ifndef I8_SET_APART_H
 #define I8_SET_APART_H
 
@@ -25,7 +25,7 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
                                      i8_read32(src + (4 * i + 2) * step), i8_read32(src + (4 * i + 3) * step));
 }
 
-/* Set 16 k of up to `width` vectors apart. Number the bytes of all registers in sequence: byte k * width + vector.
+/* Separate 16 k of up to `width` vectors. Number the bytes of all registers in sequence: byte k * width + vector.
  * Interleaving rotates the bits of this number left by one; after four rotations k comes last. */
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)

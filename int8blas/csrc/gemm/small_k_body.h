@@ -1,10 +1,10 @@
 /* The kernel of small K: any number of rows of A times panels of B, with K up to 4 * I8_SMALL_K_GROUPS (i8_small_k_args
- * in gemm.h). Writing C takes the time, so A stays in registers: the panels of B, in the L1 cache, pass one, two or
- * four rows of A, and C is written along its rows. gemm.c includes this file once, after isa/shared_dots.h and the
- * i8_vec of tile_body.h with i8_store_lanes and i8_stream.
+ * in gemm.h). Writing C takes most of the time, so one, two or four rows of A stay in registers while the kernel goes
+ * through the panels of B in the L1 cache, and C is written along its rows. gemm.c includes this file once, after
+ * isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
  *
- * Registers hold rows * groups dwords of A, at most 16, and a vector of B for each group, all but one of which may stay
- * in memory. Constant: rows, groups, distances. */
+ * Registers hold rows * groups dwords of A, at most 16, and one vector of B for each group (or only the first; the
+ * other vectors may stay in memory). Constant: rows, groups, distances. */
 I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups,
                                const int distances)
 {
@@ -13,7 +13,7 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
     const int8_t *b = t->b;
     const int32_t *col_init = t->col_init;
     int32_t *dst = t->dst + row * t->dst_row - t->first;
-    /* Products of 16 bits take the same time for all signs. */
+    /* 16-bit products take the same time for all signs. */
     const int shares = I8_SHARED_FLIP && !I8_BY_PAIRS && rows > 1;
 
     const ptrdiff_t dst_row = t->dst_row;
@@ -86,7 +86,7 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
 
 I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups, const int distances)
 {
-    /* With one or two groups, C is written as fast as memory takes it: fastest row by row. */
+    /* With one or two groups, memory bandwidth for C limits the speed, and writing row by row is fastest. */
     const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_SMALL_K_ROWS : 2;
     int64_t i = 0;
     for (; i + rows <= t->rows; i += rows)

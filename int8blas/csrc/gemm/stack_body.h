@@ -2,8 +2,8 @@
  *
  * A unit of 128 bits holds a whole matrix of A, and another holds one of B. One shuffle of each puts the bytes of two k
  * into the words of each lane, with the row of A and the column of B of the lane's element, and a multiply-add of words
- * takes any signs and zero points as they are. 3 x 3 by 3 x 3 takes 2 loads, 2 flips, 4 shuffles, 4 subtractions, 2
- * multiply-adds and a store with AVX-512: 3.5 ns (Zen 4), where a product by tiles takes 60. */
+ * takes any signs and zero points. 3 x 3 by 3 x 3 takes 2 loads, 2 flips, 4 shuffles, 4 subtractions, 2 multiply-adds
+ * and a store with AVX-512: 3.5 ns (Zen 4), where a product by tiles takes 60. */
 #define I8_STACK_VECTORS (I8_STACK_UNIT / I8_LANES)
 #define I8_STACK_PAIRS (I8_STACK_UNIT / 2)
 
@@ -14,8 +14,8 @@
 #define I8_STACK_WORD(lane, i) (2 * (lane) + (i))
 #endif
 
-/* Which byte of a matrix goes to which byte of a vector, or 0x80 for zero; and the zero point of A for each k, 0 where
- * K has none, so that the product is 0 there. */
+/* For each byte of a vector, the byte of a matrix that goes there, or 0x80 for zero; and the zero point of A for each
+ * k, or 0 for padding, so that its product is 0. */
 typedef struct {
     uint8_t a[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES], b[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES];
     int16_t a_zero[I8_STACK_PAIRS][2 * I8_LANES], b_zero[2 * I8_LANES];
@@ -39,8 +39,8 @@ static void i8_fill_stack_tables(i8_stack_tables *s, const i8_stack_args *t)
     }
 }
 
-/* Return matrix `index` as a unit, repeated. A whole unit is read where it ends inside the stack; a gap between two
- * matrices that is smaller than a unit is in memory too. */
+/* Return matrix `index` as a unit, repeated. A whole unit is read if it ends inside the stack; the memory between two
+ * matrices is readable if it is smaller than a unit. */
 I8_INLINE i8_vec i8_stack_matrix(const i8_stack_operand *x, int64_t index, int64_t count, i8_vec flip)
 {
     const uint8_t *p = x->data + index * x->step;
@@ -58,7 +58,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
 {
     const int pairs = some ? some : (t->k + 1) / 2, size = t->m * t->n;
     const i8_vec a_flip = i8_set_8(t->a.flip), b_flip = i8_set_8(t->b.flip), b_zero = i8_load(s->b_zero);
-    /* The last matrices for which whole vectors would be stored beyond the stack. */
+    /* The number of matrices whose whole vectors can be stored inside the stack. */
     const int64_t whole =
         t->c_step == size ? t->count - (vectors * I8_LANES + size - 1) / size : -1;
     int32_t *c = t->c;

@@ -47,7 +47,7 @@
     } while (0)
 
 /* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 has no
- * room for them beside the current panels. */
+ * room for the next panels beside the current ones. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
@@ -75,8 +75,8 @@
 #endif
 
 #ifndef I8_PREPARE
-/* Add the products of one row whose bytes are split into halves. The s16 sums of I8_HALVES_STEPS groups fit, so they
- * are widened once for these groups, and B is not widened at all. */
+/* Add the products of one row whose bytes are split into halves. I8_HALVES_STEPS groups can be added in s16 and are
+ * widened once, and B is not widened at all. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
                                    const int groups, const int np)
 {
@@ -185,7 +185,7 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 #define I8_INTERLEAVED_GROUPS 4
 #endif
 
-/* Accumulators of add_apart: tiles with more are computed in two parts. */
+/* The most accumulators of add_apart. Tiles that need more are computed in two parts. */
 #define I8_APART_SUMS 6
 
 /* Add the products of rows `row` and following with `np` panels of B to a tile's sums. */

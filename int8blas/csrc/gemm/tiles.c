@@ -18,7 +18,8 @@
 
 #ifdef I8_LANES
 #include "gemm/tile_sizes.h"
-/* Products of a short K use tiles of half the height. */
+/* These tiles call one function for distances: products of a short K use tiles of half the height, which are
+ * inlined. */
 #define I8_DISTANCES_APART(mr) ((mr) > I8_MR / 2 && (mr) < I8_MR - 1)
 #define I8_OUTPUT_APART(mr) (I8_PAIRED || ((mr) != 1 && (mr) != I8_MR / 2 && (mr) < I8_MR - 1))
 #include "stage/tile_output.h"

@@ -38,12 +38,12 @@ I8_INLINE i8_vec i8_madd_halves(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vmlaq_s32(acc.low, a.low, b.low), vmlaq_s32(acc.high, a.high, b.high));
 }
-/* The sum of both halves of each lane, in its upper half. */
+/* Return the sum of both halves of each 64-bit lane, in its upper half. */
 I8_INLINE i8_vec i8_upper_sum(i8_vec x)
 {
     return I8_VEC(vshlq_n_u64(vpaddlq_u32(I8_U32(x.low)), 32), vshlq_n_u64(vpaddlq_u32(I8_U32(x.high)), 32));
 }
-/* The halves of a vector of s32 as s64. */
+/* Convert the halves of a vector of s32 to s64. */
 I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
 {
     *low = I8_VEC(vmovl_s32(vget_low_s32(x.low)), vmovl_high_s32(x.low));
@@ -75,7 +75,7 @@ I8_INLINE i8_vec i8_madd_u32(i8_vec acc, i8_vec a, i8_vec b) { return i8_add_64(
 I8_INLINE i8_vec i8_swap_halves(i8_vec x) { return I8_MM(shuffle_epi32)(x, 0xb1); }
 I8_INLINE i8_vec i8_madd_halves(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(mullo_epi32)(a, b)); }
 I8_INLINE i8_vec i8_upper_sum(i8_vec x) { return I8_MM(slli_epi64)(i8_add(x, I8_MM(srli_epi64)(x, 32)), 32); }
-/* The halves of a vector of s32 as s64. */
+/* Convert the halves of a vector of s32 to s64. */
 I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
 {
     *low = I8_MM(cvtepi32_epi64)(i8_half_of(x, 0));
@@ -88,8 +88,8 @@ I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
 I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)(I8_AS_F64(x), I8_AS_F64(y))); }
 #endif
 
-/* AVX-512 multiplies 64 bits in one instruction. Elsewhere a * b modulo 2**64 is the product of the lower halves, and
- * 2**32 times the sum of the products of a lower and an upper half. These have sums of their own, of 32 bits. */
+/* AVX-512 multiplies 64 bits in one instruction. Otherwise a * b modulo 2**64 is the product of the lower halves plus
+ * 2**32 times the two products of a lower and an upper half, which have separate sums of 32 bits. */
 #if defined(I8_X86_64) && I8_LANES == 16
 #define I8_WIDE_HALVES 0
 #define I8_MADD_64(acc, a, b) (acc) = i8_add_64(acc, _mm512_mullo_epi64(a, b))
@@ -113,7 +113,7 @@ I8_INLINE void i8_wide_put(int64_t *c, i8_vec x, int add, const int is_f64)
     i8_store(c, x);
 }
 
-/* Store or add the sums of a tile whose last vector is not whole. */
+/* Store or add the sums of a tile whose last vector is incomplete. */
 I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sums, int width, const int is_f64)
 {
     for (int i = 0; i < t->rows; ++i, sums += width) {
@@ -191,7 +191,7 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
         i8_wide_put_some(t, some, vecs * lanes, kind == I8_WIDE_F64);
 }
 
-/* Leave out rows and vectors that the tile does not have. */
+/* Skip rows and vectors that the tile does not have. */
 I8_INLINE void i8_wide_tile(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs)
 {
     const int width = kind == I8_WIDE_S16 ? I8_LANES : I8_WIDE_LANES, half = rows / 2;

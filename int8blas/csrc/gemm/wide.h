@@ -26,8 +26,8 @@ enum {
     I8_WIDE_MAX_TILE = I8_WIDE_MAX_ROWS * I8_WIDE_MAX_COLUMNS
 };
 
-/* One tile: C[i, j] = sum over `groups` of a * b, or C[i, j] plus the sum if `add`, for i < rows and j < cols. C is of
- * f64 for I8_WIDE_F64, else of s64; c_row counts elements. */
+/* One tile: C[i, j] = sum over `groups` of a * b, or C[i, j] plus the sum if `add`, for i < rows and j < cols. C has
+ * f64 elements for I8_WIDE_F64, else s64; c_row counts elements. */
 typedef struct {
     int64_t groups;
     const char *a, *b;
@@ -36,19 +36,19 @@ typedef struct {
     int rows, cols, add;
 } i8_wide_tile_args;
 
-/* Bits of elements x: the union of x ^ (x >> 63), whose length bounds all magnitudes, and of x, whose sign is that of
- * some element. u64 count as they are in `magnitude`. */
+/* The bits of elements x: the bitwise OR of all x ^ (x >> 63), whose length bounds all magnitudes, and the OR of all x,
+ * which is negative if an element is. For u64, `magnitude` is the OR of the elements themselves. */
 typedef struct {
     uint64_t magnitude, sign;
 } i8_int_bits;
 
 typedef struct {
-    int rows, columns; /* of a tile */
+    int rows, columns; /* size of a tile */
     void (*tile)(const i8_wide_tile_args *);
 } i8_wide_kind;
 
-/* Pack `lines` rows of A or columns of B, at most those of a tile: element k of line i is at
- * src + i * line + k * step. */
+/* Pack `lines` rows of A or columns of B, at most the rows or columns of a tile: element k of line i is at src + i *
+ * line + k * step. */
 typedef void (*i8_wide_pack_fn)(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
                                 ptrdiff_t step);
 
@@ -57,10 +57,10 @@ typedef struct {
     i8_wide_pack_fn pack[I8_WIDE_KINDS][I8_WIDE_TYPES];
     /* Add the bits of n elements, `step` bytes apart. */
     void (*bits[I8_WIDE_TYPES])(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
-    /* The same, and store the low 8 bits of each element. */
+    /* Add the bits, and store the low 8 bits of each element. */
     void (*narrow[I8_WIDE_TYPES])(uint8_t *dst, i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n);
     /* Store n sums, s64, as elements of a type, `step` bytes apart: modulo their width, or saturated. `saturate`
-     * returns whether an element was beyond the type. */
+     * returns whether an element was out of range. */
     void (*wrap[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
     int (*saturate[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
 } i8_wide_kernels;

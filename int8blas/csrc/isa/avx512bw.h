@@ -6,7 +6,7 @@
  * the widened one in 2 (4 instructions).
  */
 #ifdef I8_X86_64
-#define I8_SMALL_K_GROUPS 2 /* tiles are faster from there on */
+#define I8_SMALL_K_GROUPS 2 /* for more groups tiles are faster */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

@@ -14,8 +14,8 @@ enum { I8_SETS(I8_NUMBER) I8_NUMBER_avx512vbmi };
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 
-/* Set the bytes of the L1, L2 and L3 data caches; of a shared L2, the part of one core; 0 if the CPU and the operating
- * system do not report one. */
+/* Set the bytes of the L1, L2 and L3 data caches; for a shared L2, one core's part; 0 for a cache that neither the CPU
+ * nor the operating system reports. */
 void i8_cpu_caches(int64_t bytes[3]);
 
 #endif

@@ -4,7 +4,8 @@
  *   SDOT, UDOT .4s   16 products of equal signs; latency 4, or 1 for the sum (N1), 3 (Apple); two a cycle (N1), four
  *                    (Apple)
  *
- * u8 by s8 is a = (a - 128) + 128, the first by SDOT. Where 128 b is not added once for many a, it is 64 b twice.
+ * u8 by s8: a = (a - 128) + 128, and SDOT multiplies a - 128 by b. 128 b is added once for many a, or else as 64 b
+ * twice.
  */
 #ifdef I8_AARCH64
 #ifdef __clang__

@@ -23,8 +23,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* acc + the dots of x and y; and acc + the dots of y and the dword x in every lane. The latter stay in the order of the
- * loops of tiles: compilers would load more operands ahead than there are registers. */
+/* acc + the dots of x and y; and acc + the dots of y and the dword x in every lane. The dots with a dword stay in the
+ * order in which the loops of tiles have them: compilers would load more operands ahead than there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

@@ -4,7 +4,7 @@
  *   USDOT .4s    16 products of u8 and s8; latency 3, or 1 for the sum; four a cycle (V1, V2, Apple), two (N2)
  *   USMMLA .4s   32 products, 2 rows of 8 by 2 columns of 8; latency 3, or 1; four a cycle (V1, V2, Apple), two (N2)
  *
- * With an element of a register SUDOT takes s8 by u8, the element: A is the latter.
+ * SUDOT by element multiplies s8 by u8, where the element of a register is u8: A.
  */
 #ifdef I8_AARCH64
 #ifdef __clang__

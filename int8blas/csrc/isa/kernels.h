@@ -36,7 +36,7 @@ extern const i8_kernels *const i8_all_kernels[];
 
 /* The table of the calling thread: the last choice of i8_select in the thread, else the process's default. */
 const i8_kernels *i8_current(void);
-void i8_select(const i8_kernels *kernels); /* NULL: back to the default */
+void i8_select(const i8_kernels *kernels); /* NULL selects the default again */
 void i8_set_default(const i8_kernels *kernels);
 const i8_kernels *i8_selected(void); /* NULL if this thread follows the default */
 

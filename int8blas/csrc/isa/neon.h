@@ -51,8 +51,8 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p) { return i8_xor_unit(i8_load_dword(p), i8_set_unit(0x80)); }
 
 /* Assembly keeps these instructions in the order of the loops of tiles, whose sums fill the registers: compilers would
- * start more products than there are registers. The functions: products of the low and of the high halves, s8; products
- * of the high halves added to other products; neighbours added to sums. */
+ * start more products than there are registers. The functions multiply the low halves, or the high halves, of s8
+ * vectors; add products of high halves to other products; and add neighbours to sums. */
 I8_INLINE int16x8_t i8_smull(i8_unit x, i8_unit y)
 {
     int16x8_t z;

@@ -32,7 +32,7 @@ I8_INLINE i8_unit i8_zip_low_32(i8_unit x, i8_unit y) { return _mm_unpacklo_epi3
 I8_INLINE i8_unit i8_zip_high_32(i8_unit x, i8_unit y) { return _mm_unpackhi_epi32(x, y); }
 I8_INLINE i8_unit i8_zip_low_64(i8_unit x, i8_unit y) { return _mm_unpacklo_epi64(x, y); }
 I8_INLINE i8_unit i8_zip_high_64(i8_unit x, i8_unit y) { return _mm_unpackhi_epi64(x, y); }
-/* 0xff in the first `count` bytes, 0 in the others. */
+/* Return 0xff in the first `count` bytes, 0 in the rest. */
 I8_INLINE i8_unit i8_first_bytes(const int count)
 {
     const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -49,7 +49,7 @@ I8_INLINE i8_unit i8_larger_bytes(i8_unit x, i8_unit y) { return _mm_max_epu8(x,
 
 #ifdef I8_LANES
 #define i8_dword_of(x, n) ((uint32_t)((n) == 0 ? _mm_cvtsi128_si32(x) : _mm_extract_epi32(x, n)))
-/* The smallest and the largest of 16 bytes. */
+/* Return the smallest, or the largest, of 16 bytes. */
 I8_INLINE int i8_smallest_byte(i8_unit x)
 {
     /* VPHMINPOSUW finds the smallest of 8 words. */
@@ -57,8 +57,8 @@ I8_INLINE int i8_smallest_byte(i8_unit x)
     return _mm_extract_epi16(_mm_minpos_epu16(_mm_and_si128(pairs, _mm_set1_epi16(0xff))), 0);
 }
 I8_INLINE int i8_largest_byte(i8_unit x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
-/* For pair sums: the larger of `most` and the sums of the positive parts of two bytes, s8; the smaller of `least` and
- * the sums of the negative parts; the largest magnitude in both. */
+/* For pair sums of s8: return the maximum of `most` and the sums of the positive parts of two bytes; the minimum of
+ * `least` and the sums of their negative parts; the largest magnitude in both. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     const __m128i positive = _mm_max_epi8(x, _mm_setzero_si128());

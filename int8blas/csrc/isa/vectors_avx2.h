@@ -74,7 +74,7 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
         memcpy(p + from, lanes + from, sizeof(int32_t) * (size_t)(to - from));
 }
 I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count) { return i8_load_first_bytes(p, count); }
-/* Store 64 bytes as whole vectors: a later load of a vector is not forwarded from several smaller stores. */
+/* Store 64 bytes as whole vectors: a CPU does not forward several smaller stores to a later load of a vector. */
 I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     I8_FOR(v, 2)
@@ -113,7 +113,7 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 32; and read only the first `valid` of them, the others being 0. */
+/* Repeat `bytes` bytes, 4 to 32, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -144,8 +144,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return bytes == 16 ? _mm256_broadcastsi128_si256(_mm256_castsi256_si128(v)) : v;
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two sums of x, then two of y. Sums of neighbouring units of 128 bits:
- * those of x, then those of y. */
+/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
+ * neighbouring units of 128 bits: first the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y) { return _mm256_hadd_epi32(x, y); }
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -159,7 +159,7 @@ I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(x, y), 0xd8);
 }
 
-/* Round half to even and saturate; x is not NaN. The conversion alone makes -2**31 of numbers beyond the range. */
+/* Round half to even and saturate; x is not NaN. The conversion alone would turn numbers out of range into -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     const __m256i beyond = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(2147483648.0f), _CMP_GE_OQ));

@@ -72,7 +72,7 @@ I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
 }
-/* Store 64 bytes as whole vectors: a later load of a vector is not forwarded from several smaller stores. */
+/* Store 64 bytes as whole vectors: a CPU does not forward several smaller stores to a later load of a vector. */
 I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     const __m256i low = _mm256_set_m128i(units[1], units[0]), high = _mm256_set_m128i(units[3], units[2]);
@@ -112,7 +112,7 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 64; and read only the first `valid` of them, the others being 0. */
+/* Repeat `bytes` bytes, 4 to 64, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
 I8_INLINE i8_vec i8_repeat_first(i8_vec v, const int bytes)
 {
     if (bytes == 4)
@@ -138,8 +138,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat_first(_mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - valid), p), bytes);
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two sums of x, then two of y. Sums of neighbouring units of 128 bits:
- * those of x, then those of y. */
+/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
+ * neighbouring units of 128 bits: first the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y)
 {
     const __m512 fx = _mm512_castsi512_ps(x), fy = _mm512_castsi512_ps(y);

@@ -241,7 +241,7 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 32; and read only the first `valid` of them, the others being 0. */
+/* Repeat `bytes` bytes, 4 to 32, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)

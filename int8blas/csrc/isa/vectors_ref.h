@@ -40,7 +40,7 @@ static inline i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     int32_t words[I8_CHUNK];
     memcpy(words, p, sizeof words);
-    /* No 0.0f - x, of which GCC 12 makes -x. */
+    /* Not 0.0f - x, which GCC 12 turns into -x. */
     I8_LANEWISE(words[v] == largest ? 0.0f : -(float)((uint32_t)largest - (uint32_t)words[v]));
 }
 static inline i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }

@@ -1,5 +1,5 @@
-/* Functions of vectors that AVX2 and AVX-512 spell alike but for the width in the names. vectors_<width>.h includes
- * this file after it has defined
+/* Functions of vectors whose names in AVX2 and AVX-512 differ only in the width. vectors_<width>.h includes this file
+ * after it has defined
  *
  *   I8_MM(name), I8_SI(name)      _mm256_add_epi32 from add_epi32; _mm256_xor_si256 from xor
  *   i8_vec, i8_f32                a vector of integers, and of f32

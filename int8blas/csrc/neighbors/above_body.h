@@ -2,11 +2,11 @@
  * width of the including file.
  *
  * Nearly all sums are below the threshold. So vectors find the largest of I8_ABOVE_GROUP sums first; only if it is
- * above are positions written, one by one, without a branch. A longer group would find its largest sum faster, but
- * write more slowly. */
+ * above the threshold are positions written, one by one, without a branch. A longer group would find its largest sum
+ * faster, but write more slowly. */
 enum { I8_ABOVE_GROUP = 128 };
 
-/* The s32 value that is compared with the threshold, except for I8_COSINE. */
+/* Return the s32 value that is compared with the threshold, except for I8_COSINE. */
 I8_INLINE int32_t i8_above_key(const i8_above_args *t, const int64_t j, const int metric)
 {
     if (metric == I8_INNER)
@@ -21,7 +21,7 @@ I8_INLINE int i8_is_above(const i8_above_args *t, const int64_t j, const int met
     return i8_above_key(t, j, metric) > t->threshold;
 }
 
-/* Whether any sum of a whole group is above the threshold. */
+/* Return whether any sum of a whole group is above the threshold. */
 I8_INLINE int i8_any_above(const i8_above_args *t, const int64_t first, const int metric)
 {
     if (metric == I8_COSINE) {

@@ -63,7 +63,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 #if I8_CELLS_IN_RUNS
 
 /* Copy a chunk between memory that may overlap and a local array, or GCC 12 does not vectorize the loops. The copies
- * are vectors, which GCC does not make of a memcpy. */
+ * are vectors, into which GCC does not turn a memcpy. */
 
 /* Compute the new memory of n units, and y, from the gates, all in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)

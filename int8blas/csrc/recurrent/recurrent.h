@@ -4,8 +4,8 @@
 
 #include "gemm/gemm.h"
 
-/* A cell of a recurrent layer makes the new state of `rows` rows of `panels` * 16 units from the sums of its gates, x
- * from the source and h from the previous state, stored gate after gate for each 16 units, like scale and bias:
+/* A cell of a recurrent layer computes the new state of `rows` rows of `panels` * 16 units from the sums of its gates,
+ * x from the source and h from the previous state, stored gate after gate for each 16 units, like scale and bias:
  *
  *     gate = f32(x + h) * scale + bias
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
@@ -17,8 +17,7 @@
  *
  * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; NULL for I8_GRU_LINEAR. The
  * recurrent bias is stored as the bias of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are
- * in elements; values are readable for 16 units even behind the end of a layer. rows * panels is at most
- * I8_MAX_CELLS. */
+ * in elements; values of 16 units are readable even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
@@ -36,8 +35,8 @@ typedef struct {
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
-/* A cell of an LSTM whose states are f32, and quantized for each step. It makes one row of `panels` * 16 units, whose
- * gates are i, f, c~, o:
+/* A cell of an LSTM whose states are f32, and quantized for each step. It computes one row of `panels` * 16 units,
+ * whose gates are i, f, c~, o:
  *
  *     sum = h - state_zero * h_sums - h_excess * h_zero         of the state, exact
  *     source = x - x_excess * x_zero                            of the source, less its zero point, exact

@@ -8,7 +8,7 @@
 #include "stage/transpose_store_body.h"
 #include <math.h>
 
-/* Below, `beyond` becomes negative if a value is saturated. */
+/* The functions below make `beyond` negative if a value saturates. */
 I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 {
     const int64_t y = x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x;
@@ -35,7 +35,7 @@ I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
     return (sum & ~overflows) | (limit & overflows);
 }
 
-/* Whether the sum of the terms needs integers only. */
+/* Return whether all terms are integers. */
 I8_INLINE int i8_is_integral(const i8_epilogue *e)
 {
     return e->alpha == 1 && (e->beta == 0 || e->beta == 1);
@@ -65,8 +65,8 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
         t->co[v] = co ? co[v] : 0;
 }
 
-/* Compute n columns of row i, in 32 bits: X modulo 2**32 is exact, as X is known to fit. One more term follows in
- * integers, or the whole formula in f64. Constants: whether there are zero points, whether C is read, and
+/* Compute n columns of row i, in 32 bits: X modulo 2**32 is exact, as X is known to fit. The rest of the formula adds
+ * one more integer, or is computed in f64. Constants: whether there are zero points, whether C is read, and
  * `integral`. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
@@ -90,7 +90,7 @@ I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_col
     i8_note_saturated(o->epilogue, integral ? beyond : beyond_rounded);
 }
 
-/* The tile, at most I8_MAX_COLUMNS columns at a time. */
+/* Compute the tile, at most I8_MAX_COLUMNS columns at a time. */
 I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const int reads, const int integral)
 {
     i8_output_columns t;
@@ -103,7 +103,7 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
     }
 }
 
-/* Compute squared distances for n columns of row i: both offsets less twice X, modulo 2**32, as the result is known to
+/* Compute squared distances for n columns of row i: both offsets minus twice X, modulo 2**32, as the result is known to
  * fit. */
 I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
                                           int32_t *c, int n)
@@ -156,7 +156,7 @@ I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
 I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 #undef I8_OUTPUT
 
-/* X in s64. */
+/* Return X in s64. */
 I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
 {
     const ptrdiff_t at = i * o->acc_row + j;
@@ -166,7 +166,8 @@ I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
     return o->acc32 ? (int32_t)(uint32_t)x : x;
 }
 
-/* X is s64, or three terms are added as integers: `offset` too, a value for each column of C, or NULL. */
+/* Compute the tile if X is s64, or if three terms are added as integers; `offset` is one of them, a value for each
+ * column of C, or NULL. */
 static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
 {
     const i8_epilogue *e = o->epilogue;
@@ -228,7 +229,7 @@ static void i8_output_s64(const i8_output_args *o)
     }
 }
 
-/* A primitive's epilogue in integers only. It saturates without a warning. */
+/* Apply a primitive's epilogue in integers only. It saturates without a warning. */
 static void i8_output_integers(const i8_output_args *o)
 {
     const int32_t *offset = o->epilogue->stage->offset;
@@ -286,7 +287,7 @@ static void i8_output_rows(const i8_output_args *o)
         i8_output_blas(o);
 }
 
-/* Whether C is X as it is. */
+/* Return whether C is X unchanged. */
 static int i8_is_identity(const i8_output_args *o)
 {
     const i8_epilogue *e = o->epilogue;
@@ -294,7 +295,7 @@ static int i8_is_identity(const i8_output_args *o)
            !o->ao && !o->bo;
 }
 
-/* Whether the epilogue reads C. */
+/* Return whether the epilogue reads C. */
 static int i8_reads_c(const i8_epilogue *e)
 {
     if (e->kind < I8_QUANTIZED)
@@ -305,7 +306,7 @@ static int i8_reads_c(const i8_epilogue *e)
     return 0;
 }
 
-/* Compute the tile in parts as rows, then transpose them. */
+/* The tile is computed in parts of this many rows, which are then transposed. */
 enum { I8_TRANSPOSED_ROWS = 64 };
 static void i8_output_transposed(const i8_output_args *o, int size)
 {

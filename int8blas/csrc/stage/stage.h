@@ -11,7 +11,7 @@
 #define I8_ROUNDER 12582912.0f
 
 /* Post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT, which only the
- * epilogue itself appends, adds a zero point: to 0 if y is NaN. */
+ * epilogue itself appends, adds a zero point; NaN becomes the zero point. */
 #define I8_ELTWISE_NAME(name, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
@@ -28,20 +28,19 @@ typedef struct {
     ptrdiff_t operand_row, operand_col;
 } i8_post_op;
 
-/* The epilogue of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is that of i8_output_args,
- * with co added to it and saturated to s32:
+/* The epilogue of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is the X of i8_output_args
+ * plus co, saturated to s32:
  *
  *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
  *     C[i, j] = min(max(y, low[j]), high[j])                                      u8, s8 or s32: both are of its type
  *
- * All vectors have a value for each column, and are readable for a whole chunk behind the last. */
+ * All vectors have a value for each column, and a whole chunk after the last value is readable. */
 typedef struct {
     int scheme;
     const int32_t *multiplier, *exponent, *zero_point, *low, *high;
 } i8_requantization;
 
-/* The epilogue of the quantized primitives. X is that of i8_output_args, with the co of i8_epilogue added to it in
- * integers:
+/* The epilogue of the quantized primitives. X is the X of i8_output_args plus the co of i8_epilogue, added in integers:
  *
  *     y = f32(X)
  *     y = y * scale[j] + bias[j]               (y + bias[j]) * scale[j] if bias_first
@@ -61,7 +60,7 @@ typedef struct {
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
-    int finite;   /* scale and dst_scale are */
+    int finite;   /* scale and dst_scale are finite */
     int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
     int shifts;   /* some zero point of C is not 0 */
     float rounder;
@@ -81,13 +80,13 @@ typedef struct {
     const int32_t *col_sums;
 } i8_scale_groups;
 
-/* The kinds of epilogues: the functions of a sum X, and of its place in C, that become elements of C. */
+/* The kinds of epilogues: formulas that compute an element of C from its sum X. */
 enum {
     I8_BLAS,        /* s32: sat(rne(alpha * X + beta * C + co)) */
     I8_INT64,       /* s64: X */
     I8_DISTANCES,   /* s32 or s64: co_rows + co_cols - 2 * X, known to fit */
     I8_QUANTIZED,   /* the formula of `stage` */
-    I8_SCALE_GROUPS /* the same, of an X that is the scaled sum of groups in f32 */
+    I8_SCALE_GROUPS /* the formula of `stage`, where X is the scaled sum of groups in f32 */
 };
 
 /* The epilogue of a product:
@@ -104,35 +103,35 @@ typedef struct {
     /* Integers that are added to X, or NULL: one for all of C, one for each row, one for each column. */
     int32_t co;
     const int32_t *co_rows, *co_cols;
-    /* Of a quantized primitive, else undefined. */
+    /* For a quantized primitive; otherwise undefined: */
     const i8_stage *stage;
     const float *row_scales;              /* a scale for each row of C, or NULL */
-    const i8_scale_groups *scale_groups;  /* of I8_SCALE_GROUPS */
+    const i8_scale_groups *scale_groups;  /* for I8_SCALE_GROUPS */
     int doubled;                          /* X is twice the sum */
-    /* Of I8_DISTANCES, else NULL: the memory of co_cols, where the call puts the sums of squares of the columns of a
-     * plain B, or NULL if they are there. K is at most SHORT_SQUARES_K then (gemm/squares.pyx). */
+    /* For I8_DISTANCES: the memory of co_cols, to which the call writes the sums of squares of the columns of a plain
+     * B; or NULL if they are known. Otherwise NULL. K is at most SHORT_SQUARES_K then (gemm/squares.pyx). */
     int32_t *column_squares;
 } i8_epilogue;
 
-/* Where a micro-kernel puts a tile whose epilogue it applies to the sums in its registers: see i8_is_plain. `row` and
- * `column` are the tile's place in the vectors of the epilogue, whose values are readable up to 4 vectors. `stream`
- * writes whole aligned lines of 64 bytes past the caches. */
+/* The place in C of a tile whose epilogue a micro-kernel applies to the sums in its registers. `row` and `column` are
+ * the tile's place in the vectors of the epilogue, whose values are readable up to 4 vectors. `stream` writes whole
+ * aligned lines of 64 bytes past the caches. */
 typedef struct {
     const i8_epilogue *epilogue;
     int64_t row, column;
-    const float *row_scale; /* of the tile's rows, or NULL */
+    const float *row_scale; /* scales of the tile's rows, or NULL */
     int stream;
     char *c;
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
 
-/* The sums of one tile, and where its epilogue puts them:
+/* The sums of one tile, and its place in C:
  *
  *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *
  * With acc64 X is exact in s64; with acc32 X is computed modulo 2**32, and must fit. ao and col_sum come together, so
  * do bo and row_term; NULL stands for zeros. With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and
- * is f32(X); there are no other terms. */
+ * is f32(X); no other terms are added. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;
@@ -174,10 +173,10 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
- * where the integers are taken modulo 2**32 and their sum must fit s32, and what follows is f32 in the order written.
- * ao[i] is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or
- * are NULL (zeros); without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16
- * values for each panel, panel_step elements apart. */
+ * where the integers are taken modulo 2**32 and their sum must fit s32, and the rest is f32 in the order written. ao[i]
+ * is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL
+ * (zeros); without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for
+ * each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -207,9 +206,9 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
-/* The same product for one row of A, with packed int8 weights, which are converted in registers. Panels are
- * `panel_size` bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights are multiplied by
- * factor[j] before they are multiplied by a. No number behind a[k - 1] is read. */
+/* The product for one row of A, with packed int8 weights, which are converted in registers. Panels are `panel_size`
+ * bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights are multiplied by factor[j] before they are
+ * multiplied by a. No number after a[k - 1] is read. */
 enum { I8_REAL_ROW_PANELS = 4 }; /* 4 chains of multiply-adds hide the latency of one */
 typedef struct {
     int panels, first;
@@ -249,8 +248,8 @@ typedef struct {
                             float zero);
     /* sat(rne(src / scale) + zero) of k contiguous f32, in u8, for a zero point of 0 to 255; 0 for NaN. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
-    /* The same for symmetric quantization: the largest magnitude of a row, beyond FLT_MAX or NaN if a number is not
-     * finite; and rne(src * reciprocal) ^ flip, where the rounded value is known to be in [-127, 127]. */
+    /* For symmetric quantization. source_largest: the largest magnitude of a row, beyond FLT_MAX or NaN if a number is
+     * not finite; and rne(src * reciprocal) ^ flip, where the rounded value is known to be in [-127, 127]. */
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);

@@ -7,14 +7,14 @@
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
 
-/* What is added to X in row i of a tile, but for the offsets of columns. */
+/* Return the offset that is added to X in row i of a tile, without the offsets of columns. */
 I8_INLINE int32_t i8_row_offset(const i8_output_args *o, int i)
 {
     const i8_epilogue *e = o->epilogue;
     return e->co_rows ? e->co_rows[o->row + i] : e->co;
 }
 
-/* The offsets of the tile's columns from column j on, or NULL. */
+/* Return the offsets of the tile's columns from column j on, or NULL. */
 I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
 {
     return o->epilogue->co_cols ? o->epilogue->co_cols + o->column + j : NULL;
@@ -77,20 +77,20 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
     int rounds;              /* whether the rounder is not -0.0 */
-    const int32_t *col_sums; /* if only multiples of them are subtracted from the sums, */
+    const int32_t *col_sums; /* set if only multiples of these are subtracted from the sums, */
     const int64_t *factors;  /* with a factor for each row */
-    const int32_t *less;     /* if only these are subtracted */
-    int compensated;         /* where more is */
+    const int32_t *less;     /* set if only these are subtracted */
+    int compensated;         /* whether other terms are subtracted or added */
 } i8_stage_chunk;
 
-/* Add the last two terms of y. A predictable branch is faster than adding -0.0. */
+/* Add the rounder and the zero point to y. A predictable branch is faster than adding -0.0. */
 I8_INLINE i8_floats i8_stage_shifted(i8_floats y, const i8_stage_chunk *t)
 {
     return i8_floats_add(t->rounds ? i8_floats_add(y, t->rounder) : y, t->dst_zero);
 }
 
-/* Compute all rows of a chunk of columns, the sums of the first row at acc, if y is only scaled, shifted, clipped at 0
- * and scaled again. */
+/* Compute all rows of a chunk of columns, the sums of the first row at acc, if the epilogue only scales, adds a bias,
+ * clips at 0 and scales again. */
 I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
                              const int relu, const int by_row, const int type, const int count)
 {
@@ -110,7 +110,7 @@ I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *ac
     }
 }
 
-/* Some rows of an operand's chunk as f32, `step` bytes from one element to the next; zeros beyond `count`. */
+/* Load some rows of an operand's chunk as f32, `step` bytes from one element to the next; zeros beyond `count`. */
 #define I8_LOAD_ROWS(type)                                                                                             \
     for (int i = 0; i < rows; ++i)                                                                                     \
     i8_floats_store(z + i * I8_CHUNK, i8_chunk_of(from + i * row, type))
@@ -151,7 +151,7 @@ static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int6
     }
 }
 
-/* Row i of a chunk from column j on, up to the post-ops. */
+/* Return row i of a chunk from column j on, before the post-ops. */
 I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chunk *t, int i, int j, const int by_row)
 {
     float y[I8_CHUNK];

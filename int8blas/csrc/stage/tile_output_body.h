@@ -1,6 +1,6 @@
 /* The epilogue of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
  *
- *   I8_PREFIX        <prefix>_output_sums is the function for it, <prefix>_output_stage that for primitives
+ *   I8_PREFIX        <prefix>_output_sums is its function, <prefix>_output_stage the function for primitives
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
  * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
