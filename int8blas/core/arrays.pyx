@@ -34,16 +34,16 @@ cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: 
 cdef tuple HOST_DEVICES = (1, 3, 11)
 cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
-# What makes sparse arrays of SciPy, of the package sparse and of torch dense.
+# The methods that make sparse arrays of SciPy, of the package sparse and of torch dense.
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
-# The type number of bfloat16, which a package registers with NumPy; -1 until an array of it has come.
+# The type number of bfloat16, which a package registers with NumPy; -1 until the first such array arrives.
 cdef int bfloat16_type = -1
 
 
 # ------------------------------------------------------------------------------------ arrays of other libraries ------
 
 cpdef cnp.ndarray as_array(object x, str name):
-    """Return `x` as an ndarray, of no subclass, without a copy where NumPy needs none."""
+    """Return `x` as an ndarray (not a subclass), without a copy if NumPy needs none."""
     if cnp.PyArray_CheckExact(x):
         return x
     if x is None:
@@ -103,7 +103,7 @@ cdef int check_exporter(object x, str name) except -1:
         try:
             kind, number = x.__dlpack_device__()
         except Exception:
-            kind, number = HOST_DEVICES[0], 0  # it has none to tell: the conversion succeeds, or says why not
+            kind, number = HOST_DEVICES[0], 0  # it cannot report one; the conversion succeeds, or says why not
         device = None if kind in HOST_DEVICES else f"{DEVICES.get(int(kind), f'DLPack type {kind}')} device {number}"
     if device is not None:
         raise TypeError(f"{name} must be in the CPU's memory, got {type(x).__name__} on {device}: copy it, as x.cpu() "
@@ -134,7 +134,7 @@ cpdef bint is_bfloat16(cnp.dtype dtype):
 
 
 cpdef object bfloat16_dtype():
-    """Return the dtype of ml_dtypes, which is imported for it."""
+    """Import ml_dtypes, and return its dtype bfloat16."""
     try:
         from ml_dtypes import bfloat16
     except ImportError as error:
@@ -178,7 +178,8 @@ cdef cnp.ndarray float32s(object x, str name):
 # ------------------------------------------------------------------------------------------ dtypes, and one for another
 
 cdef cnp.ndarray rounded(cnp.ndarray array):
-    """Return float64 as float32 like `astype`: infinite beyond the range of float32, but without a warning."""
+    """Return float64 as float32 like `astype`: values out of the range of float32 become infinite, without a
+    warning."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return array.astype(np.float32)
 
@@ -194,7 +195,7 @@ cpdef object dtype_from(object x):
         return bfloat16_dtype()
     try:
         return None if x is None else np.dtype(name)
-    except (TypeError, ValueError, SyntaxError):  # the last of a text with commas or brackets, as ",int8"
+    except (TypeError, ValueError, SyntaxError):  # SyntaxError for a text with commas or brackets, such as ",int8"
         return None
 
 
@@ -241,8 +242,8 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object 
 
 
 cdef cnp.ndarray source_of_type(object x, int typenum):
-    """The source of a layer: `input_of_type`, but float16 and bfloat16 as they are where float32 is wanted, as the
-    kernels that read it read these too."""
+    """Return the source of a layer, like `input_of_type`. If float32 is wanted, float16 and bfloat16 stay as they are,
+    because the kernels read them too."""
     cdef cnp.ndarray array = as_array(x, "src")
     cdef cnp.dtype dtype = array.dtype
     cdef bint is_16_bit = dtype.isnative and (dtype.num == cnp.NPY_FLOAT16 or is_bfloat16(dtype))
@@ -289,8 +290,8 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
 
 
 cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
-    """Return an output of this type in native byte order: a view if its type is the other one of C's int and long with
-    the same size."""
+    """Return an output of this type in native byte order: a view if it has the other of C's types int and long, and
+    both have the same size."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
@@ -301,7 +302,7 @@ cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
 
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
-    """`output_of` any layout."""
+    """Return what `output_of` returns, for any layout."""
     cdef cnp.ndarray array
     if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum:
         if cnp.PyArray_ISBEHAVED(<cnp.ndarray>x) and not overlaps_itself(<cnp.ndarray>x):
@@ -373,7 +374,7 @@ cdef bint flag(object x, str name) except -1:
 
 
 cpdef double real_from(object x, str name) except? -1:
-    """`real` of any type."""
+    """Return what `real` returns, for any type."""
     cdef double value
     # NumPy would convert texts and complex numbers.
     if isinstance(x, (str, bytes)) or (
@@ -576,8 +577,8 @@ cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
 
 
 cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):
-    """Return a number, or an array of numbers of that shape, as a new array: finite and not 0 as float32, or finite and
-    above 0 as float64, which multipliers are made of."""
+    """Return a number, or an array of numbers of that shape, as a new array: finite and not 0 as float32; or finite and
+    above 0 as float64, from which multipliers are computed."""
     cdef cnp.ndarray array, converted
     cdef const float *values
     cdef cnp.npy_intp count, i = 0
@@ -697,7 +698,7 @@ cdef int quantized_type(object dtype, str name) except -1:
 
 
 cdef cnp.ndarray finite_numbers(object x, str name):
-    """At least one real number, all finite, as a new array of float64."""
+    """Return real numbers, at least one and all finite, as a new array of float64."""
     cdef cnp.ndarray array = widened(x, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be an array of real numbers, got {dtype_name(array.dtype)}")

@@ -18,7 +18,7 @@ def cpu_name() -> str:
 
 
 def _size(size: int) -> str:
-    """Bytes for people to read."""
+    """Return a number of bytes as people read it."""
     return f"{size >> 10} KiB" if size else "none"
 
 

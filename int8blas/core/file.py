@@ -2,13 +2,13 @@
 
 The file, in little-endian numbers::
 
-    header    magic, version, checksum and size of the index, checksum of the header: 64 bytes with the zeros behind
+    header    magic, version, checksum and size of the index, checksum of the header: padded with zeros to 64 bytes
     index     JSON: {"value": node, "data": [[size, checksum], ...]}
     data      the bytes of each array
 
 The index and each array's bytes are followed by zeros up to a multiple of 64 bytes. Checksums are CRC-32 and include
 the zeros, so that a checksum covers every byte of a file. A node is null, true, false, a number, a string, a list of
-nodes, or an object with one member, whose name says what it is:
+nodes, or an object with one member, whose name says its kind:
 
 ==============================  =======================================================================================
 {"dict": {name: node, ...}}     a dict
@@ -17,12 +17,13 @@ nodes, or an object with one member, whose name says what it is:
 {"array": [i, dtype, shape]}    the array of this dtype and shape, in C order, that is number i in `data`
 {"scalar": [i, dtype, []]}      a NumPy scalar
 {"buffer": i}                   bytes
-{name: [[node, ...], {...}]}    what the class of this name is restored from: arguments, and those with names
+{name: [[node, ...], {...}]}    the arguments that restore an object of this class, positional and by name
 ==============================  =======================================================================================
 
-A class takes part by its `__reduce__`, which pickle uses too, and :func:`register`. Nothing in a file is executed:
-loading calls only constructors of registered classes, which check their arguments. A layer's weights are in the file as
-they are packed, so a change of what is packed, as well as one of what is above, is a new version of the format.
+A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Nothing in a file is
+executed: loading calls only constructors of registered classes, which check their arguments. The file has a layer's
+weights in their packed form, so a change of the packed form needs a new version of the format, as does a change of the
+structure above.
 """
 
 from __future__ import annotations
@@ -85,25 +86,26 @@ def save(path: Target, value: Any) -> None:
     Parameters
     ----------
     path : path-like or file object
-        The file, which is created or replaced; an interrupted call leaves the old file, and what is mapped from it, as
-        they were. Or a file object with a method `write` for bytes: open files, `io.BytesIO`, members of archives,
-        compressed and remote files. It is written to where it is, and stays open; after an error a part is in it.
+        The file, which is created or replaced; an interrupted call leaves the old file and mappings of it unchanged. Or
+        a file object with a method `write` for bytes: an open file, `io.BytesIO`, a member of an archive, a compressed
+        or remote file. Writing begins at its position, and it stays open; after an error it contains a part of the
+        data.
     value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
 QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
-        Lists, tuples and dicts, with names that are str, hold such values again, to any depth. Arrays are of bool,
-        integers, real or complex numbers.
+        Lists, tuples and dicts (with str keys) may contain these values, to any depth. Arrays are of bool, integers,
+        real or complex numbers.
 
     Raises
     ------
     TypeError, ValueError
-        If there is a value of another type, or a float that JSON does not have; the text says where. Nothing is
-        written then.
+        If a value has another type, or is a float that JSON does not have; the text says where. Nothing is written
+        then.
     OSError
         If the file cannot be written.
 
     Notes
     -----
-    The bytes are the same for a path and for a file object, whose position is not asked for. An object that occurs
+    A path and a file object get the same bytes; the position of a file object is never read. An object that occurs
     twice is written twice. The file does not depend on the CPU.
 
     Examples
@@ -129,25 +131,25 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
 
 
 def load(path: Origin, mmap: bool | None = None) -> Any:
-    """What :func:`save` wrote.
+    """Load what :func:`save` wrote.
 
     Parameters
     ----------
     path : path-like or file object
-        The file; or a file object with a method `readinto` or `read` for bytes. It is read from where it is to the last
-        byte of what was saved, no further, and stays open.
+        The file; or a file object with a method `readinto` or `read` for bytes. Reading begins at its position and ends
+        with the last saved byte, and it stays open.
     mmap : bool, optional
-        Map the file into memory, shared with all processes that do, rather than read it. By default a path is mapped,
-        and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use; replacing
-        it with `save` leaves what is mapped alone. Where others rewrite its bytes nevertheless, results are wrong, but
-        nothing outside is read or written; where they truncate it, the operating system ends the process (SIGBUS),
-        which False avoids.
+        Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
+        mapped, and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use;
+        `save` replaces a file without changing the mapped one. If another process rewrites the mapped bytes, results
+        are wrong, but no other memory is read or written. If it truncates the file, the operating system ends this
+        process (SIGBUS); False avoids that.
 
     Returns
     -------
     object
-        Equal to what was saved, and layers that give the same bits. Arrays are read-only and in C order. Packed weights
-        and arrays begin at multiples of 64 bytes; if they are mapped they are in the file, not copied.
+        A value equal to the saved one; layers give the same bits. Arrays are read-only and in C order. Packed weights
+        and arrays begin at multiples of 64 bytes. In a mapped file they are not copied.
 
     Raises
     ------
@@ -159,10 +161,10 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
 
     Notes
     -----
-    Header, index and all data are compared with their checksums before anything is made of them, also if they are
-    mapped: all of the file is read once. A checksum finds accidents. Of a file that was made to deceive, all that is
-    promised is that it gives an error or a value of the types above, and that nothing in it is executed. Memory is
-    taken for bytes that are there: what a stream announces and does not have costs nothing.
+    Header, index and all data are compared with their checksums before they are used, in mapped files too, so all of
+    the file is read once. Checksums find accidental damage. A malicious file gives an error or a value of the types
+    above, and nothing in it is executed; no more is promised. Memory is allocated only for bytes that have arrived, not
+    for a size that a stream announces.
 
     Examples
     --------
@@ -236,12 +238,12 @@ def _padded(size: int) -> int:
 
 
 def _checksum(data: Bytes) -> int:
-    """Return the size of the bytes with the zeros behind them."""
+    """Return the size of the bytes including the zeros after them."""
     return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
 
 
 def _read_header(header: bytes, name: str) -> tuple[int, int]:
-    """Size and checksum of the index."""
+    """Return size and checksum of the index."""
     if header[: len(MAGIC)] != MAGIC[: len(header)] or not header:
         raise ValueError(f"{name} is not a file of int8blas: it begins with {header[: len(MAGIC)]!r}")
     if len(header) < ALIGNMENT:
@@ -286,8 +288,8 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
 
 
 def _check_empty(shape: Sequence[int], name: str) -> None:
-    """An array without elements takes no bytes of a file, but an object restored from it may take memory for each of
-    its sizes."""
+    """Check the sizes of an empty array: it takes no bytes of a file, but an object restored from it may allocate
+    memory for each of its sizes."""
     if 0 in shape and math.prod(size for size in shape if size) > MOST_EMPTY:
         raise ValueError(f"{name} without elements must have sizes of at most {MOST_EMPTY} together, got {shape}")
 

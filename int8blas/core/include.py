@@ -1,4 +1,4 @@
-"""Where the C header is."""
+"""The folder of the C header."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """The kernel registry: which instruction sets were built, which this CPU supports, which one is selected.
 
-This module alone links ``csrc/``; the others reach the kernel tables through :func:`current_kernels`, so that there is
-one selection in the process.
+Only this module links ``csrc/``. All other modules get the kernel tables from :func:`current_kernels`, so that the
+process has one selection.
 """
 
 import os
@@ -42,12 +42,13 @@ def available_isas():
     Returns
     -------
     tuple of str
-        On x86-64 some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'``, ``'avx2'``, on 64-bit Arm of
-        ``'i8mm'``, ``'dotprod'``, ``'neon'``, and always ``'ref'``, the portable C kernels. The first is the default.
+        The names: on x86-64 some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and ``'avx2'``, on
+        64-bit Arm some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``, and always ``'ref'``, the portable C kernels. The
+        first is the default.
 
     See Also
     --------
-    use_isa : select one of them.
+    use_isa : select one of these instruction sets.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The machine: the sizes of its caches and how many cores it has. Caches decide the sizes of blocks, never the
+"""The machine: the sizes of its caches and the number of its cores. Caches decide the sizes of blocks, never the
 results."""
 
 from int8blas.core.caches import found

@@ -14,7 +14,7 @@ cdef extern from "core/memory.h" nogil:
 
 
 cdef void *allocate(size_t size) noexcept nogil:
-    """`size` bytes."""
+    """Return `size` bytes."""
     return i8_allocate(size)
 
 

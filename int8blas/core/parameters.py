@@ -138,8 +138,8 @@ class QuantizationParameters:
 
     Notes
     -----
-    Immutable; two are equal where all four attributes are. The relation is the quantization model of oneDNN's
-    specification, chapter "Int8".
+    The objects are immutable; two are equal if all four attributes are equal. The relation is the quantization model of
+    oneDNN's specification, chapter "Int8".
 
     Examples
     --------
@@ -197,9 +197,10 @@ register(QuantizationParameters)
 def scale_of_range(
     low: npt.NDArray[Any], high: npt.NDArray[Any], dtype: np.dtype[Any], symmetric: bool
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """(scale, zero point) of each range from `low` to `high`, as the module `calibration` defines them.
+    """Return (scale, zero point) of each range from `low` to `high`, as the module `calibration` defines them.
 
-    Computed in double precision. The scale is rounded to float32 once, and the zero point is that of the rounded one.
+    They are computed in double precision. The scale is rounded to float32 once, and the zero point follows from the
+    rounded scale.
     """
     low, high = low.astype(np.float64), high.astype(np.float64)
     info = np.iinfo(dtype)
@@ -243,7 +244,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
         The file, which is created or replaced; an interrupted call leaves the old file as it was. Or a file object with
         a method `write` for bytes, which stays open.
     parameters : mapping of str to QuantizationParameters
-        The parameters by the name of the tensor, in any order, which is kept.
+        The parameters by the name of the tensor. Their order is kept.
 
     Raises
     ------
@@ -254,7 +255,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
 
     Notes
     -----
-    The file is JSON (UTF-8) to be read, compared and edited by people, a line a tensor. It has therefore no checksum::
+    The file is JSON (UTF-8) for people to read, compare and edit, with a line for each tensor. So it has no checksum::
 
         {
           "format": "int8blas quantization parameters",
@@ -297,7 +298,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
 
 
 def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
-    """Scales and zero points from a file that :func:`save_parameters` wrote.
+    """Load scales and zero points from a file that :func:`save_parameters` wrote.
 
     Parameters
     ----------
@@ -307,15 +308,15 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
     Returns
     -------
     dict of str to QuantizationParameters
-        Equal to what was saved, and in the same order.
+        The saved parameters, in the same order.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ValueError
-        If the file is not one that `save_parameters` wrote, is of another version, or is damaged so that it is no JSON
-        or has a value that does not belong there; the text says where. Another digit in a number is not noticed.
+        If the file is not one that `save_parameters` wrote, has another version, is no JSON or has a value that is not
+        allowed; the text says where. A changed digit of a number is not detected.
 
     Examples
     --------

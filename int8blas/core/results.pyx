@@ -1,12 +1,12 @@
 """New arrays for results, the large ones from the start of a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C are whole cache lines, each
-row then lies across one line more, and every store of a vector writes two lines. So large results get memory from
-memory.pyx, through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. Where a program
-has set a handler of its own, that one is used.
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C are whole cache lines, such
+rows then span one more line, and every store of a vector writes two lines. So large results get memory from memory.pyx,
+through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. If a program has set its
+own handler, that handler is used.
 
-A size below which nothing is gained is NumPy's from the start: changing the handler takes as long as a small product.
-The module also keeps known views of arrays, each of which takes NumPy a microsecond.
+Small arrays get NumPy's memory: alignment gains nothing there, and changing the handler takes as long as a small
+product. The module also remembers views of arrays, as NumPy takes a microsecond to make one.
 """
 
 from cpython.object cimport PyObject
@@ -108,7 +108,7 @@ cdef object set_handler(double size):
 
 
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size):
-    """Return the same for `size` elements of any type."""
+    """Return a new C-contiguous array of `size` elements, uninitialised, in memory that begins on a cache line."""
     before = set_handler(size * cnp.PyArray_DescrFromType(typenum).itemsize)
     if before is None:
         return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
@@ -123,7 +123,7 @@ cdef cnp.ndarray empty_of(shape, int typenum):
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef int ndim = 0
     if len(shape) > MAX_DIMS:
-        return np.empty(shape, cnp.PyArray_DescrFromType(typenum))  # its error
+        return np.empty(shape, cnp.PyArray_DescrFromType(typenum))  # raises NumPy's error
     for size in shape:
         sizes[ndim] = size
         ndim += 1
@@ -145,12 +145,12 @@ cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
 
 
 cdef list axes_in_memory(cnp.ndarray array):
-    """Return its axes in the order of decreasing strides."""
+    """Return the axes of an array in the order of decreasing strides."""
     return sorted(range(array.ndim), key=[-abs(stride) for stride in (<object>array).strides].__getitem__)
 
 
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
-    """Return such an array with another shape of the same number of dimensions."""
+    """Return a new array of this shape, whose dimensions have the order in memory of `like`."""
     if cnp.PyArray_IS_C_CONTIGUOUS(like):
         return empty(cnp.PyArray_NDIM(like), shape, typenum)
     order = axes_in_memory(like)
@@ -188,14 +188,14 @@ cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept:
 
 
 cdef class KnownView:
-    """A view that has been found once, of arrays that are laid out alike.
+    """A view that is computed once, for arrays with the same layout.
 
     Parameters
     ----------
     x, y : ndarray
-        An array, and what has been made of it.
+        An array, and the view made from it.
     others : tuple
-        What else it has been made of.
+        The other values from which the view was made.
     """
 
     cdef Layout source, target

@@ -1,8 +1,9 @@
 """The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
-Cython writes the signature of ``__init__`` and ``__call__`` into their docstrings, where CPython looks for it, if there
-is one and ``@cython.binding(False)``; setup.py sets ``embedsignature`` only for them, as all other functions know their
-signatures. CPython evaluates literals in it and nothing else: a default is ``"int8"``, not ``np.int8``.
+CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes it there if the method
+has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for these methods, as all other
+functions know their signatures. CPython evaluates literals in it and nothing else: a default is ``"int8"``, not
+``np.int8``.
 """
 
 import inspect
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class Signature:
-    """``__signature__`` of a compiled class: what creates an instance; and of an instance: what calls it."""
+    """``__signature__`` of a compiled class, which creates an instance, and of an instance, which calls it."""
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:
         if instance is not None and not callable(instance):

@@ -112,7 +112,7 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
 
 def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
     """Return the padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each;
-    or "same" or "same_lower", which :func:`padding_of` makes one for a size."""
+    or "same" or "same_lower", which :func:`padding_of` turns into numbers for a size."""
     if type(value) is int and 0 <= value <= LARGEST:
         return ((value, value),) * spatial
     value = _plain(value)
@@ -140,7 +140,8 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
 
 
 def halves(total: int, padding: str) -> Pair:
-    """Split `total` padding over both sides; an odd element goes behind for "same", before for "same_lower"."""
+    """Split `total` padding over both sides; an odd element goes after the data for "same", before it for
+    "same_lower"."""
     small, large = total // 2, total - total // 2
     return (large, small) if padding == "same_lower" else (small, large)
 
@@ -149,7 +150,7 @@ def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Se
                dilation: Sequence[int]) -> tuple[Pair, ...]:  # fmt: skip
     """Return the result of `parse_padding` as (before, after) of each dimension of a source.
 
-    "same" and "same_lower" are as much as makes ceil(size / stride) positions::
+    "same" and "same_lower" give ceil(size / stride) positions::
 
         before + after = max((ceil(size / stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
     """
@@ -170,7 +171,7 @@ def output_size(
 
         floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1
 
-    With `ceil_mode` the quotient is rounded up, but no window begins behind the source.
+    With `ceil_mode` the quotient is rounded up, but no window begins after the source.
     """
     free = size + sum(padding) - dilation * (kernel - 1) - 1
     if ceil_mode:

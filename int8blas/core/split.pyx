@@ -1,16 +1,16 @@
-"""How work is divided among threads: pure functions of the sizes.
+"""Divide work among threads, by pure functions of the sizes.
 
-A grid of units, for example tiles of C, falls into one rectangle for each thread, of nearly equal sizes, if no
-rectangle is larger than the mean rounded up. Else it falls into stretches of units, one column after the other, which
-reach that bound. Rectangles read less of the operands for each unit.
+A grid of units, for example tiles of C, is divided into rectangles of nearly equal size, one for each thread, if no
+rectangle is larger than the mean rounded up. Otherwise it is divided into stretches: consecutive units, counted column
+by column, which meet that bound. Rectangles read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t
 
 
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
-    """Divide a grid of at least one unit into at most `threads` parts. Among equal divisions, prefer the one with the
-    most parts along columns, or rows."""
+    """Divide a grid of at least one unit into at most `threads` parts. Among equal divisions, prefer the division with
+    the most parts along columns, or rows."""
     cdef int64_t n, m, units, best = 0
     cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
     cdef double total = <double>rows * <double>columns
@@ -52,7 +52,7 @@ cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
     unit = share(grid.rows * grid.columns, part, grid.row_parts)
     end = share(grid.rows * grid.columns, part + 1, grid.row_parts)
     while unit < end:
-        # The rest of a column that has begun, whole columns, the beginning of another.
+        # The rest of a started column, whole columns, the beginning of the next column.
         column, row = unit // grid.rows, unit % grid.rows
         height, width = min(grid.rows - row, end - unit), 1
         if row == 0 and height == grid.rows:

@@ -48,7 +48,8 @@ class Variable:
 
     @property
     def blocks(self) -> list[tuple[ThreadSetting, tuple[Any, object]]]:
-        """The settings whose blocks are open, the innermost last, and the state that leaving each block restores."""
+        """Return the settings whose blocks are open, the innermost last, with the state that leaving each block
+        restores."""
         if not hasattr(self._owner, "blocks"):
             self._owner.blocks = []
         found: list[tuple[ThreadSetting, tuple[Any, object]]] = self._owner.blocks
@@ -94,7 +95,7 @@ class ThreadSetting:
                 blocks[inner] = (blocks[inner][0], before)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """As a decorator, undo the setting now, and apply it during each call of the function."""
+        """Decorate a function: undo the setting now, and apply it during each call of the function."""
         code = getattr(function, "__code__", None)
         if getattr(code, "co_flags", 0) & ENDS_LATER:
             raise TypeError(

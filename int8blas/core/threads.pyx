@@ -1,18 +1,18 @@
-"""The gate to threads: how many a call may use, and every parallel region of the package::
+"""The gate to threads: how many threads a call may use, and every parallel region of the package::
 
     threads_for     threads that the work pays for, of those that a call may use
     run_parts       each part of a job, by any thread
-    run_in_turn     the parts of two kinds, all of one kind before any of the other, in one region
-    run_team        what the threads do together, who may wait for one another
+    run_in_turn     parts of two kinds in one region: all parts of the first kind, then the second
+    run_team        the work of a team of threads, which may wait for one another
     run_work        run_parts for a caller that holds the GIL
 
-A call may use OpenMP's number of threads, the environment's or that of ``num_threads``, as many of them as can be made;
-one within a region, and after a fork of a process that has had one. So no region is ever inside another. No result
-depends on which thread does a part, or on how many there are.
+A call may use the number of threads that OpenMP, the environment or ``num_threads`` sets, if the system can create
+them. Inside a region, and after a fork of a process that has run one, a call uses one thread. So regions never nest. No
+result depends on which thread runs a part, or on the number of threads.
 
-A region ends when its last thread has done its part, and a thread whose CPU has been taken by another process does that
-a time slice later: some milliseconds, for parts of microseconds. So a thread that has waited that long begins no region
-for a while, which is longer if that happens again at once, and then tries one.
+A region ends when its last thread has finished. If another process takes a thread's CPU, the thread finishes a time
+slice later: milliseconds, for parts of microseconds. So a caller that has waited that long runs without regions for a
+while, then tries one again. The pause grows if the wait repeats at once.
 """
 
 import operator
@@ -65,7 +65,7 @@ cdef bint forked = False
 # Whether a region that ends late makes the thread run without regions for a while.
 cdef bint looks_at_ends = True
 
-# Seconds: shorter waits are not caused by other processes' time slices; and the longest pause without regions.
+# In seconds: the shortest wait that counts as another process's time slice; and the longest pause without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
@@ -97,10 +97,10 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return how many threads the parallel region that follows may ask for: `wanted`, or fewer where no more can be
-    made.
+    """Return how many threads the parallel region that follows may ask for: `wanted`, or fewer if the system cannot
+    create them.
 
-    Every region asks here first; so may whoever is to begin one and divides the work by the answer.
+    Every region calls this first. A caller that divides its work by the number of threads may call it earlier.
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
@@ -143,9 +143,9 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
-    """Begin no region for some time if the wait for others was late, and took longer than their work would have taken
-    here, `saved`. That is twice the wait, in which one thread can hardly lose more than was waited for; and twice as
-    long as the last time if that has ended just now, as another process seems to stay."""
+    """Run without regions for some time if the wait for other threads was long, and longer than the time that they
+    saved, `saved`. The pause is twice the wait, in which one thread loses hardly more than the wait took. If the last
+    pause has just ended, the other process seems to stay, and the pause is twice the last one."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
@@ -201,7 +201,7 @@ cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept
 
 
 cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
-    """Run a thread's parts, which are consecutive."""
+    """Run one thread's parts, which are consecutive."""
     cdef Shares *s = <Shares *>shares
     cdef int64_t end = first_part(&s.parts, thread + 1, threads), part
     open_arena()
@@ -344,7 +344,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # The wanted number is tried again.
+    # A trial of the wanted number of threads is due again.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -369,24 +369,24 @@ def num_threads(n=..., *, scope="thread"):
     A call obeys the first of these that is set: the setting of its thread, the setting of the process,
     ``INT8BLAS_NUM_THREADS``, OpenMP's own limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
     problems use fewer threads, and no call uses more than the process had CPUs when int8blas was imported, unless
-    ``INT8BLAS_OVERSUBSCRIBE=1``. Where another process takes a CPU, so that a call waits for its other threads, the
-    next calls use one thread: for twice as long as it waited, and for up to 200 ms if that goes on. Results do not
-    depend on the number.
+    ``INT8BLAS_OVERSUBSCRIBE=1``. If a call waits for its other threads because another process has taken a CPU, the
+    next calls use one thread: for twice the time of the wait, and for up to 200 ms if the waits continue. Results do
+    not depend on the number of threads.
 
     Parameters
     ----------
     n : int, optional
-        1 to 1024.
+        The limit, 1 to 1024.
     scope : {"thread", "process"}, optional
         "thread": the setting of the calling thread, which no other thread sees. "process": the setting of all threads
-        that have none of their own, also of those that a pool starts later.
+        without a setting of their own, including threads that a pool starts later.
 
     Returns
     -------
     int or context manager
         Without `n`, the number of threads that a call may use now, or, with ``scope="process"``, that a call in a
-        thread without a setting may use. With `n`, an object whose ``with`` block restores, on leaving, what was set
-        before the call; a plain call may ignore it.
+        thread without a setting may use. With `n`, an object whose ``with`` block restores the former setting at its
+        end; a plain call may ignore it.
 
     Raises
     ------
@@ -399,15 +399,16 @@ def num_threads(n=..., *, scope="thread"):
 
     Notes
     -----
-    The object may be used in any number of blocks, nested ones too, and by any thread. Each sets the thread that enters
-    it. The first one in the thread of the call undoes the call, if that is its last setting; any other block restores
-    what it found when it was entered. Blocks may be left in another order, by ``contextlib.ExitStack`` for example: of
-    those still open, the one entered last holds, and after the last one everything is as before the first. Leaving
-    one in a thread that is not in it is a RuntimeError, and changes nothing. Threads are meant, not tasks: between
-    ``await`` and the next line other tasks of the thread see the setting. With ``scope="process"`` all threads share
-    these blocks: one may leave what another has entered.
+    The object may be used in any number of blocks, nested ones too, and by any thread. A block sets the limit of the
+    thread that enters it. At its end, the first block in the thread of the call undoes the call, if the thread has not
+    been set again; any other block restores the setting that it found at its start. Blocks may end in any order, with
+    ``contextlib.ExitStack`` for example: of the open blocks, the one entered last holds, and after the last block
+    everything is as before the first. To leave a block in a thread that has not entered it is a RuntimeError, and
+    changes nothing. Settings belong to threads, not to tasks: between ``await`` and the next line, other tasks of the
+    thread see the setting. With ``scope="process"`` all threads share these blocks: one thread may leave a block that
+    another has entered.
 
-    As a decorator, ``@num_threads(n)``, it is in effect during each call of the function alone.
+    As a decorator, ``@num_threads(n)``, the setting holds only during each call of the function.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def either(names: Iterable[object]) -> str:
 def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object], given: object = None) -> TypeError:
     """Return the TypeError for an input whose dtype is not among the `wanted` names, with a remedy.
 
-    `array` was made of `given`, which the error calls by its type if it is a list or a table (of pandas or polars).
+    `array` was made from `given`, which the error calls by its type if it is a list or a table (of pandas or polars).
     """
     names = tuple(map(str, wanted))
     is_table = hasattr(given, "to_numpy") and hasattr(given, "columns")
@@ -98,7 +98,8 @@ def numpy_name(name: str) -> str:
 
 
 def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ...]) -> str:
-    """Return the remedy for an array of objects, which pandas makes of columns of its own or of several types."""
+    """Return the remedy for an array of objects, which pandas makes from columns of its own types or of several
+    types."""
     missing = others = 0
     for value in array.flat[:MOST_OBJECTS]:
         # NA and NaT of pandas

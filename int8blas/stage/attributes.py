@@ -2,9 +2,9 @@
 
     x_f32 = scale * (x_int8 - zero_point)
 
-for source, weights and destination, where a mask says for which dimensions there are values of their own: bit i selects
-the logical dimension i, 0 is one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h, w) for data,
-(oc, ic, ...) for weights. The model is that of oneDNN's specification ("Int8"); `output_scales` is the one that came
+for source, weights and destination. A mask says along which dimensions the values differ: bit i selects the logical
+dimension i, and the mask 0 means one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h, w) for
+data, (oc, ic, ...) for weights. The model comes from oneDNN's specification ("Int8"); `output_scales` is the model
 before it ("Primitive Attributes: Quantization").
 """
 
@@ -66,12 +66,12 @@ CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
 INTEGER_SCHEMES = ("doubling", "single")
-# In the order of csrc/stage/stage.h.
+# Algorithms of Binary, in the order of csrc/stage/stage.h.
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
 _FLOAT32 = struct.Struct("<f")
-# Numbers below are finite in float32.
+# Smaller numbers are finite in float32.
 _LARGE = 2.0**127
 
 
@@ -101,11 +101,11 @@ class Sum(_PostOp):
     Parameters
     ----------
     scale : float, optional
-        Of the old values.
+        The scale of the old values.
     zero_point : int, optional
-        Of the old values.
+        The zero point of the old values.
     dtype : dtype, optional
-        As what the old values are read: that of the destination, or the other 8-bit one.
+        The type as which the old values are read: the destination's, or the other 8-bit type.
 
     Examples
     --------
@@ -149,8 +149,8 @@ class Eltwise(_PostOp):
 
     Notes
     -----
-    Evaluated in float32, with the same bits on every CPU. Largest errors, in units in the last place (ulp) of the exact
-    value, that is 2**-149 for subnormal numbers, for a `scale` of 1:
+    The functions are evaluated in float32, with the same bits on every CPU. The table has the largest errors for a
+    `scale` of 1, in units in the last place (ulp) of the exact value; for subnormal numbers this is 2**-149:
 
     ==================================  ===============================================================================
     relu, clip, clip_v2, abs, sqrt,     every operation of the formula is rounded once: 0.5 for each; with two of them,
@@ -171,9 +171,9 @@ class Eltwise(_PostOp):
     ==================================  ===============================================================================
 
     An infinity gives the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf. NaN stays
-    NaN, and linear, hardswish and hardsigmoid with alpha 0 make it of an infinity; so do log and, with an exponent that
-    is no integer, pow of negative numbers. Anything to the power 0 is 1. clip_v2 gives alpha for a zero of either sign
-    if alpha is 0; all else as clip.
+    NaN. NaN is also the result of linear, hardswish and hardsigmoid for an infinity if alpha is 0, and of log, and pow
+    with an exponent that is no integer, for negative numbers. Every number (and NaN) to the power 0 is 1. clip_v2
+    differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
 
     Examples
     --------
@@ -211,9 +211,9 @@ def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it 
     Parameters
     ----------
     slope : float, optional
-        Of negative values: 0 for ReLU, another for leaky ReLU.
+        The slope below 0: 0 for ReLU, another value for leaky ReLU.
     scale : float, optional
-        A factor of the result.
+        The factor of the result.
 
     Returns
     -------
@@ -241,13 +241,13 @@ class _WithOperand(_PostOp):
 
 @dataclass(frozen=True, eq=False)
 class Binary(_WithOperand):
-    """Post-op: y = y + operand, and the same with ``-``, ``*``, ``/``, min and max; 1 or 0 for the comparisons.
+    """Post-op: y = y + operand, or with ``-``, ``*``, ``/``, min or max in place of ``+``; 1 or 0 for comparisons.
 
     Parameters
     ----------
     operand : array_like, optional
         Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
-        execution gives it: ``primitive(src, operands=[...])``, one for each such post-op in their order.
+        execution gives it, ``primitive(src, operands=[...])``, with one operand for each such post-op, in order.
     algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
         The operation. A comparison with NaN is false, apart from 'ne'.
 
@@ -342,18 +342,18 @@ class Attributes:
     Parameters
     ----------
     scales, zero_points : mapping of str to int, optional
-        The mask of "src", "weights" and "dst", for those that have a scale or a zero point. The values themselves are
+        The masks of "src", "weights" and "dst", as far as they have a scale or a zero point. The values themselves are
         given to each execution, or once to the primitive.
     post_ops : post-op, or sequence of them, optional
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
         The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
-        is that of the destination: 0; ``1 << 1`` for a value for each output channel; or any other, with values flat or
-        in the shape of the selected dimensions. There are no other scales and no zero points then.
+        is over the destination's dimensions: 0; ``1 << 1`` for a value for each output channel; or any other mask, with
+        values flat or in the shape of the selected dimensions. No other scales and no zero points may be given then.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
-        The arithmetic from the sums to the destination: float32, the integer arithmetic of these schemes of
-        :func:`int8blas.requantize`, or float32 with ONNX's rounding, see below.
+        The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
+        :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.
 
     Raises
     ------
@@ -362,8 +362,8 @@ class Attributes:
 
     Notes
     -----
-    With a `requantization` in integers, the destination is what :func:`int8blas.requantize` makes of the exact sums,
-    limited to the range of an activation::
+    With a `requantization` in integers, the destination is :func:`int8blas.requantize` of the exact sums, limited to
+    the range of an activation::
 
         acc = sat_s32(sum + bias_s32)
         y = sat_s32(requantized(acc, scale_src * scale_weights / scale_dst) + zp_dst)
@@ -376,8 +376,8 @@ class Attributes:
     range. A bias is int32, the source has one scale and is not quantized dynamically. This is the arithmetic of
     TensorFlow Lite's reference kernels for int8.
 
-    With ``requantization="onnx"`` everything is as in float32, but that a destination of 8 bits is rounded before its
-    zero point, which is in the range of its dtype, is added: ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. An int32
+    ``requantization="onnx"`` differs from float32 in one step: a destination of 8 bits is rounded before its zero point
+    is added, which must be in the range of its dtype: ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. An int32
     destination has no zero point then.
 
     Examples
@@ -436,7 +436,7 @@ class Attributes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (dict(self.scales), dict(self.zero_points), self.post_ops, self.output_scales)
-        # The default scheme is left out, so that earlier versions can read attributes that they can compute.
+        # Omit the default scheme, so that earlier versions can read all attributes that they support.
         return type(self), values if self.requantization == "float" else (*values, self.requantization)
 
 

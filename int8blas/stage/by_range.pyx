@@ -83,16 +83,16 @@ def quantize_whole(x):
     Parameters
     ----------
     x : array_like of float32, float16 or bfloat16
-        Of any shape.
+        The numbers, of any shape.
 
     Returns
     -------
     y : ndarray of uint8
-        Of the same shape.
+        The quantized numbers, of the same shape.
     scale : float
-        A float32; NaN if not all of `x` is finite.
+        The scale, a float32; NaN if not all of `x` is finite.
     zero_point : int
-        From 0 to 255.
+        The zero point, from 0 to 255.
     """
     cdef cnp.ndarray source = float32s(x, "x"), y
     cdef float scale

@@ -21,7 +21,7 @@ cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
 
 
 cdef cnp.ndarray padded(object values, int typenum):
-    """Return a copy that is readable for a whole chunk behind its last column, rounded up to a chunk."""
+    """Return a copy, padded to whole chunks and one more, as the kernels read a chunk beyond the last column."""
     cdef cnp.ndarray source = values, array
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(source), size = count // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK
     array = cnp.PyArray_ZEROS(1, &size, typenum, 0)

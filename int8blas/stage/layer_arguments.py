@@ -22,7 +22,7 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """The packed weights of this shape, in one or more PackedB, from which a layer is restored.
+    """Packed weights in one or more PackedB, and their shape, from which a layer is restored.
 
     Weights of a convolution may have been uint8, and may have int8 zero points for each output channel: see
     :func:`centered_weights`.
@@ -95,7 +95,7 @@ def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
 
 
 def check_dynamic(dynamic: Any, choices: tuple[str, ...]) -> str | None:
-    """Return the range by which a source is quantized dynamically, or None."""
+    """Return the kind of range by which a source is quantized dynamically, or None."""
     if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in choices):
         raise ValueError(f"dynamic must be {', '.join(map(repr, choices))} or None, got {shown(dynamic)}")
     return dynamic
@@ -108,7 +108,7 @@ def check_no_source(values: Any, name: str) -> None:
 
 
 def dynamic_attributes(attributes: Attributes, scales: dict[str, Any], zero_points: dict[str, Any]) -> Attributes:
-    """Return the attributes of a layer whose executions find the scale and zero point of the source."""
+    """Return the attributes of a layer that quantizes its source dynamically."""
     for values, name in ((attributes.scales, "scales"), (scales, "scales"), (attributes.zero_points, "zero_points"),
                          (zero_points, "zero_points")):  # fmt: skip
         check_no_source(values, name)
@@ -209,8 +209,9 @@ def int8_weights(
 def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
-    """Return integer weights (oc, ...) less their zero points, one or one for each oc, as int8, and None. If a
-    difference does not fit int8, return the weights and their zero points, both less 128 for uint8."""
+    """Return (weights, None), where the zero points, one or one for each oc, are subtracted from integer weights (oc,
+    ...) and the differences are int8. If a difference does not fit int8, return the weights and their zero points,
+    after subtracting 128 from both for uint8."""
     zeros = zero_point_values(zero_points, "zero_points['weights']", weights.dtype)
     if zeros.shape not in ((), (1,), (len(weights),)):
         raise ValueError(

@@ -15,30 +15,30 @@ cdef class Bound
 
 cdef class Layer:
     cdef object attributes
-    cdef int dims                   # of the destination, as masks count them
-    cdef int64_t depth              # products of a sum, of a product whose zero points may be any int32
-    cdef bint spreads               # some mask is one of those for `spread_values`
+    cdef int dims                   # dimensions of the destination, as masks count them
+    cdef int64_t depth              # products in a sum, if the zero points may be any int32
+    cdef bint spreads               # some mask needs `spread_values`
     cdef int64_t columns
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
     cdef bint integer_bias
     cdef bint integral              # the formula has integers only: the result is exact
-    cdef bint requantizes           # in integers: Attributes.requantization is one of the integer schemes
-    cdef bint rounds_first          # before the destination's zero point is added: it is "onnx"
+    cdef bint requantizes           # Attributes.requantization is an integer scheme
+    cdef bint rounds_first          # rounds before the destination's zero point is added: "onnx"
     cdef bint source_alone          # executions supply at most numbers of the source
     cdef Bound common               # the common part of all such executions, once computed, with the five members below
     cdef bint brings_scale, brings_zero     # whether executions supply the source's scale and its zero point
     cdef object weights_scale, src_dtype
     cdef bint by_column             # weights_scale is a vector
-    cdef float largest_scale        # of the weights
+    cdef float largest_scale        # the largest scale of the weights
     cdef object _bias
-    cdef cnp.ndarray _column_sums   # of int64; or of groups
-    cdef dict dtypes                # of "src", "weights" and "dst"
+    cdef cnp.ndarray _column_sums   # int64, or the sums of groups
+    cdef dict dtypes                # the dtypes of "src", "weights" and "dst"
     cdef dict masks, constants
     cdef tuple operands
     cdef bint has_sum
-    cdef object window_zeros        # of a convolution: the zero points of its packed weights, or None
-    cdef int64_t group              # k of a scale group, 0 without
+    cdef object window_zeros        # for a convolution: the zero points of its packed weights, or None
+    cdef int64_t group              # k of a scale group, or 0
     cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
 
     cdef object set_bias(self, bias)
@@ -78,11 +78,11 @@ cdef class Layer:
 
 cdef class Bound:
     cdef i8_stage stage
-    cdef int type                   # of the destination: I8_TYPE_U8 and so on
+    cdef int type                   # type of the destination: I8_TYPE_U8 and so on
     cdef i8_post_op ops[STAGE_OPS]
-    cdef i8_scale_groups scale_groups   # of size 0 without
+    cdef i8_scale_groups scale_groups   # of size 0 without scale groups
     cdef int64_t ao, bo
-    cdef bint far                   # some zero point is beyond the range of its type
+    cdef bint far                   # some zero point lies outside the range of its type
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays
     cdef int64_t src_shift

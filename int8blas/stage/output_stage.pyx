@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
 
-A ``Layer`` has the values that a primitive knows when it is created: attributes, bias, types, and all constant values.
-It binds them with the values of one execution to a ``Bound``: C structures, and the arrays that they point to. If
-executions supply no values, one ``Bound`` serves all of them.
+A ``Layer`` has the values that a primitive knows when it is created: attributes, bias, types and constants. It combines
+them with the values of one execution into a ``Bound``: C structures, and the arrays that they point to. If executions
+supply no values, one ``Bound`` serves all of them.
 """
 
 from types import MappingProxyType
@@ -200,8 +200,8 @@ cdef class Layer:
         return array
 
     cdef object length(self, str parameter, str tensor, int mask):
-        """Return what values of a mask are: None for one value, "rows", "columns", "groups" or "spread"; False for a
-        mask that the tensor cannot have."""
+        """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups" or "spread";
+        False for a mask that the tensor cannot have."""
         if tensor == "src" and mask == 1 and self.kind == "convolution":
             return "spread" if parameter == "scales" else False
         if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:
@@ -218,8 +218,8 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
-        range of its real values need not contain 0, unless it is added after rounding. So may those of a product
-        without padding, unless it has scale groups, whose sums are limited to 32 bits."""
+        range of its real values need not contain 0, unless it is added after rounding. So may the zero points of a
+        product without padding, unless it has scale groups, whose sums are limited to 32 bits."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return self.dtypes[tensor] if self.kind == "convolution" or self.group else INT32
@@ -257,7 +257,7 @@ cdef class Layer:
         return masks
 
     cdef object fitted(self, parameter, tensor, array):
-        """Checked values of the shape that the mask asks for; vectors of rows are checked later."""
+        """Return checked values, of the shape that the mask requires; vectors of rows are checked later."""
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
@@ -319,9 +319,9 @@ cdef class Layer:
 
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
-        """Bind the values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are its
-        last dimension, or its second one. `part` selects operands for a part of it, as slices with the channels
-        last."""
+        """Bind the values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are the
+        last dimension, or the second. `part` selects the operands for a part of the destination, as slices with the
+        channels last."""
         cdef Bound bound = self.bind_source(scales, zero_points) if self.source_alone and operands is None else None
         if bound is None:
             bound = self.bind_all(scales, zero_points, operands, rows, dst_shape, channels_last, part)
@@ -436,8 +436,8 @@ cdef class Layer:
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Take the scales of sums that are spread from `scales`, and return their post-ops, which precede all others:
-        kinds and operands."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands), which
+        precede all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -453,8 +453,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Take the scales and zero points of the destination that are spread, and return their post-ops, which follow
-        all others. A scale comes before the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops, which follow all
+        other post-ops. A scale comes before the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
@@ -493,7 +493,7 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # Groups may add up infinities of both signs; all other scales are finite, as are reciprocals.
+        # Groups may add infinities of both signs. Without groups all scales and reciprocals are finite.
         bound.stage.finite = not self.group
         # Adding -0.0 leaves every number unchanged.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
@@ -517,7 +517,7 @@ cdef class Layer:
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
         bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
         if self.kind == "convolution":
-            # Part of its packed weights, or of the sums of its windows.
+            # The packed weights, or the sums of windows, contain it.
             weights, bound.bo = 0, 0
             if self.window_zeros is not None:
                 bound._bo_cols = padded(self.window_zeros, cnp.NPY_INT64)
@@ -554,7 +554,7 @@ cdef class Layer:
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
     cdef object bind_integers(self, Bound bound, object zero_points):
-        """Set the destination's zero points as integers: in the bias, or apart if their sum does not fit int32."""
+        """Set the destination's zero points as integers: in the bias, or separately if their sum does not fit int32."""
         offsets = np.zeros(self.columns, np.int64) + zero_points
         both = offsets if self._bias is None else offsets + self._bias
         if not np.any(offsets):
@@ -578,7 +578,7 @@ cdef class Layer:
         for kind, operand in before:
             count += self.bind_spread(bound, &bound.ops[count], kind, operand, dst_shape, channels_last, part)
         for i, op in enumerate(self.attributes.post_ops):
-            # A kernel may apply a relu as a lower bound of results, which it is with positive scales.
+            # With positive scales a relu is a lower bound of the results, which a kernel may apply.
             if (not i and not before and not after and isinstance(op, Eltwise) and op.algorithm == "relu"
                     and op.alpha == 0 and op.scale == 1 and np.all(scales.get("dst", ONE) > 0)):
                 bound.stage.relu = 1
@@ -632,7 +632,7 @@ cdef class Bound:
     """Values in the form that the kernels read; constant, so it may serve many threads at once."""
 
     cdef bint reads_pixels(self) noexcept:
-        """Return whether a post-op has an operand with values for each row."""
+        """Return whether a post-op has an operand with a value for each row."""
         cdef int i
         for i in range(self.stage.op_count):
             if self.ops[i].operand is not NULL and self.ops[i].operand_row != 0:
@@ -640,8 +640,8 @@ cdef class Bound:
         return False
 
     cdef int set_far(self, int64_t depth) except -1:
-        """Find out whether a zero point is beyond its type, so that products leave 32 bits; refuse zero points with
-        which sums of `depth` products could leave 64 bits."""
+        """Set whether a zero point lies outside the range of its type, as products may then not fit 32 bits. Refuse
+        zero points with which sums of `depth` products may not fit 64 bits."""
         cdef object a, b, largest_a, largest_b
         if self._ao_rows is None and self._bo_cols is None and 0 <= self.ao <= 255 and -128 <= self.bo <= 127:
             self.far = False
@@ -659,7 +659,7 @@ cdef class Bound:
         return 0
 
     cdef int set_nan(self) except -1:
-        """Make every result NaN, as the source has no scale."""
+        """Make every result NaN: the source has no scale."""
         set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
         self.stage.finite = False
         return 0

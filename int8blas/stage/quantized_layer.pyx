@@ -1,4 +1,4 @@
-"""The common base of layers with int8 weights: types, numerics, and the values of every execution."""
+"""The base class of layers with int8 weights: types, numerics, and the values of every execution."""
 
 cimport int8blas.core.cnumpy as cnp
 
@@ -17,7 +17,7 @@ cdef class QuantizedLayer:
     __signature__ = Signature()
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1:
-        """Check the arguments that are not numbers, with the types that a source may have."""
+        """Check the arguments that are not numbers; `src_dtypes` are the allowed types of a source."""
         self._saturating = check_numerics(numerics)
         self._numerics = numerics
         self.src_dtype = check_dtype(src_dtype, "src_dtype", src_dtypes)

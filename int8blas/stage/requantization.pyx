@@ -15,7 +15,7 @@ cnp.import_array()
 
 
 cdef tuple multipliers(cnp.ndarray scales):
-    """Multipliers and exponents, int32, of scales, C-ordered float64."""
+    """Return int32 multipliers and exponents for scales in C-ordered float64."""
     cdef cnp.ndarray whole = np.empty_like(scales, dtype=np.int32), exponents = np.empty_like(whole)
     cdef const double *scale = <const double *>cnp.PyArray_DATA(scales)
     cdef int32_t *m = <int32_t *>cnp.PyArray_DATA(whole)
@@ -27,14 +27,14 @@ cdef tuple multipliers(cnp.ndarray scales):
         if rounded == 2147483648:
             rounded = 1073741824
             exponent += 1
-        # A smaller factor makes 0 of every int32.
+        # A smaller factor maps every int32 to 0.
         m[i] = <int32_t>rounded if exponent >= -31 else 0
         e[i] = exponent if exponent >= -31 else 0
     return whole, exponents
 
 
 cdef cnp.ndarray limited(cnp.ndarray exponents, int scheme):
-    """Return exponents limited to the kernels' range: from 31, or 32, on a shift to the left saturates or has no
+    """Return exponents limited to the kernels' range: a left shift by 31 or 32 or more bits saturates or has no
     effect."""
     return np.minimum(exponents, 31 if scheme == I8_DOUBLING else 32, out=exponents)
 
@@ -56,8 +56,8 @@ cdef object check_requantization(object attributes, str kind, object dst_dtype, 
 
 
 cdef object limits(object op, object scale, object zero_point, object dst_dtype):
-    """Return the smallest and the largest value of the destination: those of its type, or of the activation within
-    them."""
+    """Return the smallest and the largest value of the destination: the limits of its type, narrowed by the
+    activation."""
     info = np.iinfo(dst_dtype)
     ends = [info.min, info.max]
     if op is None:
@@ -68,14 +68,15 @@ cdef object limits(object op, object scale, object zero_point, object dst_dtype)
             continue
         with np.errstate(over="ignore"):
             steps = (np.float32(bound) / scale).astype(np.float64)
-        # Round to nearest, ties away from zero; numbers beyond 2**40 are beyond every type.
+        # Round to nearest, ties away from zero; numbers beyond 2**40 are out of the range of every type.
         steps = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), -(2.0**40), 2.0**40).astype(np.int64)
         ends[i] = np.clip(steps + zero_point, info.min, info.max)
     return ends
 
 
 cdef const int32_t *for_columns(object values, int64_t columns, list arrays) except NULL:
-    """Return int32 values, one for each column and a whole chunk behind the last one; `arrays` owns the memory."""
+    """Return int32 values, one for each column, padded by a whole chunk after the last one; `arrays` owns the
+    memory."""
     array = np.zeros(columns // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, np.int32)
     array[:columns] = values
     arrays.append(array)
@@ -98,7 +99,7 @@ cdef object set_requantization(i8_requantization *q, object attributes, dict sca
 
 
 cdef void skip_columns(i8_requantization *q, int64_t count) noexcept nogil:
-    """Begin with a later column."""
+    """Advance to a later column."""
     if q.scheme == I8_FLOAT:
         return
     q.multiplier += count

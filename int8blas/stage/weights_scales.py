@@ -29,20 +29,19 @@ def weights_scales(
     w : array_like of float32, float16 or bfloat16
         The weights, finite.
     mask : int or {'per_channel', 'per_tensor'}, optional
-        Bit i gives dimension i of the logical order (g, oc, ic, kd, kh, kw) scales of its own. 'per_channel' selects g
-        and oc, 'per_tensor' is 0.
+        Bit i selects dimension i of the logical order (g, oc, ic, kd, kh, kw); each index along selected dimensions has
+        its own scale. 'per_channel' selects g and oc, 'per_tensor' is 0.
     layout : str, optional
-        The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions, the first of
-        them oc.
+        The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional
-        A scale for each output channel and each `group` of its ic weights, a multiple of 4 that divides ic: what
-        :class:`InnerProduct` takes. `mask` is 'per_channel' then, and there is no `layout`.
+        Compute a scale for each output channel and each `group` of its ic weights, as :class:`InnerProduct` accepts
+        them. The group is a multiple of 4 that divides ic; `mask` must be 'per_channel', and `layout` None.
 
     Returns
     -------
     numpy.ndarray
         float32 of shape (product of the selected dimensions,), in the order of the logical dimensions; with `group` of
-        shape (ic / group, oc). Weights that are all 0 have the scale 1; no scale is below 2**-126.
+        shape (ic / group, oc). Weights that are all 0 get the scale 1; no scale is below 2**-126.
 
     Raises
     ------
@@ -104,7 +103,7 @@ def check_group(group: Any, ic: int) -> int:
 
 
 def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int) -> npt.NDArray[np.float32]:
-    """:func:`weights_scales` of a matrix (oc, ic), of shape (ic / group, oc)."""
+    """Return :func:`weights_scales` of a matrix (oc, ic) with groups, of shape (ic / group, oc)."""
     oc, ic = flat.shape
     parts = flat.reshape(oc, ic // group, group).transpose(1, 0, 2)
     with np.errstate(invalid="ignore"):
@@ -115,7 +114,7 @@ def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int) -> npt.NDArr
 
 
 def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np.float32]:
-    """:func:`weights_scales` of weights with axes in logical order."""
+    """Return :func:`weights_scales` of weights with axes in logical order."""
     axes = mask_axes(mask, logical.ndim)
     others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
     with np.errstate(invalid="ignore"):
