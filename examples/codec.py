@@ -10,7 +10,7 @@ integers z describe how large the coefficients are, and a network computes from 
     z -> 768 units, ReLU -> index of a scale for each of 4 * 32 coefficients
 
 Encoder and decoder run this network on the same z, and the entropy coder (rANS) codes y with the probabilities that
-belong to the index. If one index of 100,000 differs, everything behind it decodes to noise. The network runs in int8
+belong to the index. If one index of 100,000 differs, everything after it decodes to noise. The network runs in int8
 and, for comparison, in float32 with NumPy; processes with other kernels, threads and batches decode.
 """
 
@@ -205,7 +205,7 @@ def encode(symbols: np.ndarray, tables: np.ndarray, chosen: np.ndarray) -> list[
 
 
 def decode(words: list[int], tables: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The inverse. A stream that is decoded with other tables gives noise, and words behind its end are 0."""
+    """The inverse. A stream that is decoded with other tables gives noise, and words after its end are 0."""
     source: Iterator[int] = iter(words)
     state = next(source) | next(source) << WORD
     rows, symbols = tables.tolist(), []

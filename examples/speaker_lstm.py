@@ -61,7 +61,7 @@ def read(part: str) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def batch(recordings: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Recordings as one array (t, n, 12), with zeros behind shorter ones, and the index of each one's last vector."""
+    """Recordings as one array (t, n, 12), with zeros after shorter ones, and the index of each one's last vector."""
     last = np.array([len(recording) - 1 for recording in recordings])
     x = np.zeros((last.max() + 1, len(recordings), recordings[0].shape[1]), np.float32)
     for index, recording in enumerate(recordings):

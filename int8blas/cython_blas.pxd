@@ -3,7 +3,7 @@
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 #
-# with the same bits as int8blas.gemm_u8s8s32 and its kin. Arguments have the order of oneDNN's dnnl_gemm_u8s8s32:
+# with the same bits as int8blas.gemm_u8s8s32 and its variants. Arguments have the order of oneDNN's dnnl_gemm_u8s8s32:
 #
 #     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, for offsetc too.
 #     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')

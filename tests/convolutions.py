@@ -12,7 +12,7 @@ from int8blas import Sum
 # By the number of spatial dimensions; the first one is the default.
 LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 
-# Layouts of an image in memory: by dimension, the step from one element to the next and a gap in elements behind the
+# Layouts of an image in memory: by dimension, the step from one element to the next and a gap in elements after the
 # last one. Dimension -1 is the innermost one, unless the order is Fortran's.
 IMAGES = {
     "contiguous": {},

@@ -49,7 +49,7 @@ def steps(tap, strides, dilation, count):
 # convolution:    before + after = max((ceil(in / stride) - 1) stride + dilation (k - 1) + 1 - in, 0)
 # deconvolution:  before + after = dilation (k - 1) + 1 + output_padding - stride
 def named_padding(name, sizes, kernel, strides, dilation, output_padding=None):
-    """(before, after) of each spatial dimension for "same", whose odd element is behind, or "same_lower"."""
+    """(before, after) of each spatial dimension for "same", whose odd element is after, or "same_lower"."""
     spatial = len(kernel)
     strides, dilation, extra = (per_dimension(value, spatial) for value in (strides, dilation, output_padding or 0))
     pads = []

@@ -29,7 +29,7 @@ def positions(size, kernel, stride, dilation, pads, auto_pad, ceil_mode):
 
     With pads, the sum of both sides being pad::
 
-        out = floor or ceil((size + pad - span) / stride) + 1, less a window that would start behind the image
+        out = floor or ceil((size + pad - span) / stride) + 1, less a window that would start after the image
 
     With auto_pad, which ceil_mode does not change::
 

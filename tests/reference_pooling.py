@@ -28,7 +28,7 @@ def as_laid_out(x, layout):
 
 
 def same(sizes, kernel, strides, dilation, lower):
-    """Padding with which there are ceil(size / stride) windows, an odd one behind, or before."""
+    """Padding with which there are ceil(size / stride) windows, an odd one after, or before."""
     padding = []
     for size, k, s, d in zip(sizes, kernel, strides, dilation, strict=True):
         total = max((int(np.ceil(size / s)) - 1) * s + d * (k - 1) + 1 - size, 0)
@@ -38,7 +38,7 @@ def same(sizes, kernel, strides, dilation, lower):
 
 # out = ceil((size + before + after - span) / stride) + 1, less one if the last one begins at size + before or later
 def overhang(sizes, kernel, strides, padding, dilation):
-    """What the windows of ceil_mode reach behind the padding, in each dimension."""
+    """What the windows of ceil_mode reach after the padding, in each dimension."""
     more = []
     for size, k, s, d, (before, after) in zip(sizes, kernel, strides, dilation, padding, strict=True):
         span = d * (k - 1) + 1
@@ -55,7 +55,7 @@ def windows(size, kernel, stride, dilation):
 
 # reduce(x[o stride + k dilation] for all k), where `reduce` over all axes is that over one axis after the other
 def reduced(reduce, x, kernel, strides, padding, dilation, fill, behind, more):
-    """(n, c, *out), with `fill` for padding, and `behind` for as many elements behind it as `more` says."""
+    """(n, c, *out), with `fill` for padding, and `behind` for as many elements after it as `more` says."""
     x = padded(padded(x, [(0, 0), (0, 0), *padding], fill), [(0, 0), (0, 0), *((0, one) for one in more)], behind)
     for axis, (k, s, d) in enumerate(zip(kernel, strides, dilation, strict=True), 2):
         x = np.moveaxis(x, axis, 0)
@@ -65,7 +65,7 @@ def reduced(reduce, x, kernel, strides, padding, dilation, fill, behind, more):
 
 
 def geometry(x, kernel, strides, padding, dilation, ceil_mode):
-    """Kernel, strides, padding and dilation of each dimension, and what windows reach behind the padding."""
+    """Kernel, strides, padding and dilation of each dimension, and what windows reach after the padding."""
     spatial, sizes = x.ndim - 2, x.shape[2:]
     kernel, dilation = each(kernel, spatial), each(dilation, spatial)
     strides = kernel if strides is None else each(strides, spatial)

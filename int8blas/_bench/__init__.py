@@ -1,4 +1,4 @@
-"""``python -m int8blas bench``, and what it shares with the benchmarks of a checkout.
+"""``python -m int8blas bench``, and code that it shares with the benchmarks of a checkout.
 
 The modules, and who calls whom::
 
@@ -11,6 +11,6 @@ The modules, and who calls whom::
       +-> peak          the machine's own limits: multiply-adds and streaming reads
       +-> results       ratios and percentages from times, by problem and by class
       +-> report, plot, progress     tables, figures, a bar
-      +-> environment   what the numbers were measured on
-      +-> load          what other processes and the hypervisor took of the CPUs meanwhile
+      +-> environment   the machine and the software of a measurement
+      +-> load          the share of the CPUs that other processes and the hypervisor take
 """

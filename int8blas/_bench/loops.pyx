@@ -43,7 +43,7 @@ def multiply_add(int64_t iterations, int threads):
     Returns
     -------
     int
-        How many multiply-adds all of them did; 0 where the instruction set has no such loop.
+        The number of multiply-adds of all threads; 0 if the instruction set has no such loop.
     """
     cdef const i8_kernels *kernels = current_kernels()
     cdef PeakJob job
@@ -69,12 +69,12 @@ def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
     """Read a contiguous array of uint8 `passes` times, an equal share of it on each of `threads` threads, as 1 or 4
     streams a thread.
 
-    Shares are multiples of 256 bytes; what is left over is not read.
+    Shares are multiples of 256 bytes; the rest is not read.
 
     Returns
     -------
     int
-        How many bytes all of them read.
+        The number of bytes that all threads read.
     """
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t vector = kernels.gemm.limits.read_bytes

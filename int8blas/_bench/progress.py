@@ -18,7 +18,7 @@ class Progress:
         self._length = 0
 
     def show(self, fraction: float, text: str) -> None:
-        """Draw the bar and the text behind it, unless it was drawn less than INTERVAL ago."""
+        """Draw the bar and the text after it, unless it was drawn less than INTERVAL ago."""
         now = time.perf_counter()
         if now - self._drawn < INTERVAL or not sys.stderr.isatty():
             return
@@ -29,7 +29,7 @@ class Progress:
         self._write(line[: shutil.get_terminal_size().columns - 1])
 
     def clear(self) -> None:
-        """Take it away."""
+        """Erase the bar."""
         if self._length:
             self._write("")
             self._length = 0

@@ -21,7 +21,7 @@ def columns() -> int:
 
 
 def print_items(start: str, items: Iterable[str], separator: str = ", ", indent: int = 2) -> None:
-    """Write items behind a start, in lines that break only between two items."""
+    """Write items after a start, in lines that break only between two items."""
     line, width, first = start, columns() - len(separator.rstrip()), True
     for item in items:
         part = item if first else separator + item

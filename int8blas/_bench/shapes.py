@@ -1,6 +1,6 @@
 """The problems of the benchmark: classes of shapes, and the operands of one problem.
 
-A class holds shapes that are limited by the same thing, so that a geometric mean over a class says something.
+The shapes of a class have one common limit, so that a geometric mean over a class is meaningful.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Operands:
         """Return the result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to
         int16.
 
-        A signed A is shifted by 128 first, and 128 times the column sums of B taken off again; for int8 B only.
+        A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted again; for int8 B only.
         """
         shift = 128 if self.a.dtype == np.int8 else 0
         a = self.a[rows].astype(np.int64) + shift

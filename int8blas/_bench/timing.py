@@ -57,8 +57,8 @@ def _sample(run: Callable[[], object], inner: int) -> float:
 def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
     """Return the calls per sample that take at least `plan.min_sample` seconds, and the measured seconds per call.
 
-    Of short samples the best of three counts: one call can take as long as hundreds if its thread wakes up, or waits
-    for a core on which another contestant's thread still spins.
+    A short sample is repeated three times, and the best counts: one call can take as long as hundreds if its thread
+    wakes up, or waits for a core on which another contestant's thread still spins.
     """
     time.sleep(plan.settle)
     run()
@@ -76,11 +76,11 @@ def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
 def measure(
     contestants: Mapping[Name, Callable[[], object]], plan: Plan, watch: Callable[[], object] | None = None
 ) -> dict[Name, Timing]:
-    """Time every contestant in turn, round after round, in a new order each round.
+    """Time all contestants, one after the other, round after round, in a new order each round.
 
     Each sample is preceded by calls that are not timed: they bring the contestant's own operands back into the caches
     and wake its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
-    evenly spread part of them, at least three. `watch` is called before each sample, outside of what is timed.
+    evenly spread part of them, at least three. `watch` is called before each sample, outside the timed region.
     """
     timings: dict[Name, Timing] = {}
     samples: dict[Name, int] = {}

@@ -1,6 +1,6 @@
 """Golden bits: small problems of every primitive, and the digests that every machine and every release must give.
 
-draws      operands from integer arithmetic alone, the same with every version of NumPy
+draws      operands by integer arithmetic only, equal with every version of NumPy
 cases      the table of problems: one function for each primitive, one case for each of its parameters
 products, layers, functions, networks
            the problems, by room

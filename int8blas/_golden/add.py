@@ -1,7 +1,8 @@
 """Add the digests of new problems to the file: ``python -m int8blas._golden.add``.
 
 No digest that the file has is changed, and none is removed: if a result differs from its digest, or a problem is gone,
-nothing is written. A new result must be the same on every instruction set of this CPU, with one thread and with two.
+nothing is written. A new result must have the same bits on every instruction set of this CPU, with one thread and with
+two.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ THREADS = (1, 2)
 
 
 def add(path: Path = FILE, problems: Mapping[str, Problem] = CASES) -> list[str]:
-    """Add the missing digests to a file. Return the reasons for which nothing was written, if there are any."""
+    """Add the missing digests to a file. Return the reasons why nothing was written, if there are any."""
     old = read(path)
     known = {name: problem for name, problem in problems.items() if name in old}
     new: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from int8blas._golden.draws import Draws
 
-# What a problem gives: an array, bytes, a number, or several.
+# The result of a problem: an array, bytes, a number, or several of these.
 Result: TypeAlias = Any
 Problem: TypeAlias = Callable[[], Result]
 CASES: dict[str, Problem] = {}
@@ -17,8 +17,8 @@ CASES: dict[str, Problem] = {}
 def golden(**axes: Iterable[Any]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Add a problem for each combination of the axes' values to the table.
 
-    The function gets draws of its own for each problem and the values by name. A problem's name has the function's name
-    and the values, and determines the draws: so a new value, axis or function leaves all other problems as they are.
+    The function gets separate draws for each problem, and the values by name. A problem's name contains the function's
+    name and the values, and determines the draws. So a new value, axis or function does not change any other problem.
     """
 
     def add(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -39,7 +39,7 @@ def problem(function: Callable[..., Result], name: str, chosen: dict[str, Any]) 
 
 
 def word_of(value: Any) -> str:
-    """Return a value as names have it: without blanks."""
+    """Return a value as text for a name, without blanks."""
     if isinstance(value, tuple):
         return "x".join(map(word_of, value))
     return str(value).replace(" ", "")

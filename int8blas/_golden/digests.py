@@ -45,14 +45,14 @@ def digest(result: Result) -> str:
 def compute(problem: Problem, isa: str, threads: int) -> str:
     """Return the digest of a problem's result on an instruction set, with at most `threads` threads."""
     with use_isa(isa), num_threads(threads), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # that results are saturated, which some are to be
+        warnings.simplefilter("ignore", RuntimeWarning)  # some results saturate on purpose
         return digest(problem())
 
 
 def differences(
     digests: Mapping[str, str], isa: str, threads: int, problems: Mapping[str, Problem] = CASES
 ) -> Iterator[str]:
-    """Yield a line for each problem without the digest that the file has."""
+    """Yield a line for each problem whose digest differs from the file's."""
     for name, wanted in digests.items():
         if name not in problems:
             yield f"{name}: no such problem"

@@ -1,4 +1,4 @@
-"""Problems of elementwise, and of the functions of network that compute: what needs no product."""
+"""Problems that need no product: of elementwise, and of functions of network that compute."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def eltwise(draws: Draws, name: Any, src: Any, dst: Any) -> Result:
 
 @golden(op=BINARY, src=TYPES)
 def binary(draws: Draws, op: Any, src: Any) -> Result:
-    """Equal shapes, and a factor that is broadcast."""
+    """Run `binary` on equal shapes, and with a factor that is broadcast."""
     x, y = draws.values((3, 9, 37), src), draws.values((9, 1), src)
     scales = {} if src == "float32" else {"src0": draws.scale(-5), "src1": draws.scale(-5)}
     return [int8blas.binary(op, x, other, scales=scales, dst_dtype="float32") for other in (x[::-1], y)]
@@ -68,7 +68,7 @@ def binary(draws: Draws, op: Any, src: Any) -> Result:
 
 @golden(src=TYPES, count=(1, 3))
 def sums(draws: Draws, src: Any, count: Any) -> Result:
-    """`sum` and `concat`."""
+    """Run `sum` and `concat`."""
     arrays = [draws.values((3, 6, 40), src) for _ in range(count)]
     scales, scale = draws.scales(count, -2), draws.scale(-1)
     return [
@@ -130,7 +130,7 @@ def reorder(draws: Draws, layouts: Any, dtype: Any) -> Result:
 
 @golden(layout=("oi", "oihw"))
 def weights(draws: Draws, layout: Any) -> Result:
-    """What prepares weights: scales, factors, folded normalization."""
+    """Run the functions that prepare weights: scales, factors, folded normalization."""
     w = draws.reals((6, 5, 3, 3)[: len(layout)])
     gamma, beta, mean, variance = draws.scales((4, 6), 0)
     folded = int8blas.fold_batch_norm(w, beta, gamma, beta, mean, variance)

@@ -32,7 +32,7 @@ IMAGES = {
 
 
 def quantization(draws: Draws, src: str, dst: str, channels: int) -> dict[str, Any]:
-    """Scales for each channel, and zero points."""
+    """Draw scales for each channel, and zero points."""
     scales: dict[str, Any] = {"src": draws.scale(), "weights": draws.scales(channels)}
     zeros: dict[str, Any] = {"src": draws.integer(0, 100)}
     if np.dtype(dst).kind != "f":
@@ -61,7 +61,7 @@ def inner_product_eltwise(draws: Draws, name: Any, dst: Any) -> Result:
 
 @golden(dst=DST)
 def inner_product_chain(draws: Draws, dst: Any) -> Result:
-    """Post-ops with operands, and the old destination."""
+    """Run post-ops with operands, and a Sum with the old destination."""
     given = quantization(draws, "uint8", dst, 35)
     ops: Any = [
         Sum(0.5),
@@ -88,7 +88,7 @@ def inner_product_requantized(draws: Draws, requantization: Any, dst: Any) -> Re
 
 @golden(kind=("exact", "saturating", "output_scales"))
 def inner_product_model(draws: Draws, kind: Any) -> Result:
-    """In integers throughout; as without VNNI; and the older model of scales."""
+    """Run a layer in integers only, in the saturating mode, and with the older model of scales."""
     weights, src = draws.integers((35, 70), "int8"), draws.integers((9, 70), "uint8")
     options: dict[str, Any] = {"dst_dtype": "int32"}
     if kind == "saturating":
@@ -101,7 +101,7 @@ def inner_product_model(draws: Draws, kind: Any) -> Result:
 
 @golden(mask=(0, 1, 2, 3))
 def inner_product_masks(draws: Draws, mask: Any) -> Result:
-    """Output scales by rows, columns and elements; zero points beyond 8 bits."""
+    """Run layers with output scales by rows, columns and elements, and with zero points beyond 8 bits."""
     m, n = 9, 35
     count = draws.scales({0: 1, 1: m, 2: n, 3: m * n}[mask], -9)
     weights, src = draws.integers((n, 70), "int8"), draws.integers((m, 70), "uint8")

@@ -1,4 +1,4 @@
-"""Problems of onnx: networks as they are after their files have been read, so that the package onnx is not needed."""
+"""Problems of onnx: networks in the form that reading a file gives, so that the package onnx is not needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def scales(draws: Draws, *names: str) -> dict[str, Array]:
 
 @golden(form=("QLinear", "QDQ"))
 def onnx_convolution(draws: Draws, form: str) -> Result:
-    """Two convolutions and pooling, as operators on 8-bit integers and as pairs of quantization."""
+    """Run two convolutions and pooling, as operators on 8-bit integers and as float operators between DequantizeLinear
+    and QuantizeLinear."""
     constants = scales(draws, "xs", "ws", "ys", "vs") | zeros(draws, "xz", "yz", "vz")
     constants |= {"ys": constants["ys"] * np.float32(8), "wz": np.zeros((), np.int8)}
     constants |= {"w": draws.integers((12, 5, 3, 3), "int8"), "v": draws.integers((7, 12, 1, 1), "uint8")}
@@ -59,7 +60,7 @@ def onnx_convolution(draws: Draws, form: str) -> Result:
 
 @golden(weights=("uint8", "int8"))
 def onnx_dynamic(draws: Draws, weights: str) -> Result:
-    """A dynamic product, fused to a layer, and what follows it."""
+    """Run a dynamic product, which is fused to a layer, and the operators after it."""
     nodes = [
         ("DynamicQuantizeLinear", "x", "q s z"), ("MatMulInteger", "q w z wz", "sums"),
         ("Cast", "sums", "real", {"to": 1}), ("Mul", "s ws", "scale"), ("Mul", "real scale", "product"),
@@ -72,7 +73,7 @@ def onnx_dynamic(draws: Draws, weights: str) -> Result:
 
 @golden(op=("Add", "Mul", "Sub", "Div"))
 def onnx_elementwise(draws: Draws, op: str) -> Result:
-    """A chain of float32, and one that becomes a table of 8-bit integers."""
+    """Run a chain in float32, and a chain that becomes a table of 8-bit integers."""
     x = draws.reals((5, 33))
     chain = [(op, "x c", "a"), ("Sigmoid", "a", "b"), ("Mul", "a b", "d"), ("Relu", "d", "y")]
     table = [("DequantizeLinear", "q s z", "f"), (op, "f c", "g"), ("Tanh", "g", "h"), ("QuantizeLinear", "h s z", "r")]
@@ -82,7 +83,7 @@ def onnx_elementwise(draws: Draws, op: str) -> Result:
 
 @golden(bias=(False, True))
 def onnx_int8_weights(draws: Draws, bias: bool) -> Result:
-    """A float32 product whose weights stay in int8."""
+    """Run a float32 product whose weights stay in int8."""
     nodes = [("Cast", "w", "wf", {"to": 1}), ("Mul", "wf s", "ws"), ("MatMul", "x ws", "p"), ("Add", "p b", "y")]
     constants = {"w": draws.integers((40, 33), "int8"), "s": draws.scales(33), "b": draws.reals(33)}
     return run(nodes if bias else nodes[:-1], {"x": draws.reals((9, 40))}, constants)

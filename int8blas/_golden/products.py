@@ -1,4 +1,4 @@
-"""Problems of gemm and neighbors: products of matrices, and what is made of them."""
+"""Problems of gemm and neighbors: products of matrices, and functions of products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def operands(draws: Draws, shape: tuple[int, int, int], signs: str) -> tuple[Arr
 
 @golden(shape=SHAPES, signs=SIGNS)
 def gemm(draws: Draws, shape: Any, signs: Any) -> Result:
-    """Plain, packed, and packed from the other order: the same result, of which one is returned."""
+    """Run a product with a plain B, with a packed B, and with a B packed from the other order. The results are equal;
+    return one."""
     a, b = operands(draws, shape, signs)
     function = getattr(int8blas, f"gemm_{signs}s32")
     packed = function(1, np.asfortranarray(a), int8blas.pack_b(np.ascontiguousarray(b.T), trans_b=True))
@@ -45,7 +46,7 @@ def large_gemm(draws: Draws, shape: Any, signs: Any) -> Result:
     offsetc="FCR",
 )
 def full_gemm(draws: Draws, shape: Any, signs: Any, numbers: Any, offsetc: Any) -> Result:
-    """With alpha, beta, C, zero points and offsets."""
+    """Run a product with alpha, beta, C, zero points and offsets."""
     (m, n, _), (a, b) = shape, operands(draws, shape, signs)
     alpha, beta = numbers
     c = draws.integers((m, n), "int32", -(1 << 22), 1 << 22)
@@ -63,7 +64,7 @@ def saturating_gemm(draws: Draws, shape: Any, signs: Any) -> Result:
 
 @golden(shape=((5, 9, 64), (70, 40, 130)), b_type=("int8", "uint8"))
 def narrow_gemm(draws: Draws, shape: Any, b_type: Any) -> Result:
-    """Small values, and a few large ones in B."""
+    """Run a product of small values, with a few large values in B."""
     m, n, k = shape
     b = draws.integers((k, n), b_type, 0, 9)
     b.reshape(-1)[::97] = 127
@@ -86,7 +87,7 @@ def matmul(draws: Draws, stack: Any, signs: Any, dtype: Any) -> Result:
 
 @golden(k=(66_000, 140_000), signs=SIGNS)
 def long_k(draws: Draws, k: Any, signs: Any) -> Result:
-    """Sums beyond int32: exact in int64, saturated once in int32."""
+    """Run products with sums beyond int32: exact in int64, saturated once in int32."""
     a, b = np.full((3, k), np.iinfo(TYPES[signs[:2]]).max, TYPES[signs[:2]]), draws.integers((k, 2), TYPES[signs[2:]])
     a[1:] = draws.integers((2, k), a.dtype)
     b[:, 0] = np.iinfo(b.dtype).max
@@ -120,7 +121,7 @@ def nearest(draws: Draws, shape: Any, signs: Any, metric: Any) -> Result:
 
 @golden(shape=((3, 17), (65, 49), (130, 70)), dtype=("uint8", "int8"))
 def packed(draws: Draws, shape: Any, dtype: Any) -> Result:
-    """Bytes, sums and proofs of a packed matrix."""
+    """Return bytes, sums and no-saturation proofs of a packed matrix."""
     made = int8blas.pack_b(draws.integers(shape, dtype))
     return [made.data, made.column_sums, made.certified, made.unpack()]
 

@@ -35,8 +35,8 @@ cdef class Convolution(ConvolutionLayer):
     padding : int, sequence or str, optional
         Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
         Padding has the value of the zero point, which means 0. "same" and "same_lower" pad so that there are
-        ``ceil(size / stride)`` outputs; the larger half of an odd total is behind ("same_upper" of ONNX, "SAME" of
-        TensorFlow) or before. "valid" means no padding.
+        ``ceil(size / stride)`` outputs; an odd element goes after the data for "same" ("same_upper" of ONNX, "SAME" of
+        TensorFlow), before it for "same_lower". "valid" means no padding.
     dilation : int or sequence of int, optional
         The step from one element of a window to the next; 1 means no dilation (oneDNN counts from 0).
     groups : int, optional
@@ -95,8 +95,8 @@ cdef class Convolution(ConvolutionLayer):
 
     Notes
     -----
-    The formula is that of oneDNN's specification, computed as in :class:`InnerProduct`. The matrix of windows is never
-    in memory as a whole: each thread has a workspace of bounded size, for images of any size.
+    The formula comes from oneDNN's specification, and is computed as in :class:`InnerProduct`. The matrix of windows is
+    never in memory as a whole: each thread has a workspace of bounded size, for images of any size.
 
     The layer packs the differences of weights and zero points if int8 can hold them, as it can for uint8 weights with
     zero point 128; such zero points cost no time. Otherwise each execution sums the windows of the source, once for all

@@ -49,8 +49,8 @@ cdef class Deconvolution(ConvolutionLayer):
         for each.
     padding : int, sequence or str, optional
         Elements of the destination that are cropped on both sides of all spatial dimensions, or for each dimension an
-        integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements; the larger half of
-        an odd total is behind or before, as with ONNX's `auto_pad`. "valid" crops nothing.
+        integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements; an odd element is
+        cropped at the end for "same", at the start for "same_lower", as with ONNX's `auto_pad`. "valid" crops nothing.
     output_padding : int or sequence of int, optional
         Additional elements at the end of the destination, for all spatial dimensions or for each.
     dilation : int or sequence of int, optional
@@ -85,7 +85,7 @@ cdef class Deconvolution(ConvolutionLayer):
     Notes
     -----
     In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
-    output_padding elements. Formula and weights are those of oneDNN's deconvolution, computed as in
+    output_padding elements. Formula and weights follow oneDNN's deconvolution; the arithmetic is that of
     :class:`InnerProduct`.
 
     Examples

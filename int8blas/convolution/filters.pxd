@@ -12,7 +12,7 @@ from int8blas.stage.output_stage cimport Bound
 # An array of images: sizes, and steps in bytes, of n, d, h, w and channel.
 cdef struct Images:
     char *data
-    const char *end             # behind the last byte
+    const char *end             # after the last byte
     int64_t size[5]
     ptrdiff_t steps[5]
 

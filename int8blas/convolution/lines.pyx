@@ -36,7 +36,7 @@ cnp.import_array()
 cdef enum:
     # Outputs of a group from which gathered windows are faster if the weights of all panels are split.
     SPLIT_OUTPUTS = 48
-    # Bytes behind a line that a tile may read and a copy may write.
+    # Bytes after a line that a tile may read and a copy may write.
     SLACK = 64
     CACHE_LINE = 64
     # Most groups that are copied together.
@@ -99,7 +99,7 @@ cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
 
 
 cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
-    """Return the bytes behind a region that a matrix unit may read with whole registers of rows."""
+    """Return the bytes after a region that a matrix unit may read with whole registers of rows."""
     return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 

@@ -1,4 +1,4 @@
-# Types of arguments, for the other stubs, and what the modules in Python use.
+# Types of arguments, for the other stubs, and the functions that Python modules use.
 from array import array
 from collections.abc import Sequence
 from ctypes import Array
@@ -19,7 +19,8 @@ class _DLPack(Protocol):
     # As the array API standard has it. NumPy's own device is no Enum: the dtype of an ndarray is still looked at.
     def __dlpack_device__(self) -> tuple[Enum, int]: ...
 
-# What shares its memory with NumPy, besides ndarrays; results that are stored in it are the very object.
+# An ndarray, or an object that shares its memory with NumPy. A function that stores its result in such an object
+# returns the object itself.
 _Memory: TypeAlias = bytearray | memoryview | mmap | array[Any] | Array[Any] | _DLPack
 _MemoryT = TypeVar("_MemoryT", bound=_Memory)
 # The type of `out` is the type of the result; without `out` the result is a new array.

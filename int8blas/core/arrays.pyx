@@ -1,7 +1,7 @@
 """Convert Python objects to arrays and numbers, or raise an error; the module `words` has the texts of errors.
 
 Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
-or value, in the form "what must be wanted, got came". The inline functions of arrays.pxd handle the common arguments
+or value, in the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd handle the common arguments
 first.
 """
 

@@ -339,7 +339,8 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise an error for repeated names, of which the json module would keep the last."""
+    """Return a JSON object; raise an error for repeated names, for which the json module would keep only the last
+    value."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

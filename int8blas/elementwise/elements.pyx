@@ -2,8 +2,8 @@
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
 evenly spaced in both arrays, and outer dimensions. A run is as long as the parameters allow: they are constant in a
-run, or, if such runs would be short, they are stored for a stretch of it and repeat. Where the stretch would be long,
-they are written out for a block of elements at a time.
+run. If such runs would be short, the parameters are stored for a stretch of a longer run, and repeat. If the stretch
+would be long, they are written out for one block of elements at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,9 +22,10 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# Elements from which a run with one parameter gets its own kernel call; and elements of written-out parameters.
+# The least elements of a run with one parameter that gets its own kernel call; and the elements of written-out
+# parameters.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# Elements from which they are written out for a block at a time: three times 16 KiB leave the L1 cache.
+# From this many elements on, parameters are written out for one block at a time: three times 16 KiB leave the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
 # Elements of a piece, the unit of work for threads; and of a block that is gathered from memory first.
 cdef int64_t PIECE = 1 << 14
@@ -49,8 +50,8 @@ cdef struct ElementsJob:
     int64_t n                                   # elements of a run
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
-    # If not 0, runs are one, elements [i * spread, (i + 1) * spread) have value i % values of the parameters, and these
-    # are value_steps bytes apart.
+    # If `spread` is not 0, there is one run; elements [i * spread, (i + 1) * spread) have value i % values of each
+    # parameter, and the values are value_steps bytes apart.
     int64_t spread, values
     ptrdiff_t value_steps[PARAMETERS]
     bint each, stream
@@ -100,7 +101,7 @@ cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept
 
 
 cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil:
-    """One piece of one run."""
+    """Compute one piece of one run."""
     cdef const ElementsJob *job = <const ElementsJob *>work
     cdef i8_elements_args e
     cdef int64_t run = unit // job.pieces, start = unit % job.pieces * job.piece, index
@@ -165,7 +166,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
 
 
 cdef void do_some(const ElementsJob *job, i8_elements_args *e, int64_t n) noexcept nogil:
-    """Compute a piece that is widened first or not contiguous on either side, GATHERED elements at a time."""
+    """Compute a piece that must be widened first, or is not contiguous in either array, GATHERED elements at a time."""
     cdef char gathered[4 * GATHERED]
     cdef float widened[GATHERED]
     cdef char results[4 * GATHERED]
@@ -195,7 +196,7 @@ cdef void do_some(const ElementsJob *job, i8_elements_args *e, int64_t n) noexce
 
 
 cdef void do_all(ElementsJob *job) noexcept:
-    """Every piece."""
+    """Compute every piece."""
     if not job.each:
         job.piece = PIECE
     elif job.period >= job.n:

@@ -5,7 +5,7 @@ from int8blas.elementwise.fused cimport Step
 
 cdef class Epilogue:
     cdef float scale, zero, dst_scale, dst_zero
-    cdef int typenum                # of the destination
+    cdef int typenum                # type number of the destination
     cdef tuple post_ops
     cdef bint given
 

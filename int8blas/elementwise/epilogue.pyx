@@ -1,7 +1,7 @@
 """The epilogue of element-wise primitives: scales, zero points and post-ops, as steps of a fused operator.
 
-A primitive whose result is a function of its source's elements only begins with steps of its own. Any other primitive
-stores its result first, and `finished` applies the epilogue to it::
+A primitive that computes each element of its result from one element of its source begins with its own steps. Any other
+primitive stores its result first, and `finished` applies the epilogue to it::
 
     y = scales["src"] * (f32(result) - f32(zero_points["src"]))
     y = op(y)                                                               for each of `post_ops`
@@ -166,7 +166,7 @@ cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, ob
 
 
 cdef object finished(cnp.ndarray result, Epilogue e, object out):
-    """Apply an epilogue to a result that nobody else has."""
+    """Apply an epilogue to a result to which nobody else has a reference."""
     cdef tuple shape = (<object>result).shape
     cdef cnp.ndarray target = destination(out, e.typenum, shape, result)
     cdef list steps = [reading(result, e.scale, e.zero)]

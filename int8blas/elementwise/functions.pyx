@@ -36,8 +36,8 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
 cdef float factor_from(list values, Py_ssize_t i) except? -1:
-    """Return number i of scales, finite, 0 too. The text of a name takes longer than the rest, so errors alone have
-    it; below too."""
+    """Return scale number i, which is finite and may be 0. To format its name takes longer than the check, so only an
+    error does it, here and below."""
     cdef object value = values[i]
     cdef float factor
     if type(value) is float or (type(value) is int and value == 1):
@@ -136,30 +136,30 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
-    scale)`` is NaN, an integer is the zero point.
+    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
+    / scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        Of any shape and with any strides.
+        The tensor, of any shape and with any strides.
     ops : Eltwise, or sequence of post-ops
         One function, such as ``ReLU()`` or ``Eltwise("gelu_erf")``, or several of :class:`Eltwise`, :class:`Binary`,
-        :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. Without any, `src` is
-        converted.
+        :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. An empty sequence only
+        converts `src`.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst": finite and not 0 when rounded to float32, that of "dst" more than 2**-128 in
-        magnitude; 1 by default.
+        The scales of "src" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more than
+        2**-128 in magnitude; 1 by default.
     zero_points : mapping of str to int, optional
-        The zero points of "src" and "dst", any int32; 0 by default. With scheme="onnx" that of "dst" is in the range of
-        its dtype. Floats have none.
+        The zero points of "src" and "dst", any int32; 0 by default. With scheme="onnx" the zero point of "dst" must be
+        in the range of its dtype. Floats have none.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32, float16 or bfloat16; that of `src` by default.
+        uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of `src`.
     scheme : {'float', 'onnx'}, optional
-        How integers are stored, see above: "onnx" is what ONNX's QuantizeLinear does.
+        The rounding of integers, see above. "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`. A Sum
-        post-op adds to what is in it.
+        post-op adds to its old content.
 
     Returns
     -------
@@ -220,8 +220,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
-    scale)`` is NaN, an integer is the zero point.
+    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
+    / scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
@@ -230,20 +230,20 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
         With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
     scales : mapping of str to float, optional
-        The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, that of "dst" more than
-        2**-128 in magnitude; 1 by default.
+        The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more
+        than 2**-128 in magnitude; 1 by default.
     zero_points : mapping of str to int, optional
-        The zero points of "src0", "src1" and "dst", any int32; 0 by default. With scheme="onnx" that of "dst" is in the
-        range of its dtype. Floats have none.
+        The zero points of "src0", "src1" and "dst", any int32; 0 by default. With scheme="onnx" the zero point of "dst"
+        must be in the range of its dtype. Floats have none.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32, float16 or bfloat16; that of `src0` by default.
+        uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of `src0`.
     scheme : {'float', 'onnx'}, optional
-        How integers are stored, see above: "onnx" is what ONNX's QuantizeLinear does.
+        The rounding of integers, see above. "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the common shape of the sources, may have any strides and may overlap
-        them. A Sum post-op adds to what is in it.
+        them. A Sum post-op adds to its old content.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
     See Also
     --------
-    sum : the sum of any number of tensors of one shape.
+    sum : add any number of tensors of one shape.
 
     Notes
     -----
@@ -289,7 +289,7 @@ cdef class PreparedBinary:
     """:func:`binary` for sources of two types, `src_dtypes`, with its other arguments, which are checked once."""
 
     cdef int kind, typenum
-    cdef float scales[3]            # of both sources and of the destination
+    cdef float scales[3]            # scales of both sources and of the destination
     cdef float zeros[3]
     cdef int types[2]
     cdef bint onnx
@@ -349,25 +349,25 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
-    dst_scale)`` is NaN, an integer is the zero point.
+    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
+    / dst_scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
     srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
         At least one array, all of one shape, each with any strides. Their dtypes may differ.
     scales : sequence of float, optional
-        A scale for each source, finite when rounded to float32; of either sign, as factors are. 1 by default.
+        A scale for each source, finite when rounded to float32, and of either sign, like any factor; 1 by default.
     zero_points : sequence of int, optional
         A zero point for each source, any int32; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`.
     dst_scale : float, optional
-        Finite, and more than 2**-128 in magnitude, when rounded to float32.
+        The scale of the result: finite, and more than 2**-128 in magnitude, when rounded to float32.
     dst_zero_point : int, optional
-        Any int32; 0 for floats.
+        The zero point of the result: any int32; 0 for floats.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
+        uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
         Where to store the result; it must have the shape of the sources, may have any strides and may overlap them.
 
@@ -383,7 +383,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 
     See Also
     --------
-    binary : with broadcasting.
+    binary : add two tensors, with broadcasting.
 
     Notes
     -----
@@ -422,16 +422,16 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
            out=None):
     """Concatenate quantized tensors along a dimension.
 
-    Without post-ops a source that has the dtype, the scale and the zero point of the destination is copied. Of the
-    others, each element becomes ::
+    Without post-ops a source that has the dtype, the scale and the zero point of the destination is copied. Each
+    element of any other source becomes ::
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
         y = post_ops(y)
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order: float32 has not every int32 beyond 2**24. Where ``y * (1 /
-    dst_scale)`` is NaN, an integer is the zero point.
+    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
+    / dst_scale)`` is NaN, an integer is the zero point.
 
     Parameters
     ----------
@@ -444,13 +444,14 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     zero_points : sequence of int, optional
         A zero point for each source, any int32; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
+        the result.
     dst_scale : float, optional
-        Finite, and more than 2**-128 in magnitude, when rounded to float32.
+        The scale of the result: finite, and more than 2**-128 in magnitude, when rounded to float32.
     dst_zero_point : int, optional
-        Any int32; 0 for floats.
+        The zero point of the result: any int32; 0 for floats.
     dst_dtype : dtype, optional
-        uint8, int8, int32, float32, float16 or bfloat16; that of the first source by default.
+        uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
         Where to store the result. It may have any strides and may overlap the sources.
 

@@ -1,10 +1,10 @@
 """The driver of element-wise primitives: a primitive is a list of steps on a float32 number, fused.
 
-The first step reads an array; each of the others is a post-op, which may read another array; then the number is stored.
+The first step reads an array. Each further step is a post-op, which may read another array. Then the number is stored.
 A block of elements goes through all steps before the next block, so that intermediate numbers stay in the L1 cache.
 
-The dimensions of the arrays, in the order in which the result lies in memory, fall into an inner run, whose elements
-are evenly spaced in each array, and the outer dimensions. A block is a part of a run, or a number of whole short runs.
+The dimensions of the arrays, in the result's order in memory, are divided into an inner run, whose elements are evenly
+spaced in each array, and outer dimensions. A block is a part of a run, or a number of whole short runs.
 """
 
 from libc.math cimport fabs
@@ -29,13 +29,13 @@ cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
     COPIED = 1 << 14                # bytes of a block that is only copied
-    # Elements from which a run has its own block; shorter runs share blocks.
+    # The least elements of a run that has its own block; shorter runs share blocks.
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# Elements from which a table of the 256 results pays.
+# From this many elements on, a table of the 256 results pays.
 cdef int64_t LOOKED_UP = 1024
-# Bytes that all jobs read and write before the first one continues: a part of the L2 cache.
+# The bytes that all jobs read and write before the first job continues: a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
 
 
@@ -75,7 +75,7 @@ cdef struct FusedJob:
     int64_t outer, n                # runs, elements of a run
     int64_t block, per_run          # elements of a block, blocks of a run
     int64_t together                # runs of a block if they are short, else 0
-    int64_t blocks                  # in all
+    int64_t blocks                  # blocks of all runs
     const i8_kernels *kernels
     compute_fn compute
     Operand out
@@ -377,7 +377,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
     """Let blocks of `block` elements have several runs, if each operand is contiguous or the same in all runs: the
-    latter is repeated in memory. A run with its own block takes some 100 ns, whatever its length."""
+    elements of a run that is the same for all are repeated in memory. A run with its own block takes some 100 ns,
+    whatever its length."""
     cdef FusedJob *job = &self.job
     cdef int64_t together = min(block // job.n, job.outer), run, size
     cdef Operand *operand
@@ -443,7 +444,7 @@ cdef bint is_clamp(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Choose the kernel of int8 sums or products, if the steps are such an operation and their numbers have modest
+    """Choose the kernel of int8 sums or products, if the steps are such an operation and their numbers are of moderate
     size."""
     cdef const Link *link
     cdef double largest[2]
@@ -487,9 +488,9 @@ cdef bint reads_behind(Fused self, cnp.ndarray target):
 
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
     """Return the job of these steps, which stores sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for
-    floats. With `onnx`, which is for integers, it is sat(rne(y / dst_scale) + dst_zero).
+    floats. With `onnx`, for integers only, it stores sat(rne(y / dst_scale) + dst_zero).
 
-    Nothing of `target` may be read after something else of it has been written.
+    No step may read an element of `target` after an earlier block has written it.
     """
     cdef Fused self = laid_out(steps, target)
     cdef FusedJob *job = &self.job

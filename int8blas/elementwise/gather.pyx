@@ -30,9 +30,9 @@ cdef struct GatherJob:
     ptrdiff_t row               # in bytes
     const int64_t *indices
     int64_t count, columns
-    const char *parameters[2]       # scales and zero points for all, for each row of `out`, or for each column
+    const char *parameters[2]       # scales and zero points: one, or one for each row of `out` or each column
     ptrdiff_t parameter_rows[2]     # in bytes
-    bint each                       # whether of each column
+    bint each                       # whether each column has its own parameters
     char *out
 
 
@@ -63,8 +63,8 @@ cdef void do_all(const GatherJob *job) noexcept:
 
 
 cdef cnp.ndarray checked_indices(object x, int64_t rows):
-    """Return indices of rows, int64 in C order. A new array, because another thread may write to the argument after the
-    check."""
+    """Return indices of rows, int64 in C order. The array is new, because another thread may write to the argument
+    after the check."""
     cdef cnp.ndarray array = as_array(x, "indices"), chosen
     cdef const int64_t *index
     cdef int64_t i
@@ -99,20 +99,20 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     indices : array_like of int
         The rows wanted, from 0 to rows - 1, in any shape.
     scale : float, or array_like, optional
-        Positive and finite when rounded to float32. One value, or, with `axis`, an array. Of the values of rows, only
-        those that are wanted are looked at.
+        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array. Of scales for
+        rows, only the scales of the wanted rows are read.
     zero_point : int, or array_like of int, optional
-        In the range of the table's dtype. One value, or, with `axis`, an array, as for `scale`.
+        The zero point, in the range of the table's dtype: one value, or, with `axis`, an array, as for `scale`.
     axis : {None, 0, 1}, optional
-        The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 of each
-        column.
+        The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 for values of
+        each column.
     out : ndarray of float32, optional
-        Where to store the result; it must have its shape, may have any strides and may overlap the table.
+        Where to store the result; it must have the result's shape, may have any strides and may overlap the table.
 
     Returns
     -------
     ndarray of float32, shape indices.shape + (columns,)
-        ``out`` if it is given. The same bits as ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
+        ``out`` if it is given. It has the bits of ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
 
     See Also
     --------
-    dequantize : all of a table.
+    dequantize : dequantize all of a table.
 
     Notes
     -----

@@ -106,18 +106,19 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     Parameters
     ----------
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        The values, with at least one dimension and any strides. int32 sums of a GEMM need no other scale than their
-        own, the product of those of its operands (and of ``1 / sqrt(channels)`` for attention).
+        The values, with at least one dimension and any strides. The scale of int32 sums of a GEMM is the product of its
+        operands' scales (times ``1 / sqrt(channels)`` for attention).
     axis : int, optional
         The dimension that the results sum to 1 along.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, that of ``"dst"`` more than 2**-128 in
-        magnitude, by default 1. A scale of 1/255 or 1/256 uses all of uint8.
+        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, and the scale of ``"dst"`` more than 2**-128
+        in magnitude, by default 1. A scale of 1/255 or 1/256 uses all of uint8.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. That of the source cancels:
-        it is checked, and changes nothing.
+        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. The zero point of the source
+        cancels: it is checked, and has no effect.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of `src`.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
+        `src`.
     log : bool, optional
         Whether to return the logarithm.
     dst_dtype : dtype, optional
@@ -141,20 +142,20 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
     Notes
     -----
-    The difference of integers is exact and then rounded to float32. All else is float32, each operation rounded once: a
-    division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is within 1
-    unit in the last place, and 0 for t below -87.3. The sum is of 64 partial sums, to which elements j, j + 64 and so
-    on are added in order; then the second half of them is added to the first, until one is left. So the result is the
-    same bit for bit on every CPU, for every number of threads and all strides.
+    The difference of integers is exact and then rounded to float32. Everything else is float32, each operation rounded
+    once: a division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is
+    within 1 unit in the last place, and 0 for t below -87.3. The sum has 64 partial sums: partial sum j adds elements
+    j, j + 64 and so on, in order. Then the second half of the partial sums is added to the first half, until one is
+    left. So the result has the same bits on every CPU, with any number of threads and any strides.
 
     The relative error of a result of 2**-126 and more is at most ``(10 + 4 * T + n / 64) * 2**-24`` for rows of n
-    elements, and far less for most: T, at most 87.3, is the largest ``|t|``, whose rounding error the exponential
-    multiplies. A logarithm has that as its absolute error, and 2 units in the last place.
+    elements, and far less for most results. T, at most 87.3, is the largest ``|t|``; the exponential multiplies its
+    rounding error. A logarithm has this bound as its absolute error, plus 2 units in the last place.
 
-    A negative scale is that of -src: ``t = -scales["src"] * (min(src) - src)``.
+    A negative scale is the scale of -src: ``t = -scales["src"] * (min(src) - src)``.
 
-    -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or of nothing but -inf, becomes NaN,
-    which is stored in an integer as the zero point.
+    -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or with -inf only, becomes NaN,
+    which an integer stores as the zero point.
 
     Examples
     --------
@@ -220,15 +221,16 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     gamma, beta : array_like of float32, optional
         Factor and shift of each element of a row, of the size of the last dimension; by default 1 and 0.
     epsilon : float, optional
-        Not negative and finite.
+        The summand of the variance, not negative and finite.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, that of ``"dst"`` more than 2**-128 in
-        magnitude, by default 1.
+        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, and the scale of ``"dst"`` more than 2**-128
+        in magnitude, by default 1.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. That of the source cancels:
-        it is checked, and changes nothing.
+        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. The zero point of the source
+        cancels: it is checked, and has no effect.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of `src`.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
+        `src`.
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
@@ -246,16 +248,16 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
     Notes
     -----
-    Computed in float32, each operation rounded once, in this order, where s and n are the source's scale and the
-    elements of a row::
+    The function computes in float32, each operation rounded once, in this order, where s is the source's scale and n
+    the number of elements of a row::
 
-        x = float32(src)                of int32 rows with values beyond 2**24: float32(src - src[0])
+        x = float32(src)                for int32 rows with values beyond 2**24: float32(src - src[0])
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
-    A row for which that is not as exact as float32 allows is computed once more: where squares or sums overflow, or
-    subnormal numbers would count (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or the mean is more than
-    64 times the standard deviation. It is scaled by a power of two, which is exact, and its mean is computed twice::
+    A row for which this is not as exact as float32 allows is computed again: if squares or sums overflow, if subnormal
+    numbers matter (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times
+    the standard deviation. The row is then scaled by a power of two, which is exact, and its mean is computed twice::
 
         x = x * 2**-k                                               1 <= max(|x|) < 2
         d = x - sum(x) / n
@@ -263,12 +265,11 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         r = s * 2**k / sqrt((s * 2**k) ** 2 * (sum(d * d) / n) + epsilon)                   in float64
         y = d * float32(r) * gamma + beta
 
-    The sums are those of :func:`softmax`, and a result is divided by its scale like there. So it is the same bit for
-    bit on every CPU, for every number of threads and all strides. Without gamma and beta, errors of rows of up to 100
-    elements are below 8 units in the last place of the largest result of a row, whatever its magnitude; they grow with
-    the mean in multiples of the standard deviation, up to 64, and with n / 64 partial sums. A row with NaN or
-    infinities becomes NaN, which is stored in an integer as the zero point; so does a constant row with an epsilon
-    of 0, which is 0 / 0.
+    Sums, and the division by the scale, are computed as in :func:`softmax`. So the result has the same bits on every
+    CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of up to 100 elements are
+    below 8 units in the last place of the largest result of a row, whatever its magnitude; they grow with the mean in
+    multiples of the standard deviation, up to 64, and with n / 64 partial sums. A row with NaN or infinities becomes
+    NaN, which an integer stores as the zero point; so does a constant row if epsilon is 0, which gives 0 / 0.
 
     Examples
     --------
@@ -289,7 +290,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
     if args.scale < 0:
-        # A factor of the opposite sign is the same, bit for bit.
+        # Negating the factor gives the same bits.
         _values[0] = np.negative(_values[0])
         args.gamma, args.scale = <const float *>cnp.PyArray_DATA(<cnp.ndarray>_values[0]), -args.scale
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
@@ -299,8 +300,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
-    """Return int32 values that all are float32 as they are; else those of each row with others less its first one, as
-    float32: the mean of a row cancels what all of its elements have in common."""
+    """Return int32 values unchanged if float32 holds all of them. Otherwise subtract from each row with larger values
+    its first element, and return float32: normalization cancels a number that is added to a whole row."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)
@@ -309,7 +310,7 @@ cdef cnp.ndarray near_zero(cnp.ndarray array):
 
 
 cdef list set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
-    """Set layer_norm's own arguments of its kernel, and return the arrays that they point to."""
+    """Set the kernel's arguments that only layer_norm has, and return the arrays that they point to."""
     cdef cnp.ndarray factors, shifts
     cdef int64_t n = cnp.PyArray_DIM(array, array.ndim - 1)
     cdef bint used = array.size != 0

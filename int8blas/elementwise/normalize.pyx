@@ -1,7 +1,7 @@
 """The driver of softmax and layer normalization: a kernel of rows, applied to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. Other rows are copied, a block at a
-time, to a buffer where they are.
+Rows that are contiguous, aligned and not too short are read and written in place. Other rows are copied to a buffer in
+this form, a block at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,22 +25,22 @@ cdef int64_t BLOCK = 1 << 13
 # One side, source or destination: where its rows are, and whether they are copied.
 cdef struct Side:
     char *data
-    ptrdiff_t row, step                 # in bytes, from a row to the next, and from an element
-    ptrdiff_t strides[cnp.NPY_MAXDIMS]  # of the outer dimensions
+    ptrdiff_t row, step                 # bytes from one row, and from one element, to the next
+    ptrdiff_t strides[cnp.NPY_MAXDIMS]  # strides of the outer dimensions
     int size                            # bytes of an element
     bint copied
 
 
 cdef struct NormalizeJob:
     i8_normalize_fn function
-    i8_normalize_args args              # but for rows, and where they are
+    i8_normalize_args args              # all members except the rows' number and addresses
     Side src, dst
     int dims                            # outer dimensions, the innermost first
     int64_t shape[cnp.NPY_MAXDIMS]
-    int64_t rows                        # that are evenly spaced on both sides
-    int64_t block, blocks, units        # rows of a block, blocks of such rows, and in all
-    int64_t room                        # elements of a row where it is copied to
-    char *memory                        # of all parts, each `part_size`
+    int64_t rows                        # consecutive rows that are evenly spaced on both sides
+    int64_t block, blocks, units        # rows of a block; blocks of these rows; blocks in all
+    int64_t room                        # elements of a row in the buffer
+    char *memory                        # the buffers of all parts, `part_size` bytes each
     int64_t part_size
 
 
@@ -70,7 +70,7 @@ cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcep
 
 
 cdef void do_unit(const NormalizeJob *job, int64_t unit, char *memory) noexcept nogil:
-    """One block of rows."""
+    """Compute one block of rows."""
     cdef i8_normalize_args a = job.args
     cdef int64_t first = unit % job.blocks * job.block, run = unit // job.blocks, index
     cdef char *src = job.src.data + first * job.src.row
@@ -147,9 +147,9 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Apply a kernel to the rows of an array, along its last dimension.
 
-    The arrays have the same shape, are not empty, and are either disjoint or equal up to their type. `args` must have
-    the row's length and all members other than addresses; `plus` has the strides of `src`, whose rows are then read in
-    place.
+    The arrays have the same shape and are not empty. They are disjoint, or the same memory and strides with types of
+    one size. `args` must have the row's length and all members except addresses; `plus` has the strides of `src`, whose
+    rows are then read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

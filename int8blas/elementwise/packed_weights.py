@@ -52,7 +52,7 @@ def unpack(x: Any, layout: str, k_order: Any, shape: Any) -> npt.NDArray[Any]:
     elif k_order == "i":
         sizes = (*outer, k)
     else:
-        raise ValueError(f"shape must be the sizes of {', '.join(letters)}, which a PackedB does not tell, got None")
+        raise ValueError(f"shape must be the sizes of {', '.join(letters)}, which a PackedB does not store, got None")
     if sizes[: len(outer)] != outer or math.prod(sizes[len(outer) :]) != k:
         raise ValueError(
             f"shape must begin with {outer} and have {k} as the product of the others, as x has, got {sizes}"

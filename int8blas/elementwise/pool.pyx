@@ -1,13 +1,13 @@
-"""The driver of pooling: arrays of any strides, in one of three ways.
+"""The driver of pooling, for arrays of any strides. There are three strategies.
 
-- Lines: where the channels are contiguous and many, a kernel call takes all windows of a line of the result that lie
-  within the source, and one call each those that padding cuts.
-- Patches: otherwise, a part of the source with its padding is copied to a small buffer, the windows at every position
-  along w are taken there, 64 bytes or more at a time, and those that the strides select are stored.
-- Windows: where a line of the result has one element only, or a patch would not fit the buffer, one window at a time,
-  along its own elements as far as they are contiguous.
+- Lines, if the channels are contiguous and many: one kernel call takes all windows of a line of the result that lie
+  inside the source. Each window that padding cuts takes a call.
+- Patches, otherwise: a part of the source with its padding is copied to a small buffer. The windows at every position
+  along w are computed there, 64 bytes or more at a time, and the results that the strides select are stored.
+- Windows, if a line of the result has one element, or a patch would not fit the buffer: one window at a time, along its
+  elements as far as they are contiguous.
 
-All dimensions are those of an (n, d, h, w, c) array; what a layout does not have is of size 1.
+Dimensions are counted as (n, d, h, w, c); a dimension that a layout does not have is of size 1.
 """
 
 from libc.math cimport rintf
@@ -26,8 +26,8 @@ cnp.import_array()
 
 cdef enum:
     PATCH = 1 << 13     # bytes of a patch; with 4-byte results and divisors it fits the L1 or L2 cache
-    LARGEST_STEP = 16   # along w: a patch computes this many times more than it stores
-    CHANNELS = 64       # of a patch or a window
+    LARGEST_STEP = 16   # largest stride along w: a patch computes this many times more results than it stores
+    CHANNELS = 64       # channels of a patch or a window
 # Channels of a piece of a line; elements of a piece with all channels; and the number of lines below which lines are
 # cut into pieces to occupy all threads.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
@@ -42,27 +42,27 @@ cdef struct PoolJob:
     const i8_kernels *kernels
     i8_pool_fn kernel
     bint is_signed
-    int type, size              # of the result, an I8_TYPE; in bytes
+    int type, size              # type of the result, an I8_TYPE; its bytes
     int64_t shape[5]
     int64_t out_shape[5]
     ptrdiff_t x[5]              # strides of the source
-    ptrdiff_t y[5]              # and of the result
+    ptrdiff_t y[5]              # strides of the result
     Axis axes[3]
     const uint8_t *src
     char *out
-    int64_t channels, columns, rows                     # of a unit of work: of the result
+    int64_t channels, columns, rows                     # channels, columns and rows of the result in a unit of work
     int64_t channel_blocks, column_blocks, row_blocks
 
 
-# Of one unit of work: where it begins in the result.
+# The first element of the result that a unit of work computes.
 cdef struct Place:
     int64_t n, d, h, w, c
 
 
 # The elements of a window along one dimension without padding.
 cdef struct Range:
-    int64_t first, count        # in the source
-    int64_t skipped             # elements of the window before
+    int64_t first, count        # first element in the source; number of elements
+    int64_t skipped             # elements of the window before the first
 
 
 cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexcept nogil:
@@ -118,7 +118,7 @@ cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t 
 
 
 cdef inline void divide_by(const PoolJob *job, i8_pool_args *a, float *chunk, int64_t count) noexcept nogil:
-    """Let the kernel divide all sums by `count`."""
+    """Make the kernel divide all sums by `count`."""
     cdef int i
     a.each = False
     a.divisors = chunk
@@ -237,7 +237,7 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
     cdef float count = 1
     every.stride = 1
     for i in range(n):
-        # Results behind the last position, and at positions that the stride skips, are not stored.
+        # Results after the last position, and at positions that the stride skips, are not stored.
         if i % channels == 0:
             count = <float>max(inside(&every, job.shape[3], start + i // channels).count, 1)
         divisors[i] = count
@@ -282,7 +282,7 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     a.runs = rows
     a.src, a.out = <const uint8_t *>patch, results
     a.src_step, a.out_step = high.stride * line, a.n * job.size
-    # The runs follow each other along h, so that is the window's innermost dimension here.
+    # The runs follow each other along h, so h is the window's innermost dimension here.
     a.counts[0], a.counts[1], a.counts[2] = d.count, wide.kernel, high.kernel
     a.strides[0], a.strides[1], a.strides[2] = height * line, wide.dilation * channels, high.dilation * line
     a.type = job.type
@@ -450,8 +450,8 @@ cdef int do_unit(const void *shared, int64_t unit, int64_t _units) noexcept nogi
 cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const Axis *window) except -1:
     """Pool an array of uint8 or int8 into one of the same dimensions, which are `axes` in the order n, d, h, w, c.
 
-    `window` has an entry for each spatial dimension. Every window has elements that are not padding. `out` is of the
-    type of `src` or float32, not empty, and does not overlap `src`.
+    `window` has an entry for each spatial dimension. Every window has elements that are not padding. `out` has the type
+    of `src` or float32, is not empty, and does not overlap `src`.
     """
     cdef PoolJob job
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim

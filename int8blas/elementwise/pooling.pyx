@@ -25,7 +25,7 @@ cdef object LARGEST_WINDOW = 2**52
 
 cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, object post_ops, object dst_dtype,
                             bint averages):
-    """Return the epilogue. Without scales, zero points and post-ops the destination is of the type of `src`, or a
+    """Return the epilogue. Without scales, zero points and post-ops the destination has the type of `src`, or is a
     float32 average."""
     cdef Epilogue e = epilogue_of(src, scales, zero_points, post_ops, type_of(dst_dtype, src))
     if not e.given and not averages and e.typenum != cnp.PyArray_TYPE(src):
@@ -37,7 +37,7 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
 
 
 cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
-    """Store the largest real numbers; with a negative scale they are those of the smallest elements."""
+    """Store the largest real numbers, which belong to the smallest elements if the scale is negative."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
@@ -51,7 +51,7 @@ cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, objec
 
 cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Epilogue e, object out, bint ceil_mode,
                     object zero_point):
-    """Store averages; where padding counts, it has the value `zero_point`."""
+    """Store averages; if padding counts, it has the value `zero_point`."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, operation, e.typenum, out, ceil_mode, zero_point)
@@ -64,9 +64,9 @@ cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Ep
 
 
 cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
-    """Return averages over windows whose padding has a value beyond the type of the source, in int64."""
+    """Return averages over windows whose padding value is out of the range of the source's type, in int64."""
     cdef int d, axis
-    # Windows without padding, for the shape, and for the checks.
+    # Run windows without padding, for the shape and the checks.
     shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
     spatial = tuple(axes[1:-1])
     inside, behind = [(0, 0)] * src.ndim, [(0, 0)] * src.ndim
@@ -116,7 +116,8 @@ cdef cnp.ndarray padded(cnp.ndarray src, Axis *window, tuple axes, int64_t value
 
 cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int typenum, object out,
                 bint ceil_mode=False, int64_t zero_point=0):
-    """Pool, after the last checks. `axes` are those of `src` in the order n, d, h, w, c; `window` is spatial."""
+    """Pool, after the last checks. `axes` lists the axes of `src` in the order n, d, h, w, c; `window` has the spatial
+    dimensions."""
     cdef cnp.ndarray array, target
     cdef cnp.npy_intp shape[5]
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src)
@@ -151,7 +152,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
-        # Padding in the copy counts with its value; elements behind the padding do not count.
+        # Padding in the copy counts with its value; elements after the padding do not count.
         src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)
@@ -162,7 +163,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
 
 cdef tuple set_window(Axis *window, cnp.ndarray src, object kernel, object strides, object padding, object dilation,
                       object layout):
-    """Set the window along each spatial dimension. Returns the axes of `src` in the order N, spatial, C."""
+    """Set the window along each spatial dimension. Return the axes of `src` in the order N, spatial, C."""
     cdef int d
     spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
     kernel = per_dimension(kernel, spatial, "kernel", 1)
@@ -200,8 +201,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
 
         dst[n, oh, ow, c] = max over kh, kw of src[n, oh * sh - ph + kh * dh, ow * sw - pw + kw * dw, c]
 
-    with the strides s, the padding before p and the dilation d, and likewise with one or three spatial dimensions.
-    Elements that are padding are left out. With `scales`, `zero_points` or `post_ops` ::
+    with the strides s, the padding before p and the dilation d, and in the same way with one or three spatial
+    dimensions. Padding elements are ignored. With `scales`, `zero_points` or `post_ops` ::
 
         y = max of scales["src"] * (f32(src) - f32(zero_points["src"]))         in the window
         y = post_ops(y)
@@ -217,51 +218,53 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     kernel : int or sequence of int
         The elements of a window, in all spatial dimensions or in each, at least 1.
     strides : int or sequence of int, optional
-        From a window to the next, at least 1; as `kernel` by default.
+        The step from one window to the next, at least 1; by default `kernel`.
     padding : int, sequence of int or of pairs of int, or str, optional
-        Elements added on both sides of all spatial dimensions, or for each as many on both sides or (before, after).
-        Less than the extent of a window, ``dilation * (kernel - 1) + 1``. Or "valid", none, or "same" or "same_lower",
-        as many as make ``ceil(size / stride)`` windows, an odd one behind or before.
+        Elements added on both sides of all spatial dimensions, or for each dimension a number for both sides or a pair
+        (before, after). It must be less than the extent of a window, ``dilation * (kernel - 1) + 1``. "valid" adds
+        none. "same" and "same_lower" pad to ``ceil(size / stride)`` windows; an odd element goes after the data, or
+        before it.
     dilation : int or sequence of int, optional
-        From an element of a window to the next, at least 1.
+        The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
-        Whether the number of windows is rounded up: the last one may reach behind the padding, where nothing counts,
-        but has to begin in the source or in the padding before it. As in torch.
+        Whether to round the number of windows up, as torch does. The last window may then reach beyond the padding,
+        where elements do not count, but must begin in the source or in the padding before it.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
-        any case.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
+        case is accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", finite and not 0 in float32, that of "dst" more than 2**-128 in magnitude; 1 by
-        default.
+        The scales of "src" and "dst", finite and not 0 in float32, and the scale of "dst" more than 2**-128 in
+        magnitude; 1 by default.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
+        the result.
     dst_dtype : dtype, optional
-        `src`'s dtype, the default; with scales, zero points or post-ops uint8, int8, int32, float32, float16 or
-        bfloat16.
+        The dtype of `src`, the default; with scales, zero points or post-ops also uint8, int8, int32, float32, float16
+        or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to what is in it.
+        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
 
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
-        ``floor((size + before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`,
-        less one if the last window would begin behind the source.
+        ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
+        before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`, less one if the
+        last window would begin after the source.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written; also if a window has nothing but padding.
+        If an argument is not as above, before anything is written; also if a window has only padding.
 
     See Also
     --------
-    global_max_pool : one window, the whole image.
+    global_max_pool : the maximum of the whole image.
 
     Notes
     -----
-    Without scales, zero points and post-ops, scale and zero point of the result are those of `src`, if its scale is
+    Without scales, zero points and post-ops the result has the scale and the zero point of `src`, if the scale is
     positive. This is oneDNN's primitive "pooling", algorithm max. Results are the same bit for bit on every CPU and for
     every number of threads.
 
@@ -300,9 +303,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         sum = sum over kh, kw of src[n, oh * sh - ph + kh, ow * sw - pw + kw, c]
         dst[n, oh, ow, c] = rne(f32(sum) / f32(count))
 
-    with the strides s and the padding before p, and likewise with one or three spatial dimensions. The sum is exact and
-    then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded half to even
-    for a result of `src`'s dtype. With `scales`, `zero_points` or `post_ops` ::
+    with the strides s and the padding before p, and in the same way with one or three spatial dimensions. The sum is
+    exact and then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded
+    half to even for a result of `src`'s dtype. With `scales`, `zero_points` or `post_ops` ::
 
         y = scales["src"] * (f32(sum) / f32(count) - f32(zero_points["src"]))
         y = post_ops(y)
@@ -318,38 +321,40 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     kernel : int or sequence of int
         The elements of a window, in all spatial dimensions or in each, at least 1.
     strides : int or sequence of int, optional
-        From a window to the next, at least 1; as `kernel` by default.
+        The step from one window to the next, at least 1; by default `kernel`.
     padding : int, sequence of int or of pairs of int, or str, optional
-        As for :func:`max_pool`. Less than `kernel`.
+        As for :func:`max_pool`, and less than `kernel`.
     include_padding : bool, optional
-        Whether `count` is the size of the window, padding included, or the number of its elements that are not padding.
+        Whether padding counts: `count` is the size of the window with padding, or the number of its elements without
+        padding.
     zero_point : int, optional
-        Of `src`, in the range of its dtype: what padding is where it counts, 0 by default. Without `include_padding` a
-        mean is the same whatever the zero point is. Not together with ``zero_points["src"]``, which is the same.
+        The zero point of `src`, in the range of its dtype, 0 by default: the value of padding that counts. It has no
+        effect without `include_padding`. Give this or ``zero_points["src"]``, not both.
     ceil_mode : bool, optional
-        As for :func:`max_pool`. What the last window has behind the padding is in neither sum nor `count`.
+        As for :func:`max_pool`. Elements beyond the padding are in neither sum nor `count`.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"``, which is the default and fast, or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``, in
-        any case.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
+        case is accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", finite and not 0 in float32, that of "dst" more than 2**-128 in magnitude; 1 by
-        default.
+        The scales of "src" and "dst", finite and not 0 in float32, and the scale of "dst" more than 2**-128 in
+        magnitude; 1 by default.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Padding that counts has the zero point of "src".
         Floats have none.
     post_ops : post-op, or sequence of them, optional
-        What happens to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of the result.
+        Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
+        the result.
     dst_dtype : dtype, optional
-        `src`'s dtype, the default, or float32, for the quotient itself; with scales, zero points or post-ops uint8,
-        int8, int32, float32, float16 or bfloat16.
+        The dtype of `src`, the default, or float32, for the quotient itself; with scales, zero points or post-ops also
+        uint8, int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to what is in it.
+        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
 
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size
-        ``floor((size + before + after - kernel) / stride) + 1``, or as :func:`max_pool` says for `ceil_mode`.
+        ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
+        before + after - kernel) / stride) + 1``, or as :func:`max_pool` says for `ceil_mode`.
 
     Raises
     ------
@@ -358,15 +363,15 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
 
     See Also
     --------
-    global_avg_pool : one window, the whole image.
+    global_avg_pool : the mean of the whole image.
 
     Notes
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
-    Without scales, zero points and post-ops, scale and zero point of the result are those of `src`, with
-    ``include_padding=True`` if `zero_point` is given. Where padding counts and is not 0, or the last window reaches
-    behind it, the source is copied with its padding. Results are the same bit for bit on every CPU and for every number
-    of threads.
+    Without scales, zero points and post-ops the result has the scale and the zero point of `src`; with
+    ``include_padding=True`` this needs `zero_point`. If padding counts and is not 0, or the last window reaches beyond
+    it, the source is copied with its padding. Results are the same bit for bit on every CPU and for every number of
+    threads.
 
     Examples
     --------
@@ -418,7 +423,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+        ``out`` if it is given. It has the dimensions of `src`; spatial dimensions have size 1.
 
     Raises
     ------
@@ -456,7 +461,7 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given. It has `src`'s dimensions, the spatial ones of size 1.
+        ``out`` if it is given. It has the dimensions of `src`; spatial dimensions have size 1.
 
     Raises
     ------

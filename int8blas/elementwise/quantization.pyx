@@ -52,16 +52,17 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     x : array_like of float32, float16 or bfloat16
         The values, of any shape and with any strides.
     scale : float, or array_like
-        Positive and finite when rounded to float32. One value, or, with `axis`, an array.
+        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        In the range of `dtype`. An int32 zero point is rounded to float32 to be added; up to 2**24 that is exact.
+        The zero point, in the range of `dtype`. An int32 zero point is rounded to float32 before it is added, which is
+        exact up to 2**24.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, each of which is one value or has the shape
-        of these dimensions in this order. In the words of oneDNN's documents, the dimensions that the mask selects.
+        of these dimensions in this order. oneDNN's documents call them the dimensions that the mask selects.
     scheme : {'float', 'onnx'}, optional
-        "onnx" rounds the quotient alone: ``sat(rne(x / scale) + zero_point)``, where the sum is exact.
+        "onnx" rounds only the quotient: ``sat(rne(x / scale) + zero_point)``, with an exact sum.
     out : ndarray of `dtype`, optional
         Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
 
@@ -77,15 +78,15 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
 
     See Also
     --------
-    dequantize : the way back.
+    dequantize : the inverse.
     weights_factor, activation_factor : 1 / scale from the values.
 
     Notes
     -----
     This is the quantization of oneDNN's "Primitive Attributes: Quantization", and with ``scheme="onnx"`` that of ONNX's
-    QuantizeLinear: they differ by one where a quotient is halfway between two integers and the zero point is odd, or
-    where adding the zero point in float32 makes it so. The result is the same bit for bit on every CPU and for every
-    number of threads.
+    QuantizeLinear: they differ by one if a quotient is halfway between two integers and the zero point is odd, or if
+    adding the zero point in float32 gives such a number. The result has the same bits on every CPU and with any number
+    of threads.
 
     Examples
     --------
@@ -125,9 +126,9 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     x : array_like of uint8, int8 or int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        Positive and finite when rounded to float32. One value, or, with `axis`, an array.
+        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        In the range of `x`'s dtype.
+        The zero point, in the range of the dtype of `x`.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
     out : ndarray of float32, optional
@@ -145,7 +146,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 
     See Also
     --------
-    quantize : the way there.
+    quantize : the inverse.
 
     Notes
     -----
@@ -177,16 +178,16 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor, scale of `x` over scale of the result: positive and finite, for "float" and "onnx" when rounded to
-        float32. One value, or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result, positive and finite, for "float" and "onnx"
+        after rounding to float32. It is one value or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        In the range of `dtype`.
+        The zero point, in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
     scheme : {'float', 'doubling', 'single', 'onnx'}, optional
-        The arithmetic, see below.
+        The arithmetic, see Notes.
     out : ndarray of `dtype`, optional
         Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
 
@@ -202,28 +203,28 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
 
     See Also
     --------
-    quantized_multiplier : what the integer schemes use for a scale.
+    quantized_multiplier : the multiplier of the integer schemes.
 
     Notes
     -----
-    ``"float"`` is oneDNN's: ``sat(rne(float32(x) * scale + zero_point))``, each step in float32. ``"onnx"`` rounds
-    before the zero point is added, ``sat(rne(float32(x) * scale) + zero_point)``.
+    ``"float"`` is oneDNN's scheme, ``sat(rne(float32(x) * scale + zero_point))``, each step in float32. ``"onnx"``
+    rounds before it adds the zero point, ``sat(rne(float32(x) * scale) + zero_point)``.
 
-    The others are integer arithmetic, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
+    The other two schemes compute in integers, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
     ``m * 2**(e - 31)``. Both compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
 
-    ``"doubling"`` is gemmlowp's, bit for bit: the saturating rounding doubling high multiplication, then a rounding
-    division by a power of two. It rounds twice::
+    ``"doubling"`` is gemmlowp's scheme, bit for bit: the saturating rounding doubling high multiplication, then a
+    rounding division by a power of two. It rounds twice::
 
         v = sat_s32(x * 2**max(e, 0))
         h = floor(v * m / 2**31 + 1/2)
         y = h / 2**max(-e, 0)               to nearest, ties away from zero
 
-    For scales from 1 on, ``x * 2**e`` saturates to int32 *before* it is multiplied by ``m / 2**31``, a number from 1/2
-    to 1; an int32 result may then be as small as 2**30 where the product is beyond int32. 8-bit results saturate
+    For scales of 1 and more, ``x * 2**e`` saturates to int32 *before* the product with ``m / 2**31``, a number from 1/2
+    to 1. So an int32 result may be as small as 2**30 although the product exceeds int32. 8-bit results saturate
     correctly.
 
-    ``"single"`` rounds the exact product once, ties upwards, and saturates it only then::
+    ``"single"`` rounds the exact product once, ties upwards, and then saturates it::
 
         y = sat_s32(floor(x * m * 2**(e - 31) + 1/2))
 
@@ -262,16 +263,16 @@ def quantized_multiplier(scale):
     Parameters
     ----------
     scale : float
-        Positive and finite.
+        The scale, positive and finite.
 
     Returns
     -------
     multiplier : int
         At least 2**30 and below 2**31: the scale's 31 leading bits, rounded half up. 0 for scales that round below
-        2**-32, which make 0 of every int32.
+        2**-32, which map every int32 to 0.
     exponent : int
-        Such that ``2**(exponent - 1) <= scale < 2**exponent``, or, if the multiplier was rounded up to 2**31, one more;
-        0 if `multiplier` is 0.
+        The number with ``2**(exponent - 1) <= scale < 2**exponent``, or one more if the multiplier was rounded up to
+        2**31; 0 if `multiplier` is 0.
 
     Raises
     ------

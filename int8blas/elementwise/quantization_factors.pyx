@@ -12,7 +12,7 @@ cnp.import_array()
 
 
 cdef object factor(double top, cnp.ndarray largest, str name):
-    """Return top / largest in float64, or 1 where all values are 0."""
+    """Return top / largest in float64, or 1 if all values are 0."""
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(largest > 0, top / largest, 1.0)
     if not np.isfinite(factors).all():
@@ -29,12 +29,12 @@ def activation_factor(x):
     Parameters
     ----------
     x : array_like
-        Activations: finite and not negative.
+        The activations, finite and not negative.
 
     Returns
     -------
     float
-        1 if all activations are 0, which any factor quantizes to 0.
+        The factor; 1 if all activations are 0, which any factor quantizes to 0.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def activation_factor(x):
 
     Notes
     -----
-    Q_a of oneDNN's guide "Int8 Inference".
+    The factor is Q_a of oneDNN's guide "Int8 Inference".
 
     Examples
     --------
@@ -68,16 +68,16 @@ def weights_factor(w, *, axis=None):
     Parameters
     ----------
     w : array_like
-        Weights, finite.
+        The weights, finite.
     axis : int or tuple of int, optional
-        The dimensions that have factors of their own, such as that of the output channels; the maximum is over the
-        others.
+        The dimensions along which factors differ, such as the dimension of output channels; the maximum is over all
+        other dimensions.
 
     Returns
     -------
     float, or ndarray of float64
-        An array with the shape of the dimensions `axis` selects, in that order, if `axis` is given. 1 where all
-        weights are 0, which any factor quantizes to 0.
+        The factor, or with `axis` an array with the shape of the selected dimensions, in their order. A factor is 1 if
+        all of its weights are 0, which any factor quantizes to 0.
 
     Raises
     ------
@@ -86,8 +86,9 @@ def weights_factor(w, *, axis=None):
 
     Notes
     -----
-    Q_w of oneDNN's guide "Int8 Inference". Its example prints [-66, 88, ..., -15, 127] for the weights below; -15 is
-    cut off. By the guide's own formula, with rounding to nearest even, -1.2 becomes -16 (12.959 * -1.2 = -15.55).
+    The factor is Q_w of oneDNN's guide "Int8 Inference". Its example prints [-66, 88, ..., -15, 127] for the weights
+    below; -15 is cut off. By the guide's own formula, with rounding to nearest even, -1.2 becomes -16 (12.959 * -1.2 =
+    -15.55).
 
     Examples
     --------
@@ -121,7 +122,7 @@ def quantize_bias(bias, q_a, q_w):
     Returns
     -------
     ndarray of int32
-        With the shape of `bias`; a scalar if it has no dimensions.
+        The integers, with the shape of `bias`; a scalar if it has no dimensions.
 
     Raises
     ------
@@ -130,9 +131,9 @@ def quantize_bias(bias, q_a, q_w):
 
     Notes
     -----
-    b_s32 of oneDNN's guide "Int8 Inference". Its example prints [528, -1145, ..., -1762] for the bias below; the first
-    two are cut off. By the guide's own formula, with rounding to nearest even, they are 529 and -1146 (220.306 * 2.4 =
-    528.73, and 220.306 * -5.2 = -1145.59).
+    The result is b_s32 of oneDNN's guide "Int8 Inference". Its example prints [528, -1145, ..., -1762] for the bias
+    below; the first two are cut off. By the guide's own formula, with rounding to nearest even, they are 529 and -1146
+    (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
 
     Examples
     --------

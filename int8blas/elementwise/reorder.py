@@ -144,10 +144,10 @@ def reorder(
 
     ``dst = sat(rne(src_scale * (x - src_zero_point) / scale + zero_point))``
 
-    for each element, whatever its place in memory, in float32 and in this order; what is not given is left out. So
-    `scales` and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and both together requantize.
-    Rounding is half to even; a NaN becomes the zero point. float32 results are neither rounded nor saturated. Without
-    any scale, integers are converted to integers in exact arithmetic.
+    for each element, in float32 and in this order. Scales and zero points that are not given are omitted. So `scales`
+    and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and both together requantize. Rounding is
+    half to even; a NaN becomes the zero point. float32 results are neither rounded nor saturated. Without any scale,
+    integers are converted to integers in exact arithmetic.
 
     Parameters
     ----------
@@ -159,27 +159,27 @@ def reorder(
         order. By default the destination has the layout of the source; a source without one has its axes in the
         logical order, which is (n, c, d, h, w) or (g, o, i, d, h, w). ``"packed"``: weights as :class:`PackedB`.
     dtype : dtype, optional
-        float32, int32, int8 or uint8, of the result; by default that of `x`.
+        The dtype of the result: float32, int32, int8 or uint8; by default the dtype of `x`.
     scales : array_like of float, or {'per_channel', 'per_tensor'}, optional
-        Of the destination, finite and not 0: one number, or one for each index of the dimensions that `mask`
-        selects, flat or in their shape. A string asks for those that :func:`weights_scales` finds for float32 weights
-        and int8, which are then returned too.
+        The scales of the destination, finite and not 0: one number, or one for each index of the dimensions that `mask`
+        selects, flat or in their shape. With a string, the function computes the scales as :func:`weights_scales` does,
+        from float32 weights for int8, and returns them too.
     zero_points : array_like of int, optional
-        Of the destination, in the range of its dtype; as many as scales. Not for float32.
+        The zero points of the destination, in the range of its dtype, with the shape of the scales. float32 has none.
     src_scales, src_zero_points : array_like, optional
-        The same of the source. For a float32 source `src_scales` are factors, as "output scales" are in the older
-        model: the reciprocals of scales.
+        Scales and zero points of the source. For a float32 source `src_scales` are factors, the reciprocals of scales,
+        like "output scales" in the older model.
     mask : int, optional
-        Bit i selects logical dimension i for scales and zero points of its own.
+        Bit i selects logical dimension i: each of its indices has its own scale and zero point.
     src_mask : int, optional
-        The same for `src_scales` and `src_zero_points`; by default `mask`.
+        The mask of `src_scales` and `src_zero_points`; by default `mask`.
     k_order : str, optional
-        With ``"packed"``: the order of the dimensions that K is made of, outermost first; by default the logical one,
-        ``"ihw"``. ``"hwi"`` is that of the patches of an "nhwc" image.
+        With ``"packed"``: the order of the dimensions in K, outermost first; by default the logical order, ``"ihw"``.
+        The patches of an "nhwc" image have the order ``"hwi"``.
     shape : sequence of int, optional
         The logical sizes of weights that come from ``"packed"``; needed if they have spatial dimensions.
     out : numpy.ndarray, optional
-        Where to write the result: of its dtype and shape, any strides. Not for ``"packed"``.
+        The array to write the result to, of its dtype and shape, with any strides. Not for ``"packed"``.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def reorder(
         An array is `out`, or new and C-contiguous in `dst_layout`. ``"packed"`` gives B of shape (K, N) = (ic * kh *
         kw, oc), ready to be multiplied from the right: ``B[k, n]`` is the weight of output channel n at the k-th index
         of (ic, kh, kw) in `k_order`. Grouped weights give a tuple of one PackedB for each group. If `scales` is a
-        string, the result is a pair of this and the scales.
+        string, the function returns a pair: the result and the scales.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def reorder(
 
     Notes
     -----
-    Masks and the division by the scale are those of oneDNN's specification, chapters "Int8" and "Quantization".
+    Masks and the division by the scale follow oneDNN's specification, chapters "Int8" and "Quantization".
 
     Examples
     --------

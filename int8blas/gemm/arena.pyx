@@ -1,6 +1,6 @@
 """The memory of a call of the general path, one allocation: the packed B block, then an Arena for each thread.
 
-The functions that set the pointers return the size of the memory behind them, so that sizes and layout cannot differ.
+The functions that set the pointers also return the size of the memory, so that sizes and layout cannot differ.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
@@ -28,8 +28,8 @@ from int8blas.gemm.problem cimport has_scale_groups, is_made
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
-    """Set the pointers of a packed B block to what it needs of some memory. Return its size, 0 if B is packed and has
-    all that the product needs."""
+    """Set the pointers of a packed B block into `memory`, as far as it needs them. Return its size, 0 if B is packed
+    and has all that the product needs."""
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL

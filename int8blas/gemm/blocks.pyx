@@ -1,7 +1,7 @@
 """The general path: the loop nest.
 
     run_blocks          packs B, one block after the other, unless B is packed already
-      multiply_part       what one thread computes of C: five loops around the micro-kernel
+      multiply_part       one thread's part of C: five loops around the micro-kernel
 
             N                      nc panels         B' in panels of 16 columns, a packed B block at a time
         +-------+                 +---+---+

@@ -66,7 +66,7 @@ cdef struct Shape:
 
 cdef inline int integer_code(int typenum, int size) noexcept:
     """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
-    # NumPy's signed types have odd numbers, and the unsigned types the even numbers behind them.
+    # NumPy's signed types have odd numbers, and the unsigned types the even numbers after them.
     cdef int code = typenum % 2 == 0
     while size > 1:
         size >>= 1

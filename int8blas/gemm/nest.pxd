@@ -130,12 +130,12 @@ cdef inline ptrdiff_t wide_row(int64_t groups) noexcept nogil:
 
 
 cdef inline int64_t end_row(const Cursor *at) noexcept nogil:
-    """Return the first row behind the current tiles, counted as tile_row."""
+    """Return the first row after the current tiles, counted as tile_row."""
     return at.tile_row + at.along_m * at.height
 
 
 cdef inline int64_t end_panel(const Cursor *at) noexcept nogil:
-    """Return the first panel behind the current tiles."""
+    """Return the first panel after the current tiles."""
     return at.tile_panel + at.along_n * at.width
 
 

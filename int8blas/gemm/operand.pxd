@@ -10,7 +10,7 @@ cdef struct Operand:
     ptrdiff_t row, column       # bytes from one row, and from one column, to the next
     uint8_t sign_flip
     int64_t zero_point          # the zero point of A' or B',
-    const int64_t *zero_points  # or, if not NULL, those of the rows of A' or the columns of B'
+    const int64_t *zero_points  # or, if not NULL, a zero point for each row of A' or column of B'
 
 
 cdef enum:
@@ -50,7 +50,7 @@ cdef inline const uint8_t *address(const Operand *x, int64_t row, int64_t column
 
 
 cdef inline bint has_zero(const Operand *x) noexcept nogil:
-    """Return whether the zero point of an operand, or that of a vector of it, may differ from 0."""
+    """Return whether the zero point of an operand, or of one of its vectors, may differ from 0."""
     return x.zero_point != 0 or x.zero_points is not NULL
 
 

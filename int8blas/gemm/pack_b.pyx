@@ -34,7 +34,7 @@ cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexc
 
 
 cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
-    """Pack panels of a plain B, and find what the product needs to know of them."""
+    """Pack panels of a plain B, and find the facts about them that the product needs."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef const int64_t *sums
     cdef const int8_t *panel

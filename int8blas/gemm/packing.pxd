@@ -23,7 +23,7 @@ cdef class PackedB:
     cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
-    # The arrays behind Panels, None until a product needs them; bool [panels], or [0] if no panel is split.
+    # The arrays to which Panels points, None until a product needs them; bool [panels], or [0] if no panel is split.
     cdef cnp.ndarray _split
     cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes

@@ -196,7 +196,7 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 
 
 cdef void start_states(const Execution *e) noexcept nogil:
-    """Copy the first states to the workspace, with zeros behind the last unit of a row."""
+    """Copy the first states to the workspace, with zeros after the last unit of a row."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d
     cdef int64_t row, size = 4 * layer.rows * layer.state_row

@@ -44,7 +44,7 @@ cdef enum:
 
 
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
-    """Store `depth` rows of some panels in the buffer, side by side, with zeros behind the last column."""
+    """Store `depth` rows of some panels in the buffer, side by side, with zeros after the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
     cdef const float *b
     cdef const float *scales
@@ -105,7 +105,7 @@ cdef inline bint by_row(const RealJob *j) noexcept nogil:
 
 
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
-    """Multiply one area. Sums of columns that y does not have go to memory behind the buffer."""
+    """Multiply one area. Sums of columns that y does not have go to memory after the buffer."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
@@ -159,7 +159,7 @@ cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nog
 
 
 cdef int64_t area_floats(const RealJob *j) noexcept nogil:
-    """Return the floats of a thread's buffer, and of the columns behind it."""
+    """Return the floats of a thread's buffer, and of the columns after it."""
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 

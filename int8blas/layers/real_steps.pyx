@@ -37,7 +37,7 @@ cdef struct Gates:
     int64_t steps, rows, units, size, room
     int count
     const float *source                     # the products of the inputs: (steps, rows, count * units)
-    const float *bias                       # (count * units), or NULL; of a GRU, behind it the bias of the state
+    const float *bias                       # (count * units), or NULL; for a GRU followed by the bias of the state
     const int64_t *lengths                  # the steps of each row, or NULL
     float *sums                             # the product with the state: (rows, count * units)
     float *values                           # (count, room)

@@ -109,7 +109,7 @@ cdef inline int64_t place_of(const Layer *layer, int64_t row) noexcept nogil:
 
 
 cdef void start_states(const Layer *layer) noexcept nogil:
-    """Copy the first states to the workspace, with zeros behind the last unit of a row."""
+    """Copy the first states to the workspace, with zeros after the last unit of a row."""
     cdef const Direction *d
     cdef int64_t i, k, place, size = layer.rows * layer.state_row
     cdef uint8_t *state

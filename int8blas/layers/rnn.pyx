@@ -415,7 +415,8 @@ cdef class LSTM(RecurrentLayer):
     calls that pass on h_t and c_t. Each further layer reads the uint8 destination of the previous layer, whatever
     `dst_dtype` is.
 
-    tanh and the logistic function are those of :class:`Eltwise`, except that the logistic function is 0 below -87.3.
+    tanh and the logistic function are the functions of :class:`Eltwise`, except that the logistic function is 0 below
+    -87.3.
 
     If a float source or a first state is not finite, all float results of its sequence and direction are NaN from that
     step on, in further layers too. uint8 results have no NaN.

@@ -8,7 +8,7 @@ Distances and nearest rows multiply rows by rows and sum the squares of each row
       -> search       a step: each thread multiplies blocks of base rows and keeps scores above a threshold
         -> best         the best rows of a query so far, a heap
     squares         sums of squares of the rows of arrays
-    index           Index: ids, floats, filters; each search is one of nearest
-      -> shards       packed rows with ids, which never change; what adding and removing makes of them
+    index           Index: ids, floats, filters; each search calls nearest
+      -> shards       immutable packed rows with ids; adding and removing make new ones
       -> index_files  a folder of arrays, written so that an interrupted call leaves the old one
 """

@@ -1,9 +1,10 @@
 """Distances of few rows x from plain rows y, each read from memory once.
 
-The squares of a row y cost as many multiply-adds as two rows x. They are computed when y is read. With few rows x the
-kernel computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the squares
-of some rows y come first, and these rows stay in the L1 cache while all rows x pass. Without VNNI, kernels take too few
-rows for that: a block of y at a time goes through the product, which may pack it.
+To sum the squares of a row y takes as many multiply-adds as to multiply it by two rows x. The squares are computed when
+y is read. With few rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h).
+With more rows x, the squares of some rows y come first, and these rows stay in the L1 cache while they are multiplied
+by all rows x. Without VNNI, kernels take too few rows for that: a block of y at a time goes through the product, which
+may pack it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

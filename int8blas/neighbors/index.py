@@ -1,4 +1,4 @@
-"""``Index``: vectors that are found by ids; floats become int8 here, and scores become floats again."""
+"""``Index``: vectors with ids. It converts float vectors to int8, and integer scores to floats."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from int8blas.neighbors.nearest import nearest
 from int8blas.neighbors.shards import Ids, Mask, Rows, Shard, Vectors, appended, removed
 
 METRICS = ("cosine", "inner", "sqeuclidean")
-# Vectors that are quantized, or given as floats, at a time: 12 MiB of 384 elements.
+# The vectors that are quantized, or returned as floats, at a time: 12 MiB with 384 elements each.
 BLOCK = 8192
 # Copying a row that a filter keeps takes as long as searching this many rows for up to 8 queries (AVX512-VNNI).
 COPYING = 19
-# Candidates for each of the k vectors that are ranked by their floats.
+# Rescoring ranks this many candidates for each of the k wanted vectors.
 CANDIDATES = 4
-# The first number of rows that a search by radius finds for each query, and the factor to the next.
+# The number of rows that a search by radius first finds for each query, and the factor by which it grows.
 RADIUS_ROWS, RADIUS_STEP = 256, 8
-# The most rows that it finds at a time, for all queries together: 64 MiB.
+# The most rows that a search by radius finds at a time, for all queries together: 64 MiB.
 MOST_FOUND = 1 << 22
 # The smallest scale of a vector: its inverse is finite.
 TINY = float(np.finfo(np.float32).tiny)
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 
 class Queries(NamedTuple):
-    """Queries as rows, the factor from each one's integer scores to those of the index, and `given * unit`: floats."""
+    """Queries as rows, the factor from each query's integer scores to scores of the index, and their floats, `given *
+    unit`."""
 
     rows: Rows
     factors: npt.NDArray[np.float64] | float
@@ -57,7 +58,8 @@ class Queries(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """Rows that are searched: a base for `nearest`, the ids of its rows, those to leave out, and how many are left."""
+    """Rows to search: a base for `nearest`, the ids of its rows, the excluded rows, and the number of remaining
+    rows."""
 
     rows: PackedB | Rows
     ids: Ids
@@ -66,47 +68,48 @@ class Searched(NamedTuple):
 
 
 class Index:
-    """Vectors that are searched exactly, held in int8 or uint8, each with an id.
+    """An exact search index of int8 or uint8 vectors, each with an id.
 
     Parameters
     ----------
     dim : int
         The number of elements of a vector.
     metric : {'cosine', 'inner', 'sqeuclidean'}, optional
-        The score of a vector, as of :func:`nearest`: largest cosines, largest inner products, or smallest squared
-        distances first.
+        The score of a vector, as in :func:`nearest`: largest cosines, largest inner products, or smallest squared
+        distances come first.
     dtype : dtype, optional
-        What vectors are held in: int8, made of floats or given, or uint8, given.
+        The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors.
     scale : float, optional
-        For inner products and distances of floats: an element x is held as ``x / scale``, rounded, from -128 to 127. By
-        default the first floats that are added set it, to their largest magnitude divided by 127. Cosines have a scale
-        for each vector, and none for all.
+        The scale for inner products and distances of floats: an element x is stored as ``x / scale``, rounded, from
+        -128 to 127. By default the first floats that are added set it, to their largest magnitude divided by 127. For
+        cosines each vector has its own scale, and `scale` must be None.
 
     Attributes
     ----------
     dim, metric, dtype
         As given.
     scale : float or None
-        As given, or as found. None for cosines, and without floats: an index of integers is of these numbers.
+        As given, or as set by the first floats. None for cosines, and for an index of integers.
 
     See Also
     --------
-    nearest : one search among packed rows or arrays, by their numbers.
+    nearest : search packed rows or arrays once, by row numbers.
 
     Notes
     -----
-    **Scores.** Integers are compared exactly; scores are these integers times the scales, in float64, or cosines of
-    the integers. Integers that are added or asked for with a scale are multiples of it.
+    **Scores.** Scores are compared as exact integers. Returned scores are these integers times the scales, in float64,
+    or cosines of the integers. In an index with a scale, integers that are added or searched for count as multiples of
+    the scale.
 
-    **Ties.** Of equal scores, the vector that was added first comes first. An updated vector counts as added last. The
-    result does not depend on the CPU, the number of threads, or, with a given scale, how vectors were divided among
-    calls of `add`.
+    **Ties.** If scores are equal, the vector that was added first comes first. An updated vector counts as added last.
+    The result does not depend on the CPU or the number of threads and, with a given scale, not on how vectors were
+    divided among calls of `add`.
 
-    **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that were
-    there when it began. The GIL is released while it searches.
+    **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that the
+    index has when it begins. It releases the GIL.
 
-    **Memory.** ``dim`` bytes a vector (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed vectors
-    keep their memory until half of a shard of up to 262,144 vectors is removed.
+    **Memory.** A vector takes ``dim`` bytes (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed
+    vectors keep their memory until half of a shard of up to 262,144 vectors is removed.
 
     Examples
     --------
@@ -150,7 +153,7 @@ class Index:
             self.scale = float(np.float32(self.scale))
         self._shards: tuple[Shard, ...] = ()
         self._next_id = 0
-        self._lock = threading.Lock()  # of all that change the index
+        self._lock = threading.Lock()  # held by methods that change the index
 
     # --- vectors -----------------------------------------------------------------------------------------------------
 
@@ -162,8 +165,7 @@ class Index:
         x : array_like of float or of the dtype of the index
             Vectors of shape (N, dim), or one of shape (dim,). Floats become int8.
         ids : array_like of int, optional
-            An id for each vector, from 0 to 2**63 - 2, that no other has. By default they go on behind the largest id
-            that there has been.
+            A unique id for each vector, from 0 to 2**63 - 2. By default ids continue after the largest id so far.
 
         Returns
         -------
@@ -178,7 +180,7 @@ class Index:
         Warns
         -----
         RuntimeWarning
-            If elements were beyond the range of the scale, and saturated.
+            If elements were out of the range of the scale, and saturated.
         """
         with self._lock:
             rows, scales, scale = self._quantized(x, "x", self.scale)
@@ -217,12 +219,12 @@ class Index:
         ids : int or array_like of int
             Their ids, each once.
         x : array_like
-            The new vectors, as of :meth:`add`.
+            The new vectors, as for :meth:`add`.
 
         Raises
         ------
         KeyError
-            If there is no vector of an id; nothing is replaced then.
+            If no vector has one of the ids; nothing is replaced then.
         """
         with self._lock:
             rows, scales, _ = self._quantized(x, "x", self.scale)
@@ -231,7 +233,7 @@ class Index:
             self._shards = tuple(appended(removed(self._shards, numbers), Vectors(rows, numbers, scales)))
 
     def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Return vectors as they are held: integers times scales.
+        """Return vectors as they are stored: integers times scales.
 
         Parameters
         ----------
@@ -246,7 +248,7 @@ class Index:
         Raises
         ------
         KeyError
-            If there is no vector of an id.
+            If no vector has one of the ids.
         """
         shards, wanted = self._shards, _ids_of(ids, "ids")
         numbers, places = np.unique(wanted, return_inverse=True)
@@ -267,9 +269,9 @@ class Index:
         Yields
         ------
         ids : ndarray of int64
-            In the order in which the vectors were added.
+            Ids, in the order in which the vectors were added.
         vectors : ndarray of float32
-            As of :meth:`reconstruct`.
+            Their vectors, as :meth:`reconstruct` returns them.
         """
         for shard in self._shards:
             live = np.arange(len(shard)) if shard.removed is None else np.flatnonzero(~shard.removed)
@@ -306,22 +308,21 @@ class Index:
         q : array_like of float, int8 or uint8
             Queries of shape (M, dim), or one of shape (dim,). Floats become int8.
         k : int
-            How many, at least 1.
+            The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional
-            The only vectors to look at, and vectors to leave out, by their ids: a range; ids, of which some may not be
-            there; a mask of bool, whose element at an id says whether it is meant; or a function that gets ids, an
-            array of int64, and returns such a mask for them.
+            The only vectors to search, and vectors to leave out: a range of ids; ids, some of which may not exist; a
+            mask of bool with an element for each id; or a function from ids, an array of int64, to such a mask.
         rescore : array_like of float or callable, optional
-            The floats: an array, which may be mapped from a file, whose row at an id is the vector, or a function of
-            ids that returns rows. The 4 k best vectors are found, and the best k of them by the scores of the floats,
-            in float64.
+            The float vectors: an array (which may be mapped from a file) with the vector of each id in the row of that
+            number, or a function from ids to rows. The search finds the 4 k best vectors, and returns the best k of
+            them by the scores of their floats, in float64.
 
         Returns
         -------
         scores : ndarray of float64
-            Best first, of shape (M, k), or (k,) for one query; fewer if there are fewer vectors.
+            Scores, best first, of shape (M, k), or (k,) for one query; fewer if there are fewer vectors.
         ids : ndarray of int64
-            Of the same shape. Of equal scores, the vector that was added first comes first.
+            Ids, of the same shape. If scores are equal, the vector that was added first comes first.
 
         Raises
         ------
@@ -331,12 +332,12 @@ class Index:
         Warns
         -----
         RuntimeWarning
-            If elements of a query for distances were beyond the range of the scale, and saturated.
+            If elements of a query for distances were out of the range of the scale, and saturated.
         """
         count = integer(k, "k")
         if count < 1:
             raise ValueError(f"k must be at least 1, got {shown(k)}")
-        shards = self._shards  # before the scale, which is set before the first of them
+        shards = self._shards  # read before the scale, which is set before the first shard
         queries = self._queries(q, shards)
         searched = _searched(shards, include, exclude, len(queries.rows))
         if rescore is None:
@@ -355,20 +356,21 @@ class Index:
         Parameters
         ----------
         q : array_like
-            Queries, as of :meth:`search`.
+            Queries, as for :meth:`search`.
         radius : float
             The worst score.
         include, exclude : range, array_like of int or bool, or callable, optional
-            As of :meth:`search`.
+            As for :meth:`search`.
 
         Returns
         -------
         limits : ndarray of int64
-            Of shape (M + 1,): the results of query i are ``scores[limits[i]:limits[i + 1]]``, and so are its ids.
+            Limits of shape (M + 1,): the results of query i are ``scores[limits[i]:limits[i + 1]]``, with the ids at
+            the same places.
         scores : ndarray of float64
-            Best first for each query.
+            Scores, best first for each query.
         ids : ndarray of int64
-            In the order of the scores.
+            Ids, in the order of the scores.
 
         Raises
         ------
@@ -378,12 +380,12 @@ class Index:
         worst = real(radius, "radius")
         if np.isnan(worst):
             raise ValueError("radius must be a number, got nan")
-        shards = self._shards  # before the scale, which is set before the first of them
+        shards = self._shards  # read before the scale, which is set before the first shard
         queries = self._queries(q, shards)
         searched = _searched(shards, include, exclude, len(queries.rows))
         found: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries.rows)
         live, k, left = sum(part.live for part in searched), RADIUS_ROWS, np.arange(len(queries.rows))
-        # More rows for the queries of which the last row found is within the radius too.
+        # Find more rows for the queries whose last row is within the radius too.
         while len(left) and live:
             count, more = max(1, MOST_FOUND // k), []
             for some in np.split(left, range(count, len(left), count)):
@@ -405,12 +407,12 @@ class Index:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a folder, or what has changed since it was saved there.
+        """Write the index to a folder; if it was saved there before, write only changes.
 
         Parameters
         ----------
         path : path-like
-            The folder, which is made if it is not there. One process at a time may save to it.
+            The folder, which is created if it does not exist. One process at a time may save to it.
 
         Raises
         ------
@@ -420,11 +422,11 @@ class Index:
         Notes
         -----
         The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names them with their
-        checksums. A file is written once and never changed; `index.json` is replaced when all others are on the disk.
-        So a call that is interrupted, at any moment, leaves the index that was there before. Packed rows that the
-        folder has already are not written again.
+        checksums. A file is written once and never changed; `index.json` is replaced when all other files are on the
+        disk. So a call that is interrupted, at any moment, leaves the former index. Packed rows that the folder already
+        has are not written again.
         """
-        with self._lock:  # of two calls, which would delete each other's files
+        with self._lock:  # two calls would delete each other's files
             index_files.save(os.fspath(path), self._settings(), self._shards)
 
     @classmethod
@@ -436,11 +438,10 @@ class Index:
         path : path-like
             The folder.
         mmap : bool, optional
-            Map vectors from their files, which processes share, rather than read them. Saving to the folder leaves what
-            is mapped alone.
+            Map vectors from their files, which processes share, instead of reading them. Saving to the folder does not
+            change mapped files.
         verify : bool, optional
-            Compare all bytes with their checksums at once. Otherwise each shard of vectors is compared when it is first
-            searched.
+            Compare all bytes with their checksums now. Otherwise the first search of a shard compares its bytes.
 
         Returns
         -------
@@ -451,8 +452,8 @@ class Index:
         OSError
             If a file cannot be read.
         ValueError
-            If the folder has no index, or one that is corrupted, truncated, or of another version: here, or in the
-            first search.
+            If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
+            may raise it too.
         """
         settings, shards = index_files.load(os.fspath(path), mmap, verify)
         try:
@@ -479,7 +480,7 @@ class Index:
     # --- floats and integers -----------------------------------------------------------------------------------------
 
     def _array(self, x: Any, name: str) -> Array:
-        """Vectors as a 2-D array, of floats in float32."""
+        """Return vectors as a 2-D array; floats become float32."""
         array = in_float32(x, name)
         if array.dtype == np.bool_:
             array = array.view(np.uint8)
@@ -490,7 +491,7 @@ class Index:
     def _quantized(
         self, x: Any, name: str, scale: float | None
     ) -> tuple[Rows, npt.NDArray[np.float32] | None, float | None]:
-        """Vectors in the dtype of the index, the scale of each of them if it has one, and the scale of the index."""
+        """Return vectors in the dtype of the index, the scale of each vector (or None), and the scale of the index."""
         array = self._array(x, name)
         has_scales = self.metric == "cosine" and self.dtype == np.int8
         if array.dtype == self.dtype:
@@ -546,7 +547,7 @@ class Index:
         return numbers
 
     def _present(self, numbers: Ids) -> Ids:
-        """Ids, all of which are in the index."""
+        """Return ids after checking that all are in the index."""
         found = [shard.ids[shard.positions(numbers)] for shard in self._shards]
         missing = np.setdiff1d(numbers, np.concatenate([np.empty(0, np.int64), *found]))
         if len(missing):
@@ -597,8 +598,8 @@ class Index:
 def ranked(
     metric: str, queries: Array, ids: Ids, k: int, vectors_at: Callable[[Ids], Array]
 ) -> tuple[npt.NDArray[np.float64], Ids]:
-    """The best k of some ids for each query, by the scores of floats: `vectors_at` returns them, with a row for each
-    id. Of equal scores, the order of ids stays."""
+    """Return the best k of some ids for each query, by the scores of their floats, which `vectors_at` returns, a row
+    for each id. Ids with equal scores keep their order."""
     scores, dim = np.empty(ids.shape), queries.shape[1]
     step = max(1, BLOCK // max(1, ids.shape[1]))
     for start in range(0, len(ids), step):
@@ -618,7 +619,7 @@ def ranked(
 
 
 def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """The step for each row in which its elements are at most 127 steps."""
+    """Return a step for each row, such that its elements are at most 127 steps."""
     largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite, vector {np.flatnonzero(~np.isfinite(largest))[0]} is not")
@@ -666,7 +667,8 @@ def _check_count(ids: Ids, count: int) -> None:
 
 
 def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter | None, count: int) -> list[Searched]:
-    """What filters leave for `count` queries. Few rows of a shard are copied: all others cost nothing then."""
+    """Return the rows that filters leave, for `count` queries. If few rows of a shard remain, they are copied, so that
+    the removed rows cost nothing."""
     wanted = None if include is None else _filter(include, "include")
     unwanted = None if exclude is None else _filter(exclude, "exclude")
     parts = []
@@ -689,7 +691,7 @@ def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter
 
 
 def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
-    """A function that returns a new mask of the rows of a shard that a filter means."""
+    """Return a function that returns, for a shard, a new mask of the rows that a filter selects."""
     if isinstance(given, range):
         first, last, step = (given[0], given[-1], given.step) if len(given) else (0, -1, 1)
         low, high = min(first, last), max(first, last)

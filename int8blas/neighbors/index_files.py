@@ -1,14 +1,14 @@
-"""The files of a saved :class:`Index`: a folder of arrays, and `index.json`, which says what they are.
+"""The files of a saved :class:`Index`: a folder of arrays, and `index.json`, which describes them.
 
 ==================  ===============================================================================================
 rows-<name>.npy     a shard: `data` of a PackedB, int8 (panels, groups, 16, 4)
 ids-<name>.npy      the ids of all rows, int64, shard after shard; -1 is a removed row
-scales-<name>.npy   the scales of all rows, float32, if each has one
+scales-<name>.npy   the scales of all rows, float32, if rows have scales
 index.json          settings, the number of rows of each shard, and for each file its CRC-32 without the header of .npy
 ==================  ===============================================================================================
 
-Files of arrays have new names each time and never change. `index.json` is replaced when all others are on the disk;
-then files that it does not name are deleted. So at each moment there is a whole index, the old one or the new one.
+Files of arrays have new names each time and never change. `index.json` is replaced when all other files are on the
+disk. Then files that it does not name are deleted. So at each moment the folder has a complete index, old or new.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from int8blas.neighbors.shards import REMOVED, Shard
 VERSION = 1
 INDEX = "index.json"
 FILES = re.compile(r"(rows|ids|scales)-[0-9a-f]{16}\.npy")
-UNFINISHED = re.compile(r"index\.json\.[0-9a-f]{16}")  # of a process that ended while it saved
+UNFINISHED = re.compile(r"index\.json\.[0-9a-f]{16}")  # left by a process that ended while it saved
 SETTINGS = ("dim", "metric", "dtype", "scale", "next_id")
 
 Array = npt.NDArray[Any]
@@ -95,7 +95,7 @@ def save(folder: str, settings: dict[str, Any], shards: Sequence[Shard]) -> None
     named = {entry["file"] for entry in (*tree["shards"], tree["ids"], tree["scales"]) if entry}
     for name in os.listdir(folder):
         if (FILES.fullmatch(name) or UNFINISHED.fullmatch(name)) and name not in named:
-            with contextlib.suppress(OSError):  # Windows keeps what is mapped; the next call deletes it
+            with contextlib.suppress(OSError):  # Windows keeps mapped files; the next call deletes them
                 os.unlink(os.path.join(folder, name))
 
 

@@ -193,8 +193,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Returns
     -------
     indices : ndarray of int64
-        The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Of rows with the same
-        score, lower numbers come first. If there are fewer than k rows, there is a column for each row.
+        The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Rows with equal scores
+        are sorted by number. If there are fewer than k rows, there is a column for each row.
     scores : ndarray of int32, int64 or float64
         Their scores, of the same shape: float64 for cosines, otherwise int32, or int64 if K allows scores beyond int32.
 

@@ -339,7 +339,7 @@ cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept 
 
 
 cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double *scores) noexcept nogil:
-    """Store the results in rows of `wanted`, with -1 and 0.0 behind the last row found."""
+    """Store the results in rows of `wanted`, with -1 and 0.0 after the last row found."""
     cdef const Entry *entry
     cdef int64_t query, i
     for query in range(s.queries):

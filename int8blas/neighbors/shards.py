@@ -1,7 +1,7 @@
-"""The vectors of an :class:`Index`: shards of packed rows, and a last one that is packed when it is long enough.
+"""The vectors of an :class:`Index`: shards of packed rows, and a last shard that is packed when it is long enough.
 
-A shard never changes. Adding, removing and merging make a new list of shards, so that a search goes on with the list
-that it began with. A removed row stays where it is, with the id -1, until half of its shard is removed.
+A shard never changes. Adding, removing and merging make a new list of shards, so that a search continues with its own
+list. A removed row stays where it is, with the id -1, until half of its shard is removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from int8blas.gemm.packing import PackedB, pack_b
 
-# Rows of a shard: a shorter one is a plain array, which adding a row copies; a longer one is not made.
+# Limits for the rows of a shard. A shard with fewer rows than LEAST is a plain array, which adding a row copies. No
+# shard has more rows than MOST.
 LEAST, MOST = 1024, 1 << 18
 REMOVED = -1
 SIGN_BIT = np.uint8(0x80)
@@ -26,13 +27,13 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Stored(Protocol):
-    """Packed rows that are in a file."""
+    """Packed rows in a file."""
 
     def packed(self) -> PackedB: ...
 
 
 class Vectors(NamedTuple):
-    """Rows with their ids, and what an element is multiplied by in each row; None is 1, or the scale of the index."""
+    """Rows with their ids, and a scale for each row; None stands for 1, or for the scale of the index."""
 
     rows: Rows
     ids: Ids
@@ -48,13 +49,13 @@ def joined(parts: Iterable[Vectors]) -> Vectors:
 
 
 class Shard:
-    """Rows with ids and scales as of :class:`Vectors`."""
+    """Rows with ids and scales, as in :class:`Vectors`."""
 
     def __init__(self, rows: PackedB | Rows | Stored, ids: Ids, scales: npt.NDArray[np.float32] | None) -> None:
         self.source, self.ids, self.scales = rows, ids, scales
         removed = ids == REMOVED
         self.live = len(ids) - int(np.count_nonzero(removed))
-        # Which rows are removed, or None if none is.
+        # Which rows are removed, or None if all are present.
         self.removed = removed if self.live < len(ids) else None
         held = ids if self.removed is None else ids[~removed]
         self.lowest, self.highest = (int(held.min()), int(held.max())) if self.live else (0, -1)
@@ -67,23 +68,23 @@ class Shard:
 
     @cached_property
     def rows(self) -> PackedB | Rows:
-        """The rows, a base for `nearest`; what is in a file is looked at first here."""
+        """Return the rows, a base for `nearest`. The first call checks rows in a file."""
         return self.source if isinstance(self.source, (PackedB, np.ndarray)) else self.source.packed()
 
     def positions(self, ids: Ids) -> npt.NDArray[np.intp]:
-        """Where the rows with one of these ids are."""
+        """Return the positions of the rows with these ids."""
         some = ids[(ids >= self.lowest) & (ids <= self.highest)]
         return np.flatnonzero(np.isin(self.ids, some)) if len(some) else np.empty(0, np.intp)
 
     def take(self, which: npt.NDArray[np.intp]) -> Rows:
-        """The rows at these positions, in an array."""
+        """Return the rows at these positions, in an array."""
         if not isinstance(self.rows, PackedB):
             return self.rows[which]
         groups = _groups(self.rows)
         return _as_rows(self.rows, groups[which // groups.shape[2], :, which % groups.shape[2]])
 
     def vectors(self) -> Vectors:
-        """All that is not removed."""
+        """Return all rows that are not removed."""
         rows = self.rows
         if isinstance(rows, PackedB):
             groups = _groups(rows).transpose(0, 2, 1)
@@ -92,7 +93,8 @@ class Shard:
         return every if self.removed is None else every.only(~self.removed)
 
     def without(self, which: npt.NDArray[np.intp]) -> list[Shard]:
-        """The shard with rows removed: none if that is all, and a new one if it is half or more."""
+        """Return the shard without some rows: nothing if no row is left, a new shard if half of the rows or more are
+        removed."""
         ids = self.ids.copy()
         ids[which] = REMOVED
         shard = Shard(self.source, ids, self.scales)
@@ -102,7 +104,8 @@ class Shard:
 
 
 def _groups(packed: PackedB) -> npt.NDArray[np.int32]:
-    """The groups of four elements, each as one number, which NumPy copies at once: panels, groups, rows of a panel."""
+    """Return the groups of four elements, each as one number that NumPy copies at once: [panels, groups, rows of a
+    panel]."""
     return packed.data.view(np.int32)[..., 0]
 
 
@@ -118,8 +121,8 @@ def made(vectors: Vectors) -> Shard:
 
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
-    """Shards with vectors behind the last row. Two neighbours become one if the first is not the larger, so that there
-    are few, and each row is packed few times."""
+    """Return the shards with vectors appended. Two neighbours are merged if the first is not the larger one, so that
+    there are few shards and each row is packed few times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])
@@ -132,7 +135,7 @@ def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
 
 
 def removed(shards: Iterable[Shard], ids: Ids) -> list[Shard]:
-    """Shards without the rows that have these ids."""
+    """Return the shards without the rows that have these ids."""
     result: list[Shard] = []
     for shard in shards:
         which = shard.positions(ids)

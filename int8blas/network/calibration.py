@@ -33,7 +33,7 @@ range and, if it needs one, a histogram of fixed size. Except for MovingAverageO
 bits for any order of the values and any division into batches.
 
 The formulas for scales are the reciprocals of Q_a = 255 / R and Q_w = 127 / R in oneDNN's guide "Int8 inference". The
-formula for zero points is that of ONNX's operator DynamicQuantizeLinear.
+formula for zero points comes from ONNX's operator DynamicQuantizeLinear.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class MinMaxObserver(Observer):
 
     Notes
     -----
-    The parameters do not depend on the order of values and batches. The range is that of oneDNN's guide "Int8
-    inference", R = max(abs(T)).
+    The parameters do not depend on the order of values and batches. The range follows oneDNN's guide "Int8 inference",
+    R = max(abs(T)).
 
     Examples
     --------

@@ -65,9 +65,9 @@ def fold_batch_norm(
 
     Notes
     -----
-    "Batch Normalization" in Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
-    Boost". Folding is valid for inference, where mean and variance are constants, if nothing lies between the layer and
-    the normalization. Compute the scales of weights after folding.
+    The method is described in "Batch Normalization" in Intel's article "Accelerate Lower Numerical Precision Inference
+    with Intel Deep Learning Boost". Folding is valid for inference, where mean and variance are constants, if nothing
+    lies between the layer and the normalization. Compute the scales of weights after folding.
 
     Examples
     --------
@@ -126,10 +126,10 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
 
     Notes
     -----
-    "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of Intel's article "Accelerate
-    Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a convolution must be shifted
-    too. The layers of int8blas do all of this for an int8 source, or one with a zero point; other libraries and formats
-    may need it done by hand.
+    The method is described in "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of
+    Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a
+    convolution must be shifted too. The layers of int8blas do all of this for an int8 source, or one with a zero point;
+    other libraries and formats may need it done by hand.
 
     Examples
     --------

@@ -7,7 +7,7 @@ Several nodes that spell out a function become that function::
     x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x)       hardswish
     x * Sigmoid(x)                                      swish
 
-A constant operand of Add, Sub, Mul, Div, Max and Min is one number, or one number for each channel behind a
+A constant operand of Add, Sub, Mul, Div, Max and Min is one number, or one number for each channel after a
 convolution. Numbers are float32, and a chain rounds each step as the node does.
 """
 
@@ -60,7 +60,7 @@ class Chain:
 
 
 def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
-    """Return the chain behind a node's one float32 result. A product passes its columns, so that operands with one
+    """Return the chain after a node's one float32 result. A product passes its columns, so that operands with one
     number for each column join the chain."""
     chain = Chain(node)
     while step(pattern, chain, columns):

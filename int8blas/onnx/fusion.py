@@ -10,7 +10,7 @@ DequantizeLinear, operator, QuantizeLinear::
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
 The rewrite drops a Relu before QuantizeLinear if the zero point is the lowest byte and the scale is positive, because
-saturation then has the same effect. A QuantizeLinear behind operators that move elements goes before them.
+saturation then has the same effect. A QuantizeLinear after operators that move elements goes before them.
 
 Float patterns are functions that exporters spell out::
 
@@ -50,7 +50,7 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function)
 ]
 
-# Given a node and the QuantizeLinear behind it, return the node that replaces both, or several nodes in their order.
+# Given a node and the QuantizeLinear after it, return the node that replaces both, or several nodes in their order.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -89,7 +89,7 @@ def pooled(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Quantize by one positive scale before an operator that only moves elements, or before a MaxPool, instead of
-    behind it. This scale keeps the order of numbers, and so does a Relu between them.
+    after it. This scale keeps the order of numbers, and so does a Relu between them.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None

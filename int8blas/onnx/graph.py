@@ -138,7 +138,7 @@ class Network:
     threads: int | None = None
 
     def overridden(self, values: Sequence[Value]) -> Network:
-        """Return the network with these constants as inputs, behind its other inputs."""
+        """Return the network with these constants as inputs, after its other inputs."""
         names = {value.name for value in values}
         constants = {name: array for name, array in self.graph.constants.items() if name not in names}
         return replace(self, graph=replace(self.graph, inputs=(*self.graph.inputs, *values), constants=constants))

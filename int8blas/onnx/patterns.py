@@ -154,7 +154,7 @@ class Pattern:
         return None if zero is None else zero.dtype
 
     def quantizer(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear behind a node with one constant scale and zero point, or None."""
+        """Return the QuantizeLinear after a node with one constant scale and zero point, or None."""
         last = self.only_consumer(node, {"QuantizeLinear", f"{MICROSOFT}.QuantizeLinear"})
         if last is None or last.attributes.get("precision", FLOAT32) not in (0, FLOAT32):
             return None
@@ -164,7 +164,7 @@ class Pattern:
         return last if scale.size == zero.size == 1 else None
 
     def end(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear behind a node, or None. A Relu may lie between them, if saturation has its
+        """Return the QuantizeLinear after a node, or None. A Relu may lie between them, if saturation has its
         effect."""
         relu = self.only_consumer(node, {"Relu"})
         last = self.quantizer(relu or node)

@@ -1,4 +1,4 @@
-"""Rewrite products of int8 tensors, with the operators behind them, to one node.
+"""Rewrite products of int8 tensors, with the operators after them, to one node.
 
 Static quantization writes a product of dequantized factors. Its result may be quantized at once, or later, or not::
 
@@ -53,7 +53,7 @@ GEOMETRY = "its padding is not the same for every shape"
 
 @dataclass
 class Tail:
-    """The operators behind a product, up to the node `last`: a factor and a summand for each column, and post-ops."""
+    """The operators after a product, up to the node `last`: a factor and a summand for each column, and post-ops."""
 
     last: Node
     factor: Array | None = None
@@ -61,7 +61,7 @@ class Tail:
     ops: list[Any] = field(default_factory=list)
 
     def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear behind the tail, or None. Drop the limits before it that saturation replaces."""
+        """Return the QuantizeLinear after the tail, or None. Drop the limits before it that saturation replaces."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
         if end is None or scale is None or not regular(scale):
@@ -83,7 +83,7 @@ def limits_of(op: Any) -> tuple[float, float] | None:
 def tail_behind(
     pattern: Pattern, node: Node, columns: Columns, bias: Array | None = None, normalized: bool = True
 ) -> Tail:
-    """Return the tail behind a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
+    """Return the tail after a node: an Add of a value for each column, a BatchNormalization (unless `normalized` is
     false), which changes factor and bias, and a chain of post-ops."""
     last, factor = node, None
     plus = chained(pattern, last, "Add")
@@ -260,7 +260,7 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """Return the Add of a constant vector behind a node, and the vector's name; the node itself and "" without one."""
+    """Return the Add of a constant vector after a node, and the vector's name; the node itself and "" without one."""
     plus = chained(pattern, node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus
@@ -296,7 +296,7 @@ def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and the source is
-    quantized for them alone, the element-wise operators behind become post-ops."""
+    quantized for them alone, the element-wise operators after become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return pattern.refuse(node, SUMS)
@@ -355,7 +355,7 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
 
 
 def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a BatchNormalization of dequantized numbers, the post-ops behind it, and a QuantizeLinear, with their
+    """Rewrite a BatchNormalization of dequantized numbers, the post-ops after it, and a QuantizeLinear, with their
     bits."""
     x, scale = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
     line = None if scale is None else affine_of(pattern, node, scale.size)
@@ -371,7 +371,7 @@ def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
-    """Fold the BatchNormalization behind a Conv into its weights and its bias."""
+    """Fold the BatchNormalization after a Conv into its weights and its bias."""
     normalization = pattern.only_consumer(node, {"BatchNormalization"})
     given = pattern.constants(node.inputs[1:])
     if normalization is None or not given or any(each.dtype != np.float32 for each in given):

@@ -358,7 +358,7 @@ class View:
     Parameters
     ----------
     moves : sequence of (Callable, int)
-        Functions, each with the number of inputs that it takes behind the array.
+        Functions, each with the number of inputs that it takes after the array.
     reshapes : bool
         Whether the last function only changes the shape. If it must copy, the view before it is known.
     """

@@ -4,7 +4,7 @@
     Expand, Reshape                                                 one mask for all heads
 
 NumPy finds the view once for each shape; later calls create it directly. If the last operator must copy, it copies.
-Such operators behind a DequantizeLinear move its int8 source instead: it has fewer bytes, and a table replaces the
+Such operators after a DequantizeLinear move its int8 source instead: it has fewer bytes, and a table replaces the
 nodes if the result is quantized again.
 """
 
@@ -23,7 +23,7 @@ from int8blas.onnx.table import DOMAIN, attributes_of
 
 
 def moved_graph(graph: Graph) -> Graph:
-    """Move operators that only move, choose or pad elements from behind a DequantizeLinear with one positive scale to
+    """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
     before it, if all consumers of its result are such operators, use its shape alone, or are QuantizeLinear. The nodes
     of the graph are in order.
     """

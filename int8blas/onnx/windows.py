@@ -117,7 +117,7 @@ is_whole = functools.lru_cache(Windows.is_whole)
 def padding_of(
     spatial: Sizes, spans: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str
 ) -> tuple[tuple[int, int], ...]:
-    """Return the padding before and behind each spatial dimension."""
+    """Return the padding before and after each spatial dimension."""
     n = len(spatial)
     if auto_pad in SAME:
         return core_padding_of(SAME[auto_pad], spatial, spans, strides, (1,) * n)

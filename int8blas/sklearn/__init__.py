@@ -1,11 +1,11 @@
-"""scikit-learn's estimators on bytes: neighbors, k-means, principal components, with its parameters and attributes, and
-predictions of perceptrons in int8.
+"""scikit-learn's estimators on bytes, with its parameters and attributes: neighbors, k-means and principal components;
+and predictions of perceptrons in int8.
 
     neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer: int8blas.Index
     cluster         KMeans: exact distances, and exact sums of each cluster's rows
     decomposition   PCA: the eigenvectors of an exact covariance
     perceptron      quantize_estimator: predictions of MLPClassifier and MLPRegressor by InnerProduct
-    coding          the bytes of estimators: uint8 and int8 as they are, floats in int8 steps
+    coding          from samples to bytes: uint8 and int8 unchanged, floats in int8 steps
 
 Only this room imports scikit-learn, and no other room imports this one.
 """

@@ -16,7 +16,7 @@ from int8blas.neighbors.distances import sqeuclidean
 from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
 
 Labels = npt.NDArray[np.int32]
-# Samples that leave and come to clusters by one product.
+# The samples, at most, whose change of cluster one product counts.
 COUNTED = 1 << 16
 
 
@@ -30,13 +30,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
         The first centers: spread by greedy k-means++, drawn from the samples, or given.
     n_init : int, optional
-        How many times to start; the result with the least inertia is kept.
+        The number of starts; the result with the least inertia is kept.
     max_iter : int, optional
         The most iterations of one start.
     tol : float, optional
-        Centers that move by less, in relation to the mean variance of features, end a start.
+        A start ends when the centers move by less than this, relative to the mean variance of features.
     random_state : int, RandomState or None, optional
-        What draws the first centers.
+        The generator that draws the first centers.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     inertia_ : float
         The sum of squared distances of samples, as bytes, to their centers.
     n_iter_ : int
-        Iterations of the start that was kept.
+        The iterations of the start that was kept.
 
     Notes
     -----
-    uint8 and int8 samples are taken as they are; others become int8, in equal steps from the middle of each feature's
-    range. First, samples are assigned by exact distances to centers that are rounded to bytes; when that changes
-    nothing more, by distances to centers in 16 bits. Means are of exact sums. Nothing depends on the CPU or the number
-    of threads. A cluster that loses all samples gets the sample that is farthest from its center.
+    uint8 and int8 samples stay unchanged; other samples become int8, in equal steps from the middle of each feature's
+    range. At first, samples are assigned by exact distances to centers that are rounded to bytes; when this changes
+    nothing more, by distances to centers in 16 bits. Means are computed from exact sums. Nothing depends on the CPU or
+    the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Returns
         -------
         ndarray of float64
-            Of shape (n_samples, n_clusters).
+            Distances of shape (n_samples, n_clusters).
         """
         check_is_fitted(self)
         rows = self._coding(validate_data(self, X, reset=False, order="C"))
@@ -182,8 +182,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
 
 def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
-    """Numbers of rows by greedy k-means++: of some that are drawn by their squared distances to the rows before, the
-    one that leaves the least sum of distances."""
+    """Return numbers of rows, chosen by greedy k-means++: draw several rows, weighted by their squared distances to the
+    chosen rows, and keep the one with which the sum of distances is smallest."""
     packed, trials = pack_b(rows, trans_b=True), 2 + int(np.log(count))
     chosen = [int(random.randint(len(rows)))]
     left = sqeuclidean(rows[chosen[0]], packed, dtype=np.int64)
@@ -199,7 +199,8 @@ def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
 
 
 def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Floats, Labels, float, int]:
-    """Centers, labels, inertia and the number of iterations; centers are rounded to bytes as long as that helps."""
+    """Return centers, labels, inertia and the number of iterations. Centers are rounded to bytes while that still
+    improves them."""
     squares = _squares(rows)
     variance = squares.mean() - np.square(rows.mean(axis=0)).sum()
     enough = tolerance * float(variance) / rows.shape[1]
@@ -223,7 +224,7 @@ def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Fl
 
 
 def _assigned_to_bytes(rows: Int8, centers: Floats) -> tuple[Labels, Floats]:
-    """The nearest of centers that are rounded to bytes, and squared distances to them."""
+    """Return the nearest center of each row, with centers rounded to bytes, and the squared distances."""
     packed = pack_b(np.rint(centers).astype(np.int8), trans_b=True)
     labels, distances = np.empty(len(rows), np.int32), np.empty(len(rows))
     for some in blocks(len(rows)):
@@ -234,7 +235,7 @@ def _assigned_to_bytes(rows: Int8, centers: Floats) -> tuple[Labels, Floats]:
 
 
 def _assigned(rows: Int8, centers: Floats, squares: Floats) -> tuple[Labels, Floats]:
-    """The nearest centers in 16 bits, and squared distances to them."""
+    """Return the nearest center of each row, with centers in 16 bits, and the squared distances."""
     words, labels, distances = _words(centers), np.empty(len(rows), np.int32), np.empty(len(rows))
     for some in blocks(len(rows)):
         terms = _terms(words, rows[some])
@@ -252,7 +253,7 @@ def _words(centers: Floats) -> Words:
 
 
 def _terms(words: Words, rows: Int8) -> Floats:
-    """Squared distances to centers, less the squares of rows."""
+    """Return squared distances to centers, minus the squares of rows."""
     terms = words.products(rows)
     terms *= -2
     terms += np.einsum("kd,kd->k", words.held, words.held)
@@ -264,8 +265,8 @@ def _squares(rows: Int8) -> Floats:
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
-    """Change the exact sums of clusters by the rows that have left them and come: a product of -1, 0 and 1 with these
-    rows. Before the first labels, which are -1, all sums are 0."""
+    """Update the exact sums of clusters for the rows that have changed their cluster: a product of -1, 0 and 1 with
+    these rows. The labels before the first assignment are -1, and all sums 0."""
     clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
     for start in range(0, len(changed), COUNTED):
         some = changed[start : start + COUNTED]

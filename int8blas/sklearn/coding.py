@@ -1,7 +1,7 @@
-"""Samples as bytes, and matrices of floats as two of bytes.
+"""Samples as bytes, and matrices of floats as two matrices of bytes.
 
-A sample of uint8 or int8 is what it is, as int8: uint8 is shifted by 128, which changes no distance and no covariance.
-Other samples are floats, in steps from the middle of each feature's range.
+Samples of uint8 and int8 keep their values; uint8 becomes int8 by a shift of 128, which changes no distance and no
+covariance. Other samples are floats, quantized in steps from the middle of each feature's range.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from int8blas.gemm.packing import pack_b
 Floats = npt.NDArray[np.float64]
 Int8 = npt.NDArray[np.int8]
 
-# Samples that are converted or multiplied at a time: their floats stay in the L2 cache, up to some hundred features.
+# The samples that are converted or multiplied at a time: their floats stay in the L2 cache, up to some hundred
+# features.
 BLOCK = 1024
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
@@ -27,9 +28,10 @@ def is_bytes(x: npt.NDArray[Any]) -> bool:
 
 
 class Coding:
-    """How samples become int8: ``x = middle + step * bytes``, for each feature, or with one step for all.
+    """The conversion of samples to int8, ``x = middle + step * bytes``, with a step for each feature or one step for
+    all.
 
-    It is found from samples; later ones beyond their range become the ends of the range.
+    It is computed from samples. Later samples out of their range saturate.
     """
 
     def __init__(self, x: npt.NDArray[Any], one_step: bool) -> None:
@@ -55,7 +57,7 @@ class Coding:
         return rows
 
     def _same(self, x: npt.NDArray[Any]) -> Int8:
-        """Samples of the dtype that others had before, or with its values."""
+        """Return samples whose dtype, or whose values, fit the dtype of the first samples."""
         if x.dtype != self.dtype:
             info = np.iinfo(self.dtype)
             if not ((x >= info.min) & (x <= info.max) & (x == np.rint(x))).all():
@@ -64,15 +66,15 @@ class Coding:
         return x.view(np.int8) ^ np.int8(-128) if self.dtype == np.uint8 else x.view(np.int8)
 
     def floats(self, rows: npt.NDArray[Any]) -> Floats:
-        """What bytes, or means of bytes, stand for."""
+        """Return the floats that bytes, or means of bytes, stand for."""
         return rows * self.step + self.middle
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``, whose products with int8 are two of bytes.
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``, whose products with int8 are two products of bytes.
 
-    Steps are given, one for each vector, or such that the largest element of a vector is 127 * 256 of them. `held` is
-    the vectors as they are held.
+    Steps are given, one for each vector, or chosen so that the largest element of a vector is 127 * 256 steps. `held`
+    has the vectors that the words stand for.
     """
 
     def __init__(self, vectors: Floats, steps: Floats | None = None) -> None:
@@ -85,7 +87,7 @@ class Words:
         self.packed = pack_b(np.concatenate([high, words - (high << 8)]).astype(np.int8), trans_b=True)
 
     def products(self, rows: Int8) -> Floats:
-        """Inner products of rows with each vector."""
+        """Return inner products of rows with each vector."""
         both, count = matmul(rows, self.packed), len(self.steps)
         products: Floats = np.multiply(both[:, :count], 256, dtype=np.float64)
         products += both[:, count:]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from int8blas.gemm.matmul import matmul
 from int8blas.sklearn.coding import Coding, Floats, Words, blocks
 
-# Samples whose products are added in int32, which fits 131,071 of them.
+# The samples whose products are added in int32, which holds the sums of 131,071.
 ADDED = 1 << 16
 
 
@@ -21,7 +21,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, optional
-        How many; by default the smaller of the numbers of samples and features.
+        The number of components; by default the smaller of the numbers of samples and features.
 
     Attributes
     ----------
@@ -29,20 +29,20 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The directions of the largest variance, of shape (n_components, n_features); the largest element in magnitude
         of each is positive.
     explained_variance_, explained_variance_ratio_ : ndarray of float64
-        Their variances, and their parts of the whole variance.
+        The variance of each component, and its part of the total variance.
     singular_values_ : ndarray of float64
-        Those of the centered samples.
+        The singular values of the centered samples.
     mean_ : ndarray of float64
         The mean of each feature.
     n_components_ : int
-        How many there are.
+        The number of components.
 
     Notes
     -----
     The covariance of uint8 and int8 samples is computed from exact integers; other samples become int8, in steps of
-    each feature's range. Samples are projected on components in 16 bits, with exact products: an element of the result
-    is within some 1e-4 of its largest. Samples of bytes may be mapped from a file: they are
-    read once, some at a time.
+    each feature's range. Samples are projected on components in 16 bits, with exact products: the error of an element
+    is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a file: they are read once,
+    some at a time.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64
-            Of shape (n_samples, n_components).
+            Projections of shape (n_samples, n_components).
         """
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, order="C")
@@ -132,7 +132,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64
-            Of shape (n_samples, n_features).
+            Samples of shape (n_samples, n_features).
         """
         check_is_fitted(self)
         samples: Floats = check_array(X) @ self.components_ + self.mean_

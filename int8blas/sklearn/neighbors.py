@@ -1,6 +1,6 @@
 """scikit-learn's estimators of neighbors, with the search of :class:`int8blas.Index`.
 
-Their classes do all but the search: they check arguments, keep samples and labels, vote and average.
+scikit-learn's classes do everything except the search: they check arguments, keep samples and labels, vote and average.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ METRICS = {"euclidean": "sqeuclidean", "cosine": "cosine"}
 
 
 class _Search:
-    """The nearest samples: exact for bytes; of floats, candidates in int8 that are ranked by the floats."""
+    """Find the nearest samples: exactly for bytes; for floats, find candidates in int8 and rank them by the floats."""
 
     def __init__(self, x: npt.NDArray[Any], metric: str) -> None:
         self.metric = METRICS[metric]
-        # A cosine is one of samples as they are; each has its own step.
+        # Cosines use uncentered samples, each with its own step.
         self.coding = Coding(x, one_step=True) if metric == "euclidean" or is_bytes(x) else None
         self.floats = None if is_bytes(x) else x
         rows = self._rows(x)
@@ -33,7 +33,7 @@ class _Search:
         self.index.add(rows)
 
     def __call__(self, x: npt.NDArray[Any], k: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Distances and numbers of the k nearest samples."""
+        """Return distances and numbers of the k nearest samples."""
         rows = self._rows(x)
         if self.floats is None:
             scores, ids = self.index.search(rows, k)
@@ -43,7 +43,7 @@ class _Search:
         return np.sqrt(scores) if self.metric == "sqeuclidean" else 1 - scores, ids
 
     def _rows(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What the index gets: bytes, or floats for cosines."""
+        """Return samples as the index takes them: bytes, or floats for cosines."""
         if self.coding is None:
             return x.astype(np.float64, copy=False)
         rows = self.coding(x)
@@ -51,7 +51,7 @@ class _Search:
 
 
 class _Neighbors(BaseEstimator):
-    """What takes the place of scikit-learn's search."""
+    """The methods that replace scikit-learn's search."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -89,9 +89,9 @@ class _Neighbors(BaseEstimator):
         Parameters
         ----------
         X : array_like, optional
-            Queries; by default all samples, none of which is its own neighbor.
+            Queries; by default all samples; no sample is then its own neighbor.
         n_neighbors : int, optional
-            How many; by default those of the estimator.
+            The number of neighbors; by default the estimator's.
         return_distance : bool, optional
             Whether to return distances too.
 
@@ -100,7 +100,7 @@ class _Neighbors(BaseEstimator):
         distances : ndarray of float64
             Nearest first, of shape (n_queries, n_neighbors), if `return_distance` is true.
         indices : ndarray of int64
-            The numbers of the samples. Of equal distances, lower numbers come first.
+            The numbers of the samples. If distances are equal, lower numbers come first.
         """
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -118,7 +118,7 @@ class _Neighbors(BaseEstimator):
         distances, indices = self._search(rows, int(k) + (X is None))
         if X is None:
             other = indices != np.arange(count)[:, np.newaxis]
-            other[other.all(axis=1), -1] = False  # as many equal samples come before
+            other[other.all(axis=1), -1] = False  # k equal samples come before the sample itself
             distances, indices = (array[other].reshape(count, k) for array in (distances, indices))
         return (distances, indices) if return_distance else indices
 
@@ -129,16 +129,16 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
     Parameters
     ----------
     n_neighbors : int, optional
-        How many neighbors `kneighbors` finds.
+        The number of neighbors that `kneighbors` finds.
     radius : float, optional
-        For `radius_neighbors`, which is scikit-learn's own.
+        The radius for `radius_neighbors`, which is scikit-learn's own.
     metric : {'euclidean', 'cosine'}, optional
         The distance, or 1 minus the cosine.
 
     Notes
     -----
-    uint8 and int8 samples are searched exactly. Of other samples 4 times as many candidates are found in int8, which
-    are ranked by their floats: distances are those of the floats, and nearly all neighbors are.
+    uint8 and int8 samples are searched exactly. For other samples the search finds 4 times as many candidates in int8,
+    and ranks them by their floats. So distances are exact for the floats, and nearly all neighbors are the true ones.
 
     Examples
     --------
@@ -167,9 +167,9 @@ class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
     mode : {'distance', 'connectivity'}, optional
         The values of the graph: distances, or ones.
     n_neighbors : int, optional
-        How many neighbors each sample has.
+        The number of neighbors of each sample.
     metric : {'euclidean', 'cosine'}, optional
-        As of :class:`NearestNeighbors`.
+        As for :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -198,11 +198,11 @@ class KNeighborsClassifier(_Neighbors, neighbors.KNeighborsClassifier):
     Parameters
     ----------
     n_neighbors : int, optional
-        How many neighbors vote.
+        The number of neighbors that vote.
     weights : {'uniform', 'distance'} or callable, optional
         The weights of votes.
     metric : {'euclidean', 'cosine'}, optional
-        As of :class:`NearestNeighbors`.
+        As for :class:`NearestNeighbors`.
 
     Examples
     --------
@@ -234,11 +234,11 @@ class KNeighborsRegressor(_Neighbors, neighbors.KNeighborsRegressor):
     Parameters
     ----------
     n_neighbors : int, optional
-        How many neighbors are averaged.
+        The number of neighbors that are averaged.
     weights : {'uniform', 'distance'} or callable, optional
-        Their weights.
+        The weights of the neighbors.
     metric : {'euclidean', 'cosine'}, optional
-        As of :class:`NearestNeighbors`.
+        As for :class:`NearestNeighbors`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ BLOCK = 256
 
 
 class _Int8Predictions(BaseEstimator):
-    """What takes the place of a perceptron's layers, when it predicts."""
+    """The methods that replace a perceptron's layers in predictions."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -33,7 +33,7 @@ class _Int8Predictions(BaseEstimator):
     partial_fit = fit
 
     def _forward_pass_fast(self, X: Any, check_input: bool = True) -> npt.NDArray[np.float32]:  # noqa: N803
-        # All predictions of scikit-learn's perceptrons come from this method.
+        # scikit-learn's perceptrons call this method for all predictions.
         x = (validate_data(self, X, reset=False) if check_input else X).astype(np.float32, copy=False)
         result = np.empty((len(x), self.n_outputs_), np.float32)
         for start in range(0, len(x), BLOCK):
@@ -47,11 +47,11 @@ class _Int8Predictions(BaseEstimator):
 
 
 class Int8MLPClassifier(_Int8Predictions, MLPClassifier):
-    """An ``MLPClassifier`` that predicts in int8; :func:`quantize_estimator` makes it."""
+    """An ``MLPClassifier`` that predicts in int8; :func:`quantize_estimator` creates it."""
 
 
 class Int8MLPRegressor(_Int8Predictions, MLPRegressor):
-    """An ``MLPRegressor`` that predicts in int8; :func:`quantize_estimator` makes it."""
+    """An ``MLPRegressor`` that predicts in int8; :func:`quantize_estimator` creates it."""
 
 
 def quantize_estimator(estimator: Any) -> Any:
@@ -60,18 +60,18 @@ def quantize_estimator(estimator: Any) -> Any:
     Parameters
     ----------
     estimator : MLPClassifier or MLPRegressor
-        A fitted estimator, which stays as it is.
+        A fitted estimator, which is not changed.
 
     Returns
     -------
     MLPClassifier or MLPRegressor
-        A copy for predictions, with all attributes: its weights have a scale for each unit, and each sample has one for
-        each layer (:meth:`int8blas.InnerProduct.dynamic`).
+        A copy for predictions, with all attributes. Its weights have a scale for each unit; each layer quantizes each
+        sample by its own scale (:meth:`int8blas.InnerProduct.dynamic`).
 
     Raises
     ------
     TypeError
-        If it is another estimator.
+        If `estimator` has another type.
 
     Examples
     --------

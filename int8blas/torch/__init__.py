@@ -2,7 +2,7 @@
 
     reports         report, compare: errors, sizes and times of a model after quantize_
     quantize        quantize_, dequantize_, Int8Dynamic, Int8WeightOnly: which modules of a model are replaced
-      -> modules      Int8Linear, Int8MultiheadAttention, and what all int8 modules share
+      -> modules      Int8Linear, Int8MultiheadAttention, and the base class of all int8 modules
       -> convolutions Int8Conv
       -> recurrent    Int8Recurrent, and its operator
       -> tables       Int8Embedding, Int8EmbeddingBag
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Make Int8DynamicConfig, which needs torchao, when it is used."""
+    """Create Int8DynamicConfig, which needs torchao, at its first use."""
     if name != "Int8DynamicConfig":
         raise AttributeError(f"module 'int8blas.torch' has no attribute {name!r}")
     globals()[name] = torchao_config()

@@ -1,4 +1,4 @@
-"""int8 convolutions and transposed convolutions in the place of torch's."""
+"""int8 modules that replace torch's convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def by_outputs(weight: Tensor, groups: int) -> Tensor:
 
 
 class Int8Conv(Int8Module):
-    """A convolution, or a transposed one, with int8 weights; each image of a source is quantized as it comes.
+    """A convolution, or a transposed convolution, with int8 weights, which quantizes each image of a source in each
+    call.
 
-    :func:`quantize_` makes it of ``nn.Conv1d``, ``Conv2d``, ``Conv3d`` and of ``nn.ConvTranspose1d``, ``2d`` and
+    :func:`quantize_` creates it from ``nn.Conv1d``, ``Conv2d``, ``Conv3d`` and of ``nn.ConvTranspose1d``, ``2d`` and
     ``3d``. Images with their channels last in memory (``torch.channels_last``) are fastest, and so is their result.
 
     Parameters
@@ -57,7 +58,7 @@ class Int8Conv(Int8Module):
     scale: Tensor
     bias: Tensor | None
 
-    # Arguments of torch's modules that `repr` leaves out if all their elements are as here.
+    # Arguments of torch's modules that `repr` omits if all of their elements have these values.
     USUAL: ClassVar[dict[str, Any]] = {
         "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": True, "padding_mode": "zeros",
         "transposed": False,
@@ -122,14 +123,14 @@ class Int8Conv(Int8Module):
         return result
 
     def padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """Return the output padding with which a transposed convolution of x has a size.
+        """Return the output padding with which a transposed convolution of x has this size.
 
         Parameters
         ----------
         x : Tensor
             Images (n, channels, ...).
         output_size : sequence of int
-            Of the result, with or without the first two dimensions.
+            The size of the result, with or without the first two dimensions.
 
         Returns
         -------
@@ -154,7 +155,7 @@ class Int8Conv(Int8Module):
         return tuple(size - low for low, size in zip(least, wanted, strict=True))
 
     def dequantized(self) -> nn.Module:
-        """Return a convolution of torch with the same weights, in the dtype that they had.
+        """Return a convolution of torch with these weights, in their original dtype.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class Int8Conv(Int8Module):
         return module
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
+        """Return the text of ``repr`` between the parentheses."""
         told = {name: getattr(self, name) for name in self.USUAL} | {"bias": self.bias is not None}
         words = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         words += [

@@ -1,4 +1,4 @@
-"""int8 modules in the place of torch's."""
+"""int8 modules that replace torch's linear layers and attention."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, 
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
-    """Return the call of a module in torch.fx, which looks into all modules but torch's own."""
+    """Return the call of a module as a leaf of torch.fx, which would trace into any module that is not torch's own."""
     tracer = x.tracer
     return tracer.create_proxy("call_module", tracer.path_of_module(module), (x, *arguments), {})
 
 
 class Int8Module(nn.Module):
-    """What int8 modules share: their buffers are the state of a layer of int8blas, in `_layer`; `dtype` is that of the
-    weights which they were made of."""
+    """The base class of int8 modules: their buffers are the state of a layer of int8blas, in `_layer`; `dtype` is the
+    dtype of the original weights."""
 
     dtype: torch.dtype
 
@@ -36,7 +36,7 @@ class Int8Module(nn.Module):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Refuse other devices; dtypes are those of the sources."""
+        """Refuse other devices, and ignore a change of dtype: results have the dtype of the source."""
         device = fn(torch.empty(0)).device.type
         if device != "cpu":
             raise RuntimeError(
@@ -76,14 +76,14 @@ class Int8Module(nn.Module):
 
 
 class Int8Linear(Int8Module):
-    """A linear layer with int8 weights; each row of a source is quantized as it comes, or remains as it is.
+    """A linear layer with int8 weights, which quantizes each row of a source in each call, or no source.
 
-    :func:`quantize_` makes it. The result has the dtype of the source: float32, bfloat16 or float16.
+    :func:`quantize_` creates it. The result has the dtype of the source: float32, bfloat16 or float16.
 
     Parameters
     ----------
     layer : InnerProduct or RealProduct
-        A dynamic layer from float32 to float32, or a layer with int8 weights alone.
+        A dynamic layer from float32 to float32, or a layer that quantizes only weights.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Int8Linear(Int8Module):
     def from_integers(
         cls, quantized: Tensor, scale: Tensor, bias: Tensor | None = None, *, weight_only: bool = False
     ) -> Int8Linear:
-        """Take the integers of a linear layer as they are.
+        """Make the layer from integers of a linear layer, unchanged.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Int8Linear(Int8Module):
         return torch.from_numpy(np.ascontiguousarray((self._layer.weights.unpack() * scale).T))
 
     def dequantized(self) -> nn.Linear:
-        """Return an ``nn.Linear`` with the same weights, in the dtype that they had.
+        """Return an ``nn.Linear`` with these weights, in their original dtype.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class Int8Linear(Int8Module):
         return module
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
+        """Return the text of ``repr`` between the parentheses."""
         group = f", group={self.in_features // len(self.scale)}" if self.scale.ndim == 2 else ""
         only = ", weight_only=True" if self.weight_only else ""
         bias = self.bias is not None
@@ -234,7 +234,7 @@ def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return a mask to add to scores; True means that a place is left out."""
+    """Return a mask to add to scores; True means that a place is hidden."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:
@@ -243,9 +243,9 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
 
 
 class Int8MultiheadAttention(nn.Module):
-    """``nn.MultiheadAttention`` with int8 weights in its four products; the attention itself is torch's, in floats.
+    """``nn.MultiheadAttention`` with int8 weights in its four products; torch computes the attention itself, in floats.
 
-    :func:`quantize_` makes it.
+    :func:`quantize_` creates it.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class Int8MultiheadAttention(nn.Module):
     (torch.Size([2, 10, 64]), torch.Size([2, 10, 10]))
     """
 
-    # nn.TransformerEncoderLayer takes its fast path, which reads float weights, only if there is such a bias.
+    # nn.TransformerEncoderLayer takes its fast path, which reads float weights, only if this bias exists.
     in_proj_bias = None
 
     def __init__(
@@ -337,7 +337,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def dequantized(self) -> nn.MultiheadAttention:
-        """Return an ``nn.MultiheadAttention`` with the same weights, in the dtype that they had.
+        """Return an ``nn.MultiheadAttention`` with these weights, in their original dtype.
 
         Returns
         -------
@@ -360,5 +360,5 @@ class Int8MultiheadAttention(nn.Module):
         return module
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says besides the four linear layers."""
+        """Return the text of ``repr`` in addition to the four linear layers."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, batch_first={self.batch_first}"

@@ -1,7 +1,7 @@
 """The operators ``int8blas::linear``, ``convolution`` and ``embedding``: int8 layers for compilers of torch.
 
-An operator takes the tensors of a layer. It finds the layer that was made for them, or makes it: a program that
-torch.export wrote and another process loaded has the tensors alone.
+An operator takes the tensors of a layer. It finds the layer of these tensors, or creates it: a program that
+torch.export wrote and another process loaded has only the tensors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_GRADIENT = (
     "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
 )
 
-# The layers of each tensor of weights, by those of their parameters that are no tensors and may differ.
+# The layers of each tensor of weights, by the parameters that may differ and are no tensors.
 LAYERS: MutableMapping[Any, dict[tuple[Any, ...], Any]] = WeakTensorKeyDictionary()
 
 
@@ -51,7 +51,7 @@ def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only:
 
 
 def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
-    """Return the packed weights in a tensor, as a PackedB with memory of its own."""
+    """Return the packed weights in a tensor, as a PackedB with its own memory."""
     return restore_packed(in_features, scale.shape[-1], "int8", packed.detach().contiguous().numpy())
 
 

@@ -1,4 +1,4 @@
-"""Other libraries' int8: their quantized modules and ``torch._int_mm``."""
+"""The int8 of other libraries: their quantized modules, and ``torch._int_mm``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Integers(NamedTuple):
 def integers_of(module: Any) -> Integers | None:
     """Return the integers of a linear layer of torchao, torch.ao or GPTQ in 8 bits, or None for all other modules.
 
-    A ValueError says why the integers of such a layer cannot be taken.
+    A ValueError says why the integers of such a layer cannot be used.
     """
     weight = module._parameters.get("weight")
     if weight is not None and hasattr(weight, "qdata"):
@@ -74,7 +74,7 @@ def of_gptq(module: Any) -> Integers:
     packed, scales = module.qweight.detach().numpy(), module.scales.detach().float()
     if getattr(module, "bits", 8) != 8:
         raise ValueError(f"it has {module.bits} bits, not 8")
-    # Files of the first version have zero points less 1.
+    # Files of the first version store zero points minus 1.
     if not np.isin(np.unique(module.qzeros.detach().numpy().view(np.uint8)), (127, 128)).all():
         raise ValueError("its zero points are not 128 (sym=False)")
     rows = 4 * packed.shape[0]
@@ -90,8 +90,8 @@ def of_gptq(module: Any) -> Integers:
 class int_mm:  # noqa: N801, a function to its users
     """Replace ``torch._int_mm`` on the CPU, which torchao and other quantizers call, by :func:`int8blas.matmul`.
 
-    All callers are faster and exact, those of ``torch.compile`` too: in a ``with`` block, or from :meth:`start` to
-    :meth:`stop`.
+    It makes all callers faster and exact, including code of ``torch.compile``, in a ``with`` block or from
+    :meth:`start` to :meth:`stop`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class int_mm:  # noqa: N801, a function to its users
         return self
 
     def stop(self) -> None:
-        """Bring torch's own operator back."""
+        """Restore torch's own operator."""
         if self._library is not None:
             self._library._destroy()
             self._library = None
@@ -137,7 +137,7 @@ class int_mm:  # noqa: N801, a function to its users
         self.stop()
 
 
-# torch brings its own operator back when nobody holds the library.
+# torch restores its own operator when the last reference to the library is gone.
 STARTED: set[int_mm] = set()
 
 

@@ -1,4 +1,4 @@
-"""Replace the modules of a model, and bring them back."""
+"""Replace the modules of a model by int8 modules, and restore them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
     nn.TransformerEncoder: ("use_nested_tensor", False),
 }
-# How a reason begins that quantize_ does not tell, as it holds for nearly all modules.
+# The beginning of a reason that quantize_ does not report, as it applies to nearly all modules.
 NO_MODULE = "no int8 module for"
-# Why modules of models after quantize_ are float.
+# The reasons why modules stayed float in quantize_.
 FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Config:
-    """What configs share: the groups of linear layers."""
+    """The base class of configs: the groups of linear layers."""
 
     group: int | None = None
 
@@ -47,7 +47,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Int8Dynamic(Config):
-    """int8 weights; each row of a source is quantized as it comes.
+    """Use int8 weights, and quantize each row of a source in each call.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Int8Dynamic(Config):
 
 @dataclass(frozen=True)
 class Int8WeightOnly(Config):
-    """int8 weights; sources are not quantized, so only weights are rounded.
+    """Use int8 weights, and do not quantize sources, so that only weights are rounded.
 
-    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`: it is
-    faster than float32 for one row, whose time is that of reading the weights. :class:`Int8Dynamic` is faster for all
-    sizes, and less exact.
+    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`. It is
+    faster than float32 for one row, because reading the weights takes most of the time. :class:`Int8Dynamic` is faster
+    for all sizes, and less accurate.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def linear_of(module: Any, config: Config) -> Int8Linear:
     return Int8Linear.from_float(weight, module.bias, **options_of(config))
 
 
-# What makes the int8 module of each kind of module.
+# The functions that create the int8 module of each kind of module.
 KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     nn.Linear: linear_of,
     nn.MultiheadAttention: lambda module, config: Int8MultiheadAttention(module, **options_of(config)),
@@ -113,7 +113,7 @@ KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     **dict.fromkeys(TORCH_KINDS[0] + TORCH_KINDS[1], lambda module, config: Int8Conv(module)),
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
 }
-# The kinds whose sources may stay as they are.
+# The kinds that can be quantized without quantizing their sources.
 WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 
@@ -121,7 +121,8 @@ def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
     if is_conv1d(module) or integers_of(module) is not None:
         return nn.Linear
-    # torch.nn.utils.parametrize gives such a module a class of its own; its weights are those that forward would take.
+    # torch.nn.utils.parametrize gives such a module its own class. Its attributes return the weights that forward would
+    # use.
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
 
 
@@ -135,7 +136,7 @@ def inputs_of(module: Any) -> tuple[int, ...]:
 
 
 def objection(module: Any, config: Config) -> str:
-    """Return why a module stays float; nothing if there is an int8 module for it."""
+    """Return why a module stays float; "" if an int8 module can replace it."""
     try:
         if integers_of(module) is not None:
             return ""
@@ -168,7 +169,7 @@ def objection(module: Any, config: Config) -> str:
 
 def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Module | None],
          done: dict[nn.Module, nn.Module]) -> nn.Module:  # fmt: skip
-    """Replace a module and its children, each once."""
+    """Replace a module and its children, each module once."""
     if module in done:
         return done[module]
     new = change(name, module)
@@ -196,9 +197,9 @@ def quantize_(
 
     ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
     ``nn.RNN``, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
-    ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, also with weights of
+    ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, including modules with
     ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao`` or GPTQ have quantized to 8 bits
-    without zero points give their integers, bit for bit. All other modules stay as they are: subclasses, modules with
+    without zero points keep their integers, bit for bit. All other modules stay unchanged: subclasses, modules with
     hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
 
     Parameters
@@ -223,11 +224,11 @@ def quantize_(
     Warns
     -----
     UserWarning
-        If a module of such a kind stays float although `filter` chose it; the warning says why.
+        If a module of one of these kinds stays float although `filter` chose it; the warning says why.
 
     See Also
     --------
-    dequantize_ : bring the floats back.
+    dequantize_ : restore the float modules.
     report : errors, sizes and times of all modules.
 
     Examples
@@ -281,7 +282,7 @@ def quantize_(
 
 
 def dequantize_(model: nn.Module) -> nn.Module:
-    """Replace the int8 modules of a model by modules of torch with the same weights, in place.
+    """Replace the int8 modules of a model by modules of torch with their weights, in place.
 
     Weights have the dtype that they had before :func:`quantize_`.
 

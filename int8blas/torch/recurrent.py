@@ -1,8 +1,8 @@
-"""int8 recurrent layers in the place of torch's.
+"""int8 modules that replace torch's recurrent layers.
 
 An LSTM without projections is an :class:`int8blas.DynamicLSTM`, which runs all steps without Python. All other layers
-are loops: one dynamic product for the sources of all steps, then one for the state of each step, between functions of
-torch.
+are loops in Python: one dynamic product for the sources of all steps, then, for each step, one product for the state
+and functions of torch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Loop:
     Parameters
     ----------
     mode : str
-        As ``nn.RNNBase`` has it.
+        The mode of ``nn.RNNBase``.
     factors : sequence of (Tensor of int8, Tensor of float32, Tensor or None)
         Weights, scales and bias of the source, the state and, if there is one, the projection.
     """
@@ -175,8 +175,8 @@ def recurrent(
     x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
     scales: Sequence[Tensor], biases: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences,
-    units); c is empty where there is none. Return all results and the last states."""
+    """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences, units);
+    c is empty if the layer has none. Return all results and the last states."""
     layer = layer_of(weights[0], (), make_recurrent, mode, len(h), weights, scales, biases)
     return run(layer, x, lengths, h, c)
 
@@ -210,11 +210,12 @@ def _(info: Any, in_dims: Any, *args: Any) -> Any:
 
 
 class Int8Recurrent(Int8Module):
-    """An LSTM, a GRU or an RNN with int8 weights; sources and states are quantized as they come.
+    """An LSTM, a GRU or an RNN with int8 weights, which quantizes sources and states in each call.
 
-    :func:`quantize_` makes it of ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both directions,
-    `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of a call by
-    common ranges, as :class:`int8blas.DynamicLSTM` does; all other layers quantize the rows of each sequence alone.
+    :func:`quantize_` creates it from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
+    directions, `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of
+    a call by common ranges, as :class:`int8blas.DynamicLSTM` does; all other layers quantize the rows of each sequence
+    alone.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ class Int8Recurrent(Int8Module):
     mode : str
         "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
     input_size, hidden_size, num_layers, batch_first, dropout, bidirectional, proj_size
-        As of the module.
+        As in the module.
 
     Notes
     -----
@@ -269,7 +270,7 @@ class Int8Recurrent(Int8Module):
         ]
 
     def _tensors(self, layer: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Return weights, scales and biases of a layer; a bias that there is not is empty."""
+        """Return weights, scales and biases of a layer; a missing bias is empty."""
         names = self._names(layer)
         weights = [getattr(self, name) for name in names]
         scales = [getattr(self, f"{name}_scale") for name in names]
@@ -318,7 +319,7 @@ class Int8Recurrent(Int8Module):
         return y, tuple(last) if self.mode == "LSTM" else last[0]
 
     def _packed(self, x: PackedSequence, hx: Any) -> Any:
-        """Execute the layers on packed sequences, which lie in falling order of their lengths."""
+        """Execute the layers on packed sequences, which are sorted by falling length."""
         source, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
         states = None
         if hx is not None:
@@ -362,7 +363,7 @@ class Int8Recurrent(Int8Module):
         """Do nothing: torch's layers have this method, for GPUs."""
 
     def dequantized(self) -> nn.RNNBase:
-        """Return a layer of torch with the same weights, in the dtype that they had.
+        """Return a layer of torch with these weights, in their original dtype.
 
         Returns
         -------
@@ -384,7 +385,7 @@ class Int8Recurrent(Int8Module):
         return module
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
+        """Return the text of ``repr`` between the parentheses."""
         usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
                  "proj_size": 0}  # fmt: skip
         told = [f"{name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value]

@@ -103,7 +103,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`report` found: a row for each module with large weights, and one for the model.
+    """The result of :func:`report`: a row for each module with large weights, and one row for the model.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Report:
 
 
 def parts_of(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Find the modules for rows: int8 modules, and those with matrices of their own that are float."""
+    """Find the modules for rows: int8 modules, and float modules that own matrices."""
     own = any(each.dim() > 1 for each in model.parameters(recurse=False))
     if isinstance(model, (*INT8_MODULES, nn.MultiheadAttention)) or own:
         yield name, model
@@ -178,10 +178,10 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
     model : nn.Module
         A model after :func:`quantize_`.
     inputs : Tensor, tuple or mapping
-        Of one call: a tensor, the arguments, or the keyword arguments.
+        The inputs of one call: a tensor, the arguments, or the keyword arguments.
     reference : nn.Module, optional
-        The float model, of the same structure. The default is the model with the weights that its integers stand for;
-        then errors have no part from rounding the weights.
+        The float model, of the same structure. By default it is the model with dequantized weights, so that errors do
+        not include the rounding of the weights.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare` found.
+    """The result of :func:`compare`.
 
     Parameters
     ----------
@@ -302,8 +302,8 @@ def compare(
     model, quantized : nn.Module
         The two models.
     loader : iterable
-        Batches. The models are called with a batch that is a tensor, with the keyword arguments of a batch that is a
-        mapping, and with the first element of a batch that is a tuple or a list.
+        Batches. The models are called with the batch if it is a tensor, with keyword arguments if it is a mapping, and
+        with its first element if it is a tuple or a list.
     metric : callable, optional
         ``metric(output, batch)`` returns a number for the output of a batch.
 

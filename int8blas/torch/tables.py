@@ -1,4 +1,4 @@
-"""int8 tables in the place of torch's embeddings."""
+"""int8 modules that replace torch's embeddings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from int8blas.torch.ops import embedding, find_rows, runs_now
 
 
 class Int8Embedding(Int8Module):
-    """A table of int8 with a scale for each row, a quarter of the memory of float32.
+    """A table of int8 with a scale for each row, in a quarter of the memory of float32.
 
-    :func:`quantize_` makes it of ``nn.Embedding``. The result has the dtype that the table had.
+    :func:`quantize_` creates it from ``nn.Embedding``. The result has the dtype of the original table.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Int8Embedding(Int8Module):
     Attributes
     ----------
     num_embeddings, embedding_dim, padding_idx
-        As of the module.
+        As in the module.
     quantized : Tensor of int8
         (num_embeddings, embedding_dim).
     scale : Tensor of float32
@@ -62,7 +62,7 @@ class Int8Embedding(Int8Module):
         return (self.quantized * self.scale[:, None]).to(self.dtype)
 
     def dequantized(self) -> nn.Embedding:
-        """Return an ``nn.Embedding`` with the same table, in the dtype that it had.
+        """Return an ``nn.Embedding`` with this table, in its original dtype.
 
         Returns
         -------
@@ -71,18 +71,18 @@ class Int8Embedding(Int8Module):
         return nn.Embedding.from_pretrained(self.weight, freeze=False, padding_idx=self.padding_idx)
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
+        """Return the text of ``repr`` between the parentheses."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
     def _restore(self) -> None:
-        """The buffers are all that there is."""
+        """Do nothing: there is no layer besides the buffers."""
 
 
 class Int8EmbeddingBag(Int8Embedding):
     """Sums, means or maxima of rows of an int8 table with a scale for each row.
 
-    :func:`quantize_` makes it of ``nn.EmbeddingBag``. The result has the dtype that the table had.
+    :func:`quantize_` creates it from ``nn.EmbeddingBag``. The result has the dtype of the original table.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Int8EmbeddingBag(Int8Embedding):
     Attributes
     ----------
     num_embeddings, embedding_dim, padding_idx, mode, include_last_offset
-        As of the module.
+        As in the module.
     quantized : Tensor of int8
         (num_embeddings, embedding_dim).
     scale : Tensor of float32
@@ -122,7 +122,7 @@ class Int8EmbeddingBag(Int8Embedding):
         offsets : Tensor of int, optional
             Where each bag begins, for indices of one dimension.
         per_sample_weights : Tensor, optional
-            Factors of the rows, with the shape of `indices`; for the mode "sum" alone.
+            Factors of the rows, with the shape of `indices`; for the mode "sum" only.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class Int8EmbeddingBag(Int8Embedding):
         )  # fmt: skip
 
     def dequantized(self) -> nn.EmbeddingBag:  # type: ignore[override, unused-ignore]
-        """Return an ``nn.EmbeddingBag`` with the same table, in the dtype that it had.
+        """Return an ``nn.EmbeddingBag`` with this table, in its original dtype.
 
         Returns
         -------
@@ -157,5 +157,5 @@ class Int8EmbeddingBag(Int8Embedding):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
+        """Return the text of ``repr`` between the parentheses."""
         return f"{super().extra_repr()}, mode={self.mode!r}"

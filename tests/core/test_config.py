@@ -404,7 +404,7 @@ def test_explain_names_the_kernel_and_computes_nothing(isa, pair, numerics, form
 
 
 def test_the_sums_of_a_tiny_product_are_never_wide(isa):
-    """Not even behind a plan with wide sums, which lay in the same memory."""
+    """Not even after a plan with wide sums, which lay in the same memory."""
     long, tiny = ((np.ones((m, k), np.uint8), np.ones((k, n), np.int8)) for m, n, k in ((64, 64, 140_000), (3, 7, 5)))
     assert int8blas.explain(*long).wide_sums
     assert not int8blas.explain(*tiny).wide_sums

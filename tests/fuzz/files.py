@@ -1,6 +1,6 @@
 """Hostile files: what `load` and `PackedB.load` read, and pickles hold, with parts that somebody has changed.
 
-Checksums are made right again, so that what is behind them is reached. A file gives a value, which is then used, or an
+Checksums are made right again, so that what is after them is reached. A file gives a value, which is then used, or an
 error of the types that are promised; nothing else, and no more memory than `LIMIT` bytes.
 """
 

@@ -1,4 +1,4 @@
-"""gemm_u8s8s32 and its kin: every argument, B plain and packed, C new, given, and in place."""
+"""gemm_u8s8s32 and its variants: every argument, B plain and packed, C new, given, and in place."""
 
 import numpy as np
 import reference

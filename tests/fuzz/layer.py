@@ -13,7 +13,7 @@ TENSORS = ("src", "weights", "dst")
 
 
 def options(draws, zero_points=("src", "dst")):
-    """Types, bias, quantization and post-ops, as `layers.random_problem` and its kin take them."""
+    """Types, bias, quantization and post-ops, as `layers.random_problem` and its variants take them."""
     return {
         "src_dtype": draws.among(SRC_DTYPES),
         "dst_dtype": draws.among(DST_DTYPES),

@@ -63,7 +63,7 @@ class Text:
 
 
 def functions(draws, text, name, shape, scale):
-    """Functions behind a tensor, with their operands; the first one multiplies, also by what has the name `scale`."""
+    """Functions after a tensor, with their operands; the first one multiplies, also by what has the name `scale`."""
     found = []
     for i in range(draws.integer(2, 4)):
         if not i or draws.below(3):

@@ -172,7 +172,7 @@ def problem(draws):
 
 
 def names_of(given):
-    """The inputs behind the first one."""
+    """The inputs after the first one."""
     return f"s{given['name']}" + ("" if given["left_out"] else f", z{given['name']}")
 
 

@@ -224,7 +224,7 @@ def test_the_rest_of_c_is_not_written(isa, dtype, lower, alpha, beta, rng):
 def half_read_only(n, lower):
     """A C of zeros whose rows lie some pages apart, and of whose rest no more than whole pages can be written.
 
-    Pages begin 8 columns behind a multiple of 16, so that a cell on the diagonal lies in two.
+    Pages begin 8 columns after a multiple of 16, so that a cell on the diagonal lies in two.
     """
     page = mmap.PAGESIZE
     columns = page // 4

@@ -29,7 +29,7 @@ def test_results_are_lost_from_the_step_on(isa, kind, direction, bad, rng):
         layer = layer_of(rng, kind, direction, layers)
         damaged = x.copy()
         damaged[3, 1, 7] = bad
-        damaged[4, 2, 0] = bad  # behind the end of a sequence of 2
+        damaged[4, 2, 0] = bad  # after the end of a sequence of 2
         before, after = (layer(a, lengths=lengths) for a in (x, damaged))
         forward, back = np.zeros((6, 3, 1), bool), np.zeros((6, 3, 1), bool)
         forward[3:, 1], back[:4, 1] = True, True

@@ -86,7 +86,7 @@ def weights(p, shape, axis, one_scale=False):
         name = p.node("Transpose", p.constant(np.ascontiguousarray(stored.T)))
     elif form == "reshaped":
         name = p.node("Reshape", p.constant(stored.reshape(-1)), p.constant(np.array(shape)))
-    elif form == "moved":  # behind the dequantization
+    elif form == "moved":  # after the dequantization
         name = p.constant(np.ascontiguousarray(stored.T))
         along = {} if scale.ndim == 0 else {"axis": stored.ndim - 1 - axis}
     else:

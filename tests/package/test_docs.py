@@ -15,14 +15,14 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 def public_names():
-    """What the reference has: names of the package, and those of its modules behind theirs."""
+    """What the reference has: names of the package, and those of its modules after theirs."""
     yield from {*int8blas.__all__} - {"calibration", "onnx", "__version__"}
     yield from calibration.__all__
     yield from (f"onnx.{name}" for name in int8blas.onnx.__all__)
 
 
 def named_in(page, pattern):
-    """The names in a page that match a pattern, those under "currentmodule:: int8blas.onnx" behind "onnx."."""
+    """The names in a page that match a pattern, those under "currentmodule:: int8blas.onnx" after "onnx."."""
     for part in re.split(r"^\.\. currentmodule:: ", page, flags=re.MULTILINE):
         prefix = "onnx." if part.startswith("int8blas.onnx\n") else ""
         yield from (prefix + name for name in re.findall(pattern, part, re.MULTILINE))

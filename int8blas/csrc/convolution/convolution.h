@@ -55,7 +55,7 @@ typedef struct {
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
  * A has whole vectors everywhere; bytes after the channels may have any values. The weights are a panel of packed B.
- * Its columns are sets of 4 source channels, and 0 behind the last; k counts (pass, line, tap, output, channel of the
+ * Its columns are sets of 4 source channels, and 0 after the last; k counts (pass, line, tap, output, channel of the
  * 4). Each of size / 4 passes computes four outputs of all groups, chosen so that the kernel's transpositions bring the
  * sums in order: i8_grouped_output. Each pass has `window` taps of all lines, and the sum begins with tap `first`. If
  * the table has i8_convolution_kernels.widen_grouped, it widens the weights first.

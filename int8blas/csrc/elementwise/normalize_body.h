@@ -23,7 +23,7 @@
  *
  * Between src and dst the workspace has rows of f32. A row is a chain of dependent steps: a sum, a division, another
  * sum. So each step is computed for some rows before the next step. The last chunk of a row starts early enough to end
- * with the row, and stores some elements twice; sums take whole chunks, with neutral elements behind the last
+ * with the row, and stores some elements twice; sums take whole chunks, with neutral elements after the last
  * element. */
 
 /* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
@@ -52,7 +52,7 @@ I8_INLINE float i8_fold(const i8_floats *sums)
     return i8_floats_sum(i8_floats_add(i8_floats_add(sums[0], sums[2]), i8_floats_add(sums[1], sums[3])));
 }
 
-/* Set the elements behind a row, up to a whole chunk or some more. */
+/* Set the elements after a row, up to a whole chunk or some more. */
 I8_INLINE void i8_fill_rest(float *x, int64_t n, float value)
 {
     if (n % I8_CHUNK)
@@ -106,7 +106,7 @@ I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i
     return i8_floats_add(sum, i8_floats_mul(y, y));
 }
 
-/* Set d = x - mean, where d may be x, and return the sum of squares. Elements behind the row are the mean, so that
+/* Set d = x - mean, where d may be x, and return the sum of squares. Elements after the row are the mean, so that
  * their squares are 0. */
 I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
 {
@@ -120,7 +120,7 @@ I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
     return i8_fold(sums);
 }
 
-/* The largest |x| of a row and the elements behind it; infinity and NaN count as larger than all numbers. */
+/* The largest |x| of a row and the elements after it; infinity and NaN count as larger than all numbers. */
 I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;
@@ -194,7 +194,7 @@ I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 #endif
 }
 
-/* Set t of n elements, and -infinity behind them; and d = src - max(src), if wanted. Differences of s32 are in the
+/* Set t of n elements, and -infinity after them; and d = src - max(src), if wanted. Differences of s32 are in the
  * range of u32. */
 I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
                             int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
@@ -235,7 +235,7 @@ I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char 
                  scale, type);
 }
 
-/* Set x = src, or x = src + plus if plus is given, and zeros behind the end of the row. */
+/* Set x = src, or x = src + plus if plus is given, and zeros after the end of the row. */
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float *plus, int64_t n, const int type)
 {
     const int64_t end = i8_whole(n);

@@ -55,7 +55,7 @@ I8_INLINE void i8_copy_chunk(i8_copies r, const int chunk)
         i8_copy_bytes(r.dst, r.src, chunk, r.flip);
 }
 
-/* Copy a run. With `beyond`, up to 63 bytes behind each run may be read and written. */
+/* Copy a run. With `beyond`, up to 63 bytes after each run may be read and written. */
 static void i8_copy_run(const i8_copies *r, int beyond)
 {
     if (beyond && r->n <= 16)
@@ -128,7 +128,7 @@ static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, 
     }
 }
 
-/* See i8_packing_kernels.im2col. Nothing behind the end of the image is read. */
+/* See i8_packing_kernels.im2col. Nothing after the end of the image is read. */
 static void i8_im2col(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, int64_t row, int64_t rows, int64_t k0,
                       int64_t k, uint8_t flip)
 {

@@ -97,7 +97,7 @@ I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const i
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
     const i8_unit f = i8_and_unit(i8_set_unit(flip), i8_first_bytes(rows));
-    /* Bytes stored behind the end of a group belong to later groups, which overwrite them. */
+    /* Bytes stored after the end of a group belong to later groups, which overwrite them. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;

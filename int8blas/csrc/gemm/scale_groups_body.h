@@ -47,7 +47,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     i8_f32 y[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
-    float row_scale[I8_SCALED_MR]; /* a scale of 1 leaves every number as it is */
+    float row_scale[I8_SCALED_MR]; /* a scale of 1 leaves every number unchanged */
     int32_t ao[I8_SCALED_MR];
     const int64_t row = tile * mr;
     const uint8_t *a = t->a + tile * t->a_tile;
@@ -57,7 +57,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
     I8_FOR(i, mr) {
         row_scale[i] = s->row_scale ? s->row_scale[row + i] : 1.0f;
         ao[i] = (int32_t)(s->ao_rows ? s->ao_rows[row + i] : s->ao);
-        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* -0.0 leaves every number as it is */
+        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
     }
     for (; count > 0; --count) {
         i8_scaled_products(acc, t, a, b, mr, np);

@@ -49,7 +49,7 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 #endif
 
 /* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Bytes between lines, up to
- * `end` behind the last line, may be read. */
+ * `end` after the last line, may be read. */
 static inline void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {

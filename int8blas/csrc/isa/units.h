@@ -29,7 +29,7 @@
     } while (0)
 
 #ifdef I8_UNITS
-/* Load `count` bytes, 1 to 16, with zeros behind them; no other bytes are read. */
+/* Load `count` bytes, 1 to 16, with zeros after them; no other bytes are read. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
 {
     uint64_t low = p[0], high = 0;

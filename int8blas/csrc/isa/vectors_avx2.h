@@ -126,7 +126,7 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), whole = _mm256_set1_epi32(valid / 4);
     const uint8_t *end = (const uint8_t *)p + valid;
-    uint32_t rest = 0; /* the bytes behind the last whole dword */
+    uint32_t rest = 0; /* the bytes after the last whole dword */
     /* Masked dwords are not read. */
     __m256i v = _mm256_maskload_epi32((const int *)p, _mm256_cmpgt_epi32(whole, lanes));
     if (valid >= 4 && valid % 4) {

@@ -223,7 +223,7 @@ typedef struct {
  *
  *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
  *
- * for j below `count`. No element behind x[count - 1 + offset] is read for any offset. */
+ * for j below `count`. No element after x[count - 1 + offset] is read for any offset. */
 typedef struct {
     int64_t count;
     int taps;
