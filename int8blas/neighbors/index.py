@@ -206,7 +206,7 @@ class Index:
         Raises
         ------
         KeyError
-            If there is no vector of an id; nothing is removed then.
+            If no vector has one of the ids; nothing is removed then.
         """
         with self._lock:
             self._shards = tuple(removed(self._shards, self._present(_ids_of(ids, "ids"))))
