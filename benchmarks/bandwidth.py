@@ -1,4 +1,4 @@
-"""What benchmarks of functions that memory limits have in common: options, a copy to compare with, output."""
+"""The common part of benchmarks of functions that memory limits: options, a copy to compare with, output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Calls = dict[str, Callable[[], object]]
 
 
 def run(description: str, cases: Iterable[tuple[object, Callable[[int], tuple[Calls, int]]]], budget: float) -> None:
-    """Measure each case beside a plain copy of as many bytes.
+    """Measure each case and a plain copy of the same number of bytes.
 
-    A case is a title, and what gives, for a number of threads, the calls and the bytes that each reads and writes.
+    A case is a title and a function of the number of threads, which returns the calls and the bytes that each call
+    reads and writes.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="of all but the copy (default: %(default)s)")

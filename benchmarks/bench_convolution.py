@@ -1,14 +1,14 @@
-"""Measure int8blas's quantized convolutions beside those of every library that is installed.
+"""Compare int8blas's quantized convolutions with the convolutions of every installed library.
 
     python benchmarks/bench_convolution.py --quick
     python benchmarks/bench_convolution.py --threads 1,all --json convolution.json --plot convolution.png
     python benchmarks/bench_convolution.py --class 3x3 --class depthwise --batch 8
     python benchmarks/bench_convolution.py --shape "56x56x64 3x3/2 128"
 
-A layer is uint8 source x int8 weights + bias, ReLU, uint8 result, with all scales known before, one of the weights' for
-each output channel, and zero points of 0; images are NHWC where a library has it. All contestants of a shape take turns
-in one run, with int8blas's bare product of the same sizes and the compute peak among them, and each result is checked
-before it is timed: int8blas's bit by bit, others' to one step of the result.
+A layer is uint8 source x int8 weights + bias, ReLU, uint8 result. All scales are known beforehand, with one for each
+output channel of the weights, and all zero points are 0. Images are NHWC if a library supports it. All contestants of a
+shape take turns in one run, with int8blas's bare product of the same sizes and the compute peak among them. Each result
+is checked before it is timed: int8blas's bit by bit, all others to one step of the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from results import ConvolutionRow, network_seconds
 
 
 def batches(text: str) -> list[int]:
-    """The numbers of images in a list with commas."""
+    """Return the batch sizes in a list with commas."""
     numbers = [int(word) for word in text.split(",")]
     if min(numbers) < 1:
         raise ValueError

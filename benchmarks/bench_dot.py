@@ -1,13 +1,13 @@
-"""Measure dot products of int8 vectors beside the bandwidth of reading, NumPy's float32 and NumKong's int8.
+"""Compare dot products of int8 vectors with the read bandwidth, NumPy's float32 and NumKong's int8.
 
     python benchmarks/bench_dot.py
     python benchmarks/bench_dot.py --threads 2 --isa avx2
 
-All take turns in one run, and the best time counts. Vectors begin on a line of the cache: else most loads of 64 bytes
-are of two lines, and reading takes one and a half times as long in the L1 cache. `read` is the time that a loop takes
-to read as many bytes, two for each k; `of it` is how much of that bandwidth int8blas reaches in the time beyond that of
-a call, which a product of one element takes. NumKong, on one thread, is held to the instructions of `--isa`; it is left
-out where it is not installed.
+All contestants take turns in one run, and the best time counts. Vectors begin on a cache line: otherwise most loads of
+64 bytes touch two lines, and reading from the L1 cache takes 1.5x as long. `read` is the time of a loop that reads the
+same bytes, two for each k. `of it` is the share of that bandwidth that int8blas reaches, without the time of a call,
+which is measured by a product of one element. NumKong, on one thread, is held to the instructions of `--isa`; it is
+skipped if it is not installed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from int8blas._bench.timing import Plan, measure
 from held import held_to
 
 LENGTHS = (384, 1024, 4096, 16_384, 65_536, 66_000, 262_144, 1_000_000, 4_000_000, 64_000_000)
-READ_BYTES = 1 << 20  # at least, for a sample of the loop
+READ_BYTES = 1 << 20  # the least bytes that a sample of the loop reads
 Calls = dict[str, Callable[[], object]]
-# What NumKong may use beside the oldest CPUs' instructions, from --isa on.
+# The instruction sets that NumKong may use in addition to the baseline, by --isa.
 NUMKONG = {"avx2": ("haswell",), "avx512bw": ("haswell", "skylake"), "avxvnni": ("haswell", "alder", "sierra")}
 
 
 def numkong_dot(isa: str | None) -> Callable[[np.ndarray, np.ndarray], object] | None:
-    """NumKong's function, or None without it."""
+    """Return NumKong's function, or None if it is not installed."""
     try:
         import numkong
     except ImportError:
@@ -46,7 +46,7 @@ def numkong_dot(isa: str | None) -> Callable[[np.ndarray, np.ndarray], object] |
 
 
 def on_a_line(values: np.ndarray) -> np.ndarray:
-    """A copy that begins on a line of the cache."""
+    """Return a copy that begins on a cache line."""
     memory = np.empty(values.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
     copy: np.ndarray = memory[start : start + values.nbytes].view(values.dtype)
@@ -57,7 +57,7 @@ def on_a_line(values: np.ndarray) -> np.ndarray:
 def contestants(
     k: int, threads: int, peer: Callable[..., object] | None
 ) -> tuple[dict[str, Callable[[], object]], int]:
-    """Calls on vectors of k elements, and how often the loop reads all of them in one."""
+    """Return calls on vectors of k elements, and how often the loop reads all of them in one call."""
     rng = np.random.default_rng(0)
     x, y = (on_a_line(rng.integers(-127, 128, k, np.int8)) for _ in range(2))
     u, v, w = x.view(np.uint8), on_a_line(x.astype(np.float32)), on_a_line(y.astype(np.float32))

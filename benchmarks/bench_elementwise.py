@@ -1,12 +1,13 @@
-"""Measure eltwise, binary, sum and concat beside oneDNN's, torch's and NumPy's, and a plain copy of as many bytes.
+"""Compare eltwise, binary, sum and concat with oneDNN, torch and NumPy, and with a plain copy of the same number of
+bytes.
 
     python benchmarks/bench_elementwise.py
     python benchmarks/bench_elementwise.py --threads 2 --isa avx2
 
-All take turns in one run, on uint8 tensors, channels last. Each result is checked before it is timed, to one step, as
-others round and scale in another order. oneDNN's sources have scales, its destinations none; torch's have scales and
-zero points. A ratio of 1 is the speed of the copy: the same number of bytes read and written in all, one half each, on
-one thread, by numpy.copyto.
+All contestants take turns in one run, on uint8 tensors, channels last. Each result is checked to one step before it is
+timed, because other libraries round and scale in another order. oneDNN's sources have scales, its destinations none;
+torch's have scales and zero points. A ratio of 1 is the speed of the copy: the same number of bytes read and written in
+all, one half each, on one thread, by numpy.copyto.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from int8blas._bench.peers.base import UnavailableError, import_peer
 import bandwidth
 from bandwidth import Calls
 
-# A residual block's sum early and late in ResNet-50, and one that does not fit in caches.
+# The sum of a residual block early and late in ResNet-50, and a sum that does not fit in caches.
 SHAPES = ((1, 56, 56, 256), (1, 7, 7, 2048), (16, 56, 56, 256))
 SCALES = (0.5, 0.25)
 
@@ -36,7 +37,7 @@ def check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
 
 
 class OneDNN:
-    """Primitives through oneDNN's C API; its enumerators and structures are part of the ABI of version 3."""
+    """oneDNN's primitives through its C API; its enumerators and structures are part of the ABI of version 3."""
 
     SRC, DST, MULTIPLE_SRC, ATTR_SCALES = 1, 17, 1024, 4096
 
@@ -64,7 +65,7 @@ class OneDNN:
         return self.create("dnnl_memory_desc_create_with_strides", array.ndim, dims, kind, strides)
 
     def execution(self, description: ctypes.c_void_p, arrays: dict[int, np.ndarray]) -> Any:
-        """A primitive as a function without arguments; keeps the arrays."""
+        """Return a primitive as a function without arguments, which keeps the arrays."""
         primitive = self.create("dnnl_primitive_create", description)
         arguments = (self._Argument * len(arrays))()
         for argument, (number, array) in zip(arguments, arrays.items(), strict=True):
@@ -114,7 +115,8 @@ def torch_tensors(threads: int, *arrays: np.ndarray) -> tuple[Any, list[Any]]:
 
 
 def timed(expected: np.ndarray, peers: dict[str, Any]) -> Calls:
-    """The calls of those peers that there are; each is given by what makes it and a function that gives its result."""
+    """Return the calls of the installed peers. Each peer is given by a function that creates it and a function that
+    returns its result."""
     calls = {}
     for name, prepare in peers.items():
         try:

@@ -1,12 +1,12 @@
-"""Measure the sentence encoder of examples/ beside the same network in torch and onnxruntime, in float32 and int8.
+"""Compare the sentence encoder of examples/ with the network in torch and onnxruntime, in float32 and int8.
 
     python benchmarks/bench_encoder.py                    # --threads 1,2; --seconds 5 for each line of a table
 
 A BERT with 6 layers (all-MiniLM-L6-v2, see examples/sentence_encoder.py) reads one sentence, and the 40 of the example.
-int8blas takes the tokens of all sentences as the rows of one matrix. The others take a matrix of sentences that are
-padded to one length: sorted by length and 1, 8 or 40 at a time, and the fastest of these counts. Their int8
-is what their own quantize_dynamic makes of their float32 network. Each result is compared with the example's float32
-network by the cosine of the embeddings. All contestants of a table take turns in one run.
+int8blas takes the tokens of all sentences as the rows of one matrix. torch and onnxruntime take a matrix of sentences,
+padded to one length, sorted by length, 1, 8 or 40 at a time; the fastest batch size counts. Their int8 networks come
+from their own quantize_dynamic. Each result is compared with the example's float32 network by the cosine of the
+embeddings. All contestants of a table take turns in one run.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from sentence_encoder import CALIBRATION, HEADS, LAYERS, PAIRS, FloatEncoder, lo
 
 BATCHES = (1, 8, 40)
 ONE = (12, 46)  # about how many tokens the single sentences have
-MIN_SAMPLE = 0.02  # seconds: calls follow one another until weights are where they stay, in a cache or not
+MIN_SAMPLE = 0.02  # seconds; long enough that weights are in the caches that they stay in
 CLOSE = 0.9  # the least cosine of a contestant that computes this network
 
 
 def padded(run: Callable[..., np.ndarray], sentences: Sequence[Sequence[int]], size: int) -> Callable[[], np.ndarray]:
-    """A call that gives the embeddings of sentences by a peer, which gets `size` at a time."""
+    """Return a call that computes the embeddings of sentences by a peer, `size` sentences at a time."""
     order = sorted(range(len(sentences)), key=lambda index: len(sentences[index]))
     batches = []
     for start in range(0, len(order), size):

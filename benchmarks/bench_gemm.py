@@ -1,4 +1,4 @@
-"""Measure int8blas's GEMM beside float32 BLAS and every int8 library that is installed.
+"""Compare int8blas's GEMM with float32 BLAS and every installed int8 library.
 
     python benchmarks/bench_gemm.py --quick
     python benchmarks/bench_gemm.py --threads 1,all --json gemm.json --plot gemm.png      # about 15 minutes
@@ -63,7 +63,7 @@ def measure_shape(
 
 
 def measure_all(contestants: list[Peer], threads: int, options: argparse.Namespace) -> dict[str, list[GemmRow]]:
-    """All shapes on one number of threads: the rows of each sign pair."""
+    """Measure all shapes on one number of threads, and return the rows of each sign pair."""
     plan = contest.plan(options, threads, len(options.signs))
     chosen = [("given", shape) for shape in options.shape] or shapes.select(options.classes, options.quick)
     rows: dict[str, list[GemmRow]] = {signs: [] for signs in options.signs}

@@ -1,4 +1,5 @@
-"""int8blas.Index beside bare nearest and, where they are installed, faiss and usearch: time of a search, and filters.
+"""Compare searches of int8blas.Index, with and without a filter, with bare nearest and, if they are installed, faiss
+and usearch.
 
     python benchmarks/bench_index.py [--vectors 1000000] [--threads 1]
 
@@ -21,7 +22,7 @@ DIM, NEAREST = 384, 10
 
 
 def medians(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """The median time of each function in ms; they take turns."""
+    """Return the median time of each function in ms. The functions take turns."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
@@ -32,7 +33,7 @@ def medians(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, 
 
 
 def peers(x: np.ndarray, threads: int) -> dict[str, Callable[[np.ndarray], Any]]:
-    """The exact searches among the same int8 vectors of libraries that are installed."""
+    """Return the exact searches of installed libraries, on int8blas's int8 vectors."""
     found: dict[str, Callable[[np.ndarray], Any]] = {}
     try:
         import faiss

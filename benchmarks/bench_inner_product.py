@@ -1,14 +1,14 @@
-"""Measure int8blas's quantized linear layers beside those of every library that is installed.
+"""Compare int8blas's quantized linear layers with the layers of every installed library.
 
     python benchmarks/bench_inner_product.py --quick
     python benchmarks/bench_inner_product.py --threads 1,all --json linear.json      # about 6 minutes
     python benchmarks/bench_inner_product.py --kind dynamic --shape 128x3072x768
 
-A static layer is uint8 source x int8 weights + bias, ReLU, uint8 result, with all scales known before; a dynamic one
-quantizes its float32 source in each call and gives float32. Weights are packed beforehand and have a scale for each
-output. All contestants of a shape take turns in one run, with int8blas's bare product of the same shape and the compute
-peak among them, and each result is checked before it is timed: int8blas's static ones bit by bit, others to one step of
-the result.
+A static layer is uint8 source x int8 weights + bias, ReLU, uint8 result, with all scales known beforehand; a dynamic
+layer quantizes its float32 source in each call and returns float32. Weights are packed beforehand and have a scale for
+each output. All contestants of a shape take turns in one run, with int8blas's bare product of the same shape and the
+compute peak among them, and each result is checked before it is timed: int8blas's static layers bit by bit, all others
+to one step of the result.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Measure int8blas.nearest beside faiss, usearch and NumKong: exact searches of 8-bit vectors by inner product.
+"""Compare int8blas.nearest with faiss, usearch and NumKong: exact searches of 8-bit vectors by inner product.
 
     pip install faiss-cpu usearch numkong threadpoolctl
     python benchmarks/bench_nearest.py --threads 1,2                # 10**6 x 384, about five minutes
     python benchmarks/bench_nearest.py --rows 100000 --queries 1,64
 
-All take turns in one run, and medians of `--repeat` calls are printed, in milliseconds. `product` is what a search
-cannot do without: int8blas's product with blocks of the packed base, to a small buffer. NumKong has no search: its
-times are products with packed blocks to a small buffer and nothing else. `read` is how long it takes to read the base
-once, as fast as int8blas's kernels can. Each library's indices are compared with int8blas's first.
+All contestants take turns in one run, and medians of `--repeat` calls are printed, in milliseconds. `product` is the
+part that every search needs: int8blas's product with blocks of the packed base, to a small buffer. NumKong has no
+search, so its times are only products with packed blocks to a small buffer. `read` is the time to read the base once,
+as fast as int8blas's kernels can. Before timing, each library's indices are compared with int8blas's.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ PEERS = {"faiss": ("faiss-cpu", faiss_search), "usearch": ("usearch", usearch_se
 
 
 def medians(calls: dict[str, Call], repeat: int) -> dict[str, float]:
-    """Milliseconds of each call; they take turns."""
+    """Return the milliseconds of each call. The calls take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeat):
         for name, call in calls.items():
@@ -135,7 +135,7 @@ def main() -> None:
                 expected = int8blas.nearest(queries, base, options.k)[0]
                 for name in {"faiss", "usearch", "inner"} & searches.keys():
                     found = np.mean(np.asarray(searches[name](queries)) == expected)
-                    if found < 0.99:  # of equal scores other rows
+                    if found < 0.99:  # libraries choose different rows if scores are equal
                         print(f"{name} finds {found:.3f} of what int8blas finds")
                 calls = {name: partial(search, queries) for name, search in searches.items()}
                 found_times = medians(calls | reads, options.repeat)

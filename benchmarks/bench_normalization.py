@@ -1,11 +1,11 @@
-"""Measure softmax, layer_norm and gather beside oneDNN, torch and onnxruntime.
+"""Compare softmax, layer_norm and gather with oneDNN, torch and onnxruntime.
 
     python benchmarks/bench_normalization.py
     python benchmarks/bench_normalization.py --threads 2 --isa avx2
 
-All take turns in one run, on the shapes of a transformer: attention scores of 12 heads, 128 rows of activations,
-512 rows of a table of words. Others take float32, where int8blas takes the int32 sums of a product as well, and each
-result is checked against float64 before it is timed. The rate is in elements.
+All contestants take turns in one run, on the shapes of a transformer: attention scores of 12 heads, 128 rows of
+activations, 512 rows of a table of words. The other libraries take float32; int8blas takes float32 and the int32 sums
+of a product. Each result is checked against float64 before it is timed. The rate is in elements.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ HEADS, ROWS, WORDS, TOKENS = 12, 128, 30522, 512
 SOFTMAX_LENGTHS = (16, 64, 128, 384, 512)
 LAYER_NORM_LENGTHS = (384, 768, 1024)
 GATHER_LENGTHS = (384, 768)
-SCALE = 1e-3  # of scores that are int32 sums
-FACTOR = 1 / 255  # of uint8 probabilities
-STEP = 1 / 32  # of int8 activations
+SCALE = 1e-3  # scale of scores that are int32 sums
+FACTOR = 1 / 255  # scale of uint8 probabilities
+STEP = 1 / 32  # scale of int8 activations
 EPSILON = 1e-5
 
 
 def check(name: str, result: np.ndarray, exact: np.ndarray, step: float = 0.0) -> None:
-    """Print by how much a result is off, where that is more than half a step, and a bit for float32 before."""
+    """Print the error of a result if it is more than half a step, plus a margin for float32."""
     allowed = 0.51 * step if step else 2e-6 * max(1.0, float(np.abs(exact).max()))
     difference = float(np.abs(result.astype(np.float64) * (step or 1.0) - exact).max())
     if not difference <= allowed:
@@ -44,7 +44,7 @@ def check(name: str, result: np.ndarray, exact: np.ndarray, step: float = 0.0) -
 
 
 class Primitive:
-    """A primitive of oneDNN through its C API; enumerators and structures are part of the ABI of version 3."""
+    """oneDNN's primitives through its C API; enumerators and structures are part of the ABI of version 3."""
 
     FORWARD_INFERENCE = 96
     SRC, DST, SHIFT, SCALE, DST_SCALE = 1, 17, 52, 51, 4096 | 17

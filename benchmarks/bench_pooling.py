@@ -1,12 +1,12 @@
-"""Measure int8blas's pooling beside oneDNN's, torch's and onnxruntime's, and a plain copy of as many bytes.
+"""Compare int8blas's pooling with oneDNN, torch and onnxruntime, and with a plain copy of the same number of bytes.
 
     python benchmarks/bench_pooling.py
     python benchmarks/bench_pooling.py --threads 2 --isa avx2
 
-All take turns in one run, on uint8 images of one batch: channels last, except for onnxruntime's MaxPool, which knows
-channels first only, as in the line "channels first". Each result is checked before it is timed: maxima for equality,
-averages to one step. A ratio of 1 is the speed of the copy: the same number of bytes read and written in all, one half
-each, on one thread, by numpy.copyto.
+All contestants take turns in one run, on one batch of uint8 images. Images have channels last, except for onnxruntime's
+MaxPool, which supports only channels first; the line "channels first" has int8blas's time for it. Each result is
+checked before it is timed: maxima for equality, averages to one step. A ratio of 1 is the speed of the copy: the same
+number of bytes read and written in all, one half each, on one thread, by numpy.copyto.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ POOLINGS = (
 
 
 def ours(p: Pooling, x: np.ndarray) -> tuple[Calls, np.ndarray]:
-    """Our calls, for both layouts, and the result."""
+    """Return int8blas's calls for both layouts, and the result."""
     options = {"strides": p.stride, "padding": p.padding}
     pool = int8blas.max_pool if p.operation == "max" else int8blas.avg_pool
     dst = pool(x, p.window, **options)
@@ -79,7 +79,7 @@ def ours(p: Pooling, x: np.ndarray) -> tuple[Calls, np.ndarray]:
 
 
 def check(name: str, p: Pooling, result: np.ndarray, expected: np.ndarray) -> None:
-    """An average may be one step off: others multiply by a reciprocal."""
+    """Check an average to one step: other libraries multiply by a reciprocal."""
     difference = np.abs(result.astype(np.int64) - expected.astype(np.int64)).max()
     if difference > (p.operation == "average"):
         print(f"  {name} is off by {difference}")
@@ -143,7 +143,7 @@ def onnxruntime_calls(p: Pooling, x: np.ndarray, expected: np.ndarray, threads: 
 
 
 def onednn_calls(p: Pooling, x: np.ndarray, expected: np.ndarray) -> Calls:
-    """The pooling primitive through oneDNN's C API; its enumerators and structures are part of the ABI of version 3."""
+    """oneDNN's pooling primitive through its C API; its enumerators and structures are part of the ABI of version 3."""
     library, _, _ = onednn_gemm.load_library()
     forward_inference, u8, arg_src, arg_dst = 96, 6, 1, 17
     maximum, average_without_padding = 0x1FF, 0x3FF
@@ -182,7 +182,7 @@ def onednn_calls(p: Pooling, x: np.ndarray, expected: np.ndarray) -> Calls:
 
 
 def contestants(p: Pooling, threads: int) -> tuple[Calls, int]:
-    """The calls for one layer, and the bytes that it reads and writes."""
+    """Return the calls for one layer, and the bytes that a call reads and writes."""
     x = np.random.default_rng(0).integers(0, 256, (1, p.height, p.width, p.channels), np.uint8)
     calls, expected = ours(p, x)
     for peer in (

@@ -1,4 +1,5 @@
-"""Measure quantize, dequantize and requantize beside a plain copy of as many bytes, and NumPy's own expressions.
+"""Compare quantize, dequantize and requantize with a plain copy of the same number of bytes, and with NumPy's
+expressions.
 
     python benchmarks/bench_quantize.py
     python benchmarks/bench_quantize.py --threads 2 --isa avx2
@@ -32,7 +33,7 @@ def numpy_dequantize(x: np.ndarray) -> np.ndarray:
 
 
 def contestants(size: int, threads: int) -> tuple[Calls, int]:
-    """Calls on arrays of `size` elements, 5 bytes read and written for each."""
+    """Return calls on arrays of `size` elements, which read and write 5 bytes for each element."""
     rng = np.random.default_rng(0)
     x = (rng.standard_normal(size) * 20).astype(np.float32)
     q, real = numpy_quantize(x), np.empty(size, np.float32)

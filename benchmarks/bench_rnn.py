@@ -1,15 +1,15 @@
-"""Measure int8blas's LSTM and GRU beside those of every library that is installed.
+"""Compare int8blas's LSTM and GRU with the layers of every installed library.
 
     python benchmarks/bench_rnn.py --quick
     python benchmarks/bench_rnn.py --threads 1,all --json rnn.json      # about 10 minutes
     python benchmarks/bench_rnn.py --kind dynamic --shape "lstm 50x16x512x512 l2"
 
-A static layer has uint8 source, states and result, as oneDNN's; a dynamic one float32 source and result: int8blas then
-still has states of 8 bits, others quantize source and states by a scale that they find in each step. Beside the dynamic
-layers there are float32 ones. Weights are int8, packed beforehand, with a scale for each gate and unit. Only oneDNN has
-a static GRU, and not the one with linear before reset (lbr_gru), which is the only one of torch. All contestants of a
-shape take turns in one run, with int8blas's bare products of the same shape and the compute peak among them, and each
-result is checked before it is timed: static ones to one step of the result.
+A static layer has uint8 source, states and result, as in oneDNN. A dynamic layer has float32 source and result:
+int8blas then still has 8-bit states; other libraries quantize source and states by a scale that they find in each step.
+The dynamic layers are also compared with float32 layers. Weights are int8, packed beforehand, with a scale for each
+gate and unit. Only oneDNN has a static GRU, but not with linear before reset (lbr_gru), the only form that torch has.
+All contestants of a shape take turns in one run, with int8blas's bare products of the same shape and the compute peak
+among them, and each result is checked before it is timed: static layers to one step of the result.
 """
 
 from __future__ import annotations

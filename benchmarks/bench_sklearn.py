@@ -1,4 +1,4 @@
-"""int8blas.sklearn beside scikit-learn in float32 on samples of uint8, as images are: time of fit, predict, transform.
+"""Compare int8blas.sklearn with scikit-learn in float32 on uint8 samples, such as images: fit, predict, transform.
 
     python benchmarks/bench_sklearn.py [--samples 20000] [--features 784] [--threads 1]
 

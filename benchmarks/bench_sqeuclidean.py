@@ -1,10 +1,10 @@
-"""Measure squared distances of rows beside the bare product of the same operands.
+"""Compare squared distances of rows with the bare product of the same operands.
 
     python benchmarks/bench_sqeuclidean.py
     python benchmarks/bench_sqeuclidean.py --threads 2 --isa avx2 --shape 4x1000x384
 
-All take turns in one run, on int8 rows x (M x K) and y (N x K), y as it is and packed. C is reused by all. A line has
-the times of the products, and how many times as long the distances take.
+All contestants take turns in one run, on int8 rows x (M x K) and y (N x K), with plain and packed y. All calls reuse C.
+A line has the times of the products, and the time of the distances divided by them.
 """
 
 from __future__ import annotations

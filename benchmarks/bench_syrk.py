@@ -1,11 +1,13 @@
-"""Measure Gram matrices: syrk and `matmul(x.T, x)` beside the full product, and NumPy's float32 `x.T @ x`, a syrk too.
+"""Compare Gram matrices by syrk and `matmul(x.T, x)` with the full product, and with NumPy's float32 `x.T @ x`, which
+is a syrk too.
 
     python benchmarks/bench_syrk.py
     python benchmarks/bench_syrk.py --threads 2 --isa avx2 --shape 400x20000
 
-All take turns in one run, on uint8 matrices of N columns and K rows (as `x.T @ x` has them) or their transposes. The
-full product is that of x and a copy of it. C is reused by all. A line has the full product's time, and how many times
-as fast the others are: syrk and matmul than the full product, and syrk than float32. Results are compared first.
+All contestants take turns in one run, on uint8 matrices of N columns and K rows (as in `x.T @ x`) or their transposes.
+The full product multiplies x by a copy of x. All calls reuse C. A line has the time of the full product, and three
+ratios: the full product's time divided by syrk's and by matmul's, and float32's time divided by syrk's. Results are
+compared first.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SHAPES = ((128, 128), (256, 256), (512, 512), (1024, 1024), (2048, 512), (512, 4
 
 
 def contestants(n: int, k: int, columns: bool) -> Calls:
-    """The calls, whose results are the same but for half of syrk's."""
+    """Return the calls, whose results are equal except for the half that syrk does not compute."""
     x = np.random.default_rng(0).integers(0, 256, (k, n) if columns else (n, k), np.uint8)
     left, right = (x.T, x) if columns else (x, x.T)
     copy = np.array(left, order="K")

@@ -1,12 +1,12 @@
-"""Measure what memory orders, signs, zero points and the like cost: the same products in every form, in turns.
+"""Measure what memory orders, signs, zero points and other forms cost: time each product in every form, in turns.
 
     python benchmarks/bench_variants.py
     python benchmarks/bench_variants.py --shape 128x768x3072 --threads 2
 
-The first table has products: the time of uint8 times int8 with all matrices in C order, and that time divided by those
-of other forms. The second has convolutions: the time with channels last, and that divided by the one with channels
-first. The third has layers of float32: the time with a scale of weights for each output channel, and that divided by
-those with scales by groups of k.
+The first table has products: the time of uint8 times int8 with all matrices in C order, and this time divided by the
+times of other forms. The second has convolutions: the time with channels last, and this time divided by the time with
+channels first. The third has layers of float32: the time with a scale of the weights for each output channel, and this
+time divided by the times with scales by groups of k.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHAPES = (
     (1, 1024, 1024), (4, 1024, 1024), (16, 1024, 1024), (1024, 1, 1024), (1024, 16, 1024),
     (128, 768, 3072), (1000, 64, 27), (2048, 2048, 3),
 )  # fmt: skip
-# Of A, B and C: C order, Fortran order, or every other element of rows that are twice as long.
+# The orders of A, B and C: C order, Fortran order, or every other element of rows that are twice as long.
 ORDERS = {
     "A.T": "FCC", "B.T": "CFC", "C.T": "CCF", "all.T": "FFF",
     "A[:, ::2]": "SCC", "B[:, ::2]": "CSC", "C[:, ::2]": "CCS",
@@ -40,18 +40,18 @@ CONVOLUTIONS = (
     (224, 3, 64, 7, 2, 1), (56, 64, 64, 3, 1, 1), (56, 64, 256, 1, 1, 1), (14, 256, 1024, 1, 1, 1),
     (7, 512, 512, 3, 1, 1), (112, 32, 32, 3, 1, 32), (28, 192, 192, 3, 1, 192), (28, 256, 256, 3, 1, 32),
 )  # fmt: skip
-# Linear layers, and the k that have one scale.
+# Shapes of linear layers, and sizes of groups of k.
 LAYERS = ((1, 1024, 1024), (1, 4096, 4096), (16, 4096, 4096), (128, 1024, 1024), (128, 3072, 768))
 GROUPS = (32, 64, 128)
 
 
 def place(array: np.ndarray, order: str) -> np.ndarray | Spread:
-    """The array in another memory order."""
+    """Return the array in another memory order."""
     return Spread(array) if order == "S" else np.array(array, order=order)
 
 
 def product_calls(shape: tuple[int, ...]) -> Calls:
-    """Every form of a product."""
+    """Return calls for every form of a product."""
     m, n, k = shape
     rng = np.random.default_rng(0)
     values = {
@@ -77,7 +77,7 @@ def product_calls(shape: tuple[int, ...]) -> Calls:
 
 
 def convolution_calls(size: int, ic: int, oc: int, kernel: int, stride: int, groups: int) -> Calls:
-    """A quantized layer in both layouts, to uint8 and to float32."""
+    """Return calls of a quantized layer in both layouts, to uint8 and to float32."""
     rng = np.random.default_rng(0)
     weights = rng.integers(-127, 128, (oc, ic // groups, kernel, kernel), np.int8)
     pixels = rng.integers(0, 256, (1, size, size, ic), np.uint8)
@@ -97,7 +97,7 @@ def convolution_calls(size: int, ic: int, oc: int, kernel: int, stride: int, gro
 
 
 def layer_calls(m: int, n: int, k: int) -> Calls:
-    """A dynamic layer without groups of k, and with groups of each size."""
+    """Return calls of a dynamic layer without groups of k, and with groups of each size."""
     rng = np.random.default_rng(0)
     weights, src = (rng.standard_normal(shape, np.float32) for shape in ((n, k), (m, k)))
     calls: Calls = {}
@@ -111,13 +111,13 @@ def layer_calls(m: int, n: int, k: int) -> Calls:
 
 
 def measured(calls: Calls, plan: Plan) -> dict[str, float]:
-    """The seconds of each call."""
+    """Return the seconds of each call."""
     timings = measure({name: bind(call) for name, call in calls.items()}, plan)
     return {name: timing.best for name, timing in timings.items()}
 
 
 def print_layers(plan: Plan) -> None:
-    """The table of linear layers."""
+    """Print the table of linear layers."""
     for i, shape in enumerate(LAYERS):
         times = measured(layer_calls(*shape), plan)
         first = times.pop("all k")

@@ -1,7 +1,7 @@
-"""What compare_builds.py measures: the shape sets of the other benchmarks, as calls that any build can make.
+"""The cases of compare_builds.py: the shape sets of all other benchmarks, as calls that any build can make.
 
-A family has cases; a case is of a class, over whose ratios a mean says something, and has a name in it. Operands are
-made when a case's turn comes.
+A family has cases. A case belongs to a class, whose ratios have a meaningful mean, and has a name in its class. Its
+operands are created just before it is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from peers.ours_recurrent import recurrent_layer
 
 @dataclass(frozen=True)
 class Case:
-    """One call of a class of calls, and the public name that a build must have for it, if it is a later one."""
+    """One call of a class of calls, and the public name that it needs, if early versions do not have it."""
 
     cls: str
     name: str
@@ -54,7 +54,7 @@ def gemm_call(problem: Problem, packed: bool, new_c: bool) -> Call:
 
 
 def gemm() -> Cases:
-    """Products with a C that is given, those of tiny matrices with a new one too."""
+    """Yield products with a given C, and products of tiny matrices also with a new C."""
     for cls, shapes in CLASSES.items():
         for shape, signs, packed in product(shapes, ("u8s8", "s8s8"), (False, True)):
             problem = Problem(cls, *shape, signs)
@@ -64,7 +64,7 @@ def gemm() -> Cases:
 
 
 def forms() -> Cases:
-    """Products in other memory orders, with zero points, offsets, alpha and beta."""
+    """Yield products in other memory orders, with zero points, offsets, alpha and beta."""
     for shape in bench_variants.SHAPES:
         size = "small" if np.prod(shape) <= 64**3 else "large"
         for name in bench_variants.product_calls((1, 1, 1)):
@@ -91,7 +91,7 @@ def convolution_call(problem: convolutions.ConvolutionProblem) -> Call:
 
 
 def all_convolutions() -> Cases:
-    """Each strategy has a class or more of its own: depthwise, grouped, lines (first), gathered."""
+    """Yield convolutions. Each strategy has at least one class: depthwise, grouped, lines (first), gathered."""
     for problem in convolutions.problems([], False, [], 1):
         yield Case(f"convolution {problem.cls}", str(problem), partial(convolution_call, problem))
     for sizes in bench_variants.CONVOLUTIONS:
@@ -103,7 +103,7 @@ def all_convolutions() -> Cases:
 
 
 def deconvolution_call(shape: tuple[int, ...], ic: int, oc: int, kernel: int, stride: int, given: bool) -> Call:
-    """To uint8, with a destination that is given or a new one."""
+    """Yield layers to uint8, with a given or a new destination."""
     rng = np.random.default_rng(0)
     layer = api.Deconvolution(
         rng.integers(-127, 128, (oc, ic, *(kernel for _ in shape)), np.int8), np.zeros(oc, np.float32), strides=stride,
@@ -276,7 +276,7 @@ def nearest_call(queries: int, rows: int, metric: str, packed: bool) -> Call:
 
 
 def everyday() -> Cases:
-    """Long vectors, a matrix with itself, distances, and searches."""
+    """Yield products of long vectors, of a matrix with itself, distances, and searches."""
     for (m, n), k, signs in product(((1, 1), (2, 3), (16, 4)), (1024, 66_000, 1_000_000), ("u8s8", "s8s8")):
         yield Case("long K", f"{m}x{n}x{k} {signs}", partial(dot_call, m, n, k, signs))
     shapes = (16, 64), (64, 64), (64, 256), (128, 128), (160, 64), (256, 256), (512, 512), (1024, 256), (400, 20_000)
@@ -301,7 +301,7 @@ def matmul_call(a: tuple[int, ...], b: tuple[int, ...]) -> Call:
     return api.matmul(values(*a), values(*b))
 
 
-# Stacks of small matrices and of vectors; vectors of few k; and tall products of few columns.
+# Stacks of small matrices and of vectors; short vectors; and tall products with few columns.
 STACKS = (
     ((10_000, 2, 2), (10_000, 2, 2)), ((10_000, 3, 3), (10_000, 3, 1)), ((10_000, 3, 3), (10_000, 3, 3)),
     ((10_000, 1, 64), (10_000, 64, 1)), ((1000, 5, 5), (1000, 5, 5)), ((1000, 8, 8), (1000, 8, 1)),
@@ -335,7 +335,7 @@ def small_call(name: str) -> Call:
 
 
 def small_calls() -> dict[str, Call]:
-    """Calls whose time is that of the call."""
+    """Yield calls with so little work that the call itself takes most of the time."""
     x, y = values(4, 4), np.ones((4, 4), np.float32)
     return {
         "matrix by vector": api.matmul(x, x[0]),
@@ -367,7 +367,8 @@ def few_channels_call(size: int, ic: int, oc: int, kernel: int, groups: int) -> 
 
 
 def edges() -> Cases:
-    """Shapes that a plain tool could win: they have little work for each call, product, row or channel."""
+    """Yield shapes for which simple code may be faster: they have little work for each call, product, row or
+    channel."""
     for cls, shapes in (("stacks", STACKS), ("vectors", VECTORS), ("tall", TALL)):
         for a, b in shapes:
             name = " @ ".join("x".join(map(str, shape)) for shape in (a, b))

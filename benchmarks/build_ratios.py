@@ -1,4 +1,4 @@
-"""What compare_builds.py finds: ratios of shapes and classes, what is to be measured again, and what is slower."""
+"""The results of compare_builds.py: ratios of shapes and classes, shapes to measure again, and slower ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Result:
     """One shape, measured once or several times."""
 
     case: Case
-    seconds: list[dict[str, float]] = field(default_factory=list)  # of "old" and "new", of each measurement
-    fault: str = ""  # what is wrong, or why there is nothing
+    seconds: list[dict[str, float]] = field(default_factory=list)  # "old" and "new", for each measurement
+    fault: str = ""  # what is wrong, or why there is no time
 
     @property
     def ratios(self) -> list[float]:
-        """Of each measurement."""
+        """Return the ratio of each measurement."""
         return [times["old"] / times["new"] for times in self.seconds]
 
     def best(self, build: str) -> float:
@@ -30,7 +30,7 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """Of the shortest times of all measurements."""
+        """Return the ratio of the shortest times of all measurements."""
         return self.best("old") / self.best("new")
 
 
@@ -45,7 +45,7 @@ class ClassRatio:
 
 
 def class_ratios(results: Sequence[Result]) -> list[ClassRatio]:
-    """In the order of the results, of those that were measured."""
+    """Return the ratios of the measured shapes, in the order of the results."""
     found = []
     measured = [result for result in results if result.seconds]
     for cls in dict.fromkeys(result.case.cls for result in measured):
@@ -56,13 +56,14 @@ def class_ratios(results: Sequence[Result]) -> list[ClassRatio]:
 
 
 def to_repeat(results: Sequence[Result], class_bound: float, shape_bound: float) -> list[Result]:
-    """What is to be measured again: shapes below their bound, and all of a class below its."""
+    """Return the shapes to measure again: shapes below their bound, and all shapes of a class below its bound."""
     low = {entry.cls for entry in class_ratios(results) if entry.mean < class_bound}
     return [result for result in results if result.seconds and (result.case.cls in low or result.ratio < shape_bound)]
 
 
 def slower(results: Sequence[Result], class_bound: float, shape_bound: float) -> tuple[list[ClassRatio], list[Result]]:
-    """Classes below their bound, and shapes that were below theirs in every one of several measurements."""
+    """Return the classes below their bound, and the shapes that were below their bound in each of several
+    measurements."""
     classes = [entry for entry in class_ratios(results) if entry.mean < class_bound]
     shapes = [result for result in results if len(result.ratios) > 1 and max(result.ratios) < shape_bound]
     return classes, shapes

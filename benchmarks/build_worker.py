@@ -1,8 +1,8 @@
-"""The process that compare_builds.py starts with each build: it makes calls, and times them when it is told to.
+"""The process that compare_builds.py starts with each build: it makes calls, and times them on request.
 
-Requests come on the standard input and go back on the standard output, pickled: the name of a method of `Worker` with
-its arguments, and ("done", what it gave) or ("failed", why). Of int8blas only public names are used, so that builds of
-any two versions can be compared.
+Requests come on the standard input, replies go to the standard output, both pickled. A request is the name of a method
+of `Worker` with its arguments; a reply is ("done", result) or ("failed", reason). The process uses only public names of
+int8blas, so that builds of any two versions can be compared.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ import numpy as np
 
 from calls import Call, bind
 
-# A new result of fewer bytes has the memory of the one before it, as long as that is not held; as many are, at most.
+# A new result of less than SMALL_BYTES gets the memory of the previous result, unless that is kept. The worker keeps at
+# most MOST_HELD results.
 SMALL_BYTES, MOST_HELD = 1 << 16, 64
 
 
 def digest(result: Any) -> str:
-    """Of an array, or of several, with types and shapes."""
+    """Return the digest of one or several arrays, with their types and shapes."""
     found = hashlib.sha256()
     for value in result if isinstance(result, (list, tuple)) else [result]:
         array = np.asarray(value)
@@ -41,10 +42,10 @@ def digest(result: Any) -> str:
 
 
 class SharedMemory:
-    """Memory that all workers share, in which each of them makes the same arrays at the same places in turn.
+    """Memory that all workers share, in which each worker creates the same arrays at the same places.
 
-    A product of arrays in the L2 cache takes up to 1.6 times as long where they do not begin on a cache line, or where
-    many of their pages have the same sets of the cache. That is decided by what a process had before, and by chance.
+    A product of arrays in the L2 cache takes up to 1.6 times as long if they do not begin on a cache line, or if many
+    of their pages share cache sets. Both depend on the history of a process, and on chance.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -52,11 +53,11 @@ class SharedMemory:
         self._used = 0
 
     def clear(self) -> None:
-        """The next array may lie where others are."""
+        """Start again: the next array may overlap earlier ones."""
         self._used = 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """As numpy.empty, whose large arrays begin 16 bytes after a cache line too."""
+        """Return an array as numpy.empty does: large arrays begin 16 bytes after a cache line."""
         size = math.prod(shape)
         start = -(-self._used // 64) * 64 + 16
         self._used = start + size * np.dtype(dtype).itemsize
@@ -64,7 +65,7 @@ class SharedMemory:
 
 
 class Worker:
-    """One call at a time."""
+    """Measure one call at a time."""
 
     memory: SharedMemory | None
     call: Call
@@ -73,22 +74,22 @@ class Worker:
     held: list[Any]
 
     def start(self, threads: int, isa: str | None, descriptor: int | None) -> str:
-        """Set threads, ISA, and the file whose memory workers share; what build this is."""
+        """Set threads, ISA, and the file whose memory workers share. Return the description of the build."""
         self.memory = None if descriptor is None else SharedMemory(descriptor)
         int8blas.num_threads(threads)
-        # What others do on the CPU meanwhile does not count. With more threads, one that waits does.
+        # CPU time excludes the work of other processes. With several threads, waiting must count.
         self.clock = time.process_time if threads == 1 else time.perf_counter
         if isa is not None:
             int8blas.use_isa(isa)
         return f"{int8blas.__version__} ({int8blas.use_isa()}) of {os.path.dirname(int8blas.__file__)}"
 
     def has(self, name: str) -> bool:
-        """Whether this version has a public name."""
+        """Return whether this version has a public name."""
         return hasattr(int8blas, name)
 
     def prepare(self, call: Call) -> str:
-        """Bind a call and make it once; the digest of its result."""
-        self.run, self.held = lambda: None, []  # the last call's operands go first
+        """Bind a call, make it once, and return the digest of its result."""
+        self.run, self.held = lambda: None, []  # free the last call's operands first
         if self.memory:
             self.memory.clear()
         self.call = call
@@ -98,18 +99,19 @@ class Worker:
         return found
 
     def bound(self) -> Callable[[], Any]:
-        """The call with operands of its own."""
+        """Return the call with new operands."""
         return bind(self.call, self.memory.empty if self.memory else np.empty)
 
     def move(self) -> None:
-        """Operands, layer and result lie elsewhere in memory from now on, as these are made before the old ones go."""
+        """Move operands, layer and result to other places in memory: create new ones before the old ones are freed."""
         self.run = self.bound()
         self.held = [self.run()]
         if getattr(self.held[0], "nbytes", SMALL_BYTES) < SMALL_BYTES:
             self.held += [self.run() for _ in range(random.randrange(MOST_HELD))]
 
     def sample(self, warm: int, inner: int) -> float:
-        """Seconds per call of `inner` calls, after some that bring operands into the caches and wake threads."""
+        """Return the seconds per call of `inner` calls, after some calls that load operands to the caches and wake
+        threads."""
         for _ in repeat(None, warm):
             self.run()
         start = self.clock()
@@ -120,8 +122,8 @@ class Worker:
 
 def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed must not be among the replies
-    warnings.simplefilter("ignore")  # C that a product is added to again and again saturates
+    os.dup2(2, 1)  # printed text must not mix with the replies
+    warnings.simplefilter("ignore")  # C saturates after many accumulations
     worker = Worker()
     gc.disable()
     while True:
@@ -131,7 +133,7 @@ def main() -> None:
             return
         try:
             reply = "done", getattr(worker, name)(*arguments)
-        except Exception as error:  # such as an argument that this version does not take
+        except Exception as error:  # such as an argument that this version does not have
             reply = "failed", f"{type(error).__name__}: {error}"
         del arguments
         pickle.dump(reply, replies)

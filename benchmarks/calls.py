@@ -1,6 +1,6 @@
-"""Calls of int8blas as data, which a process with another build of it can make: see compare_builds.py.
+"""Calls of int8blas as data, so that a process with another build can make them: see compare_builds.py.
 
-They are written as the calls themselves are, with `api` in the place of the module::
+They are written like the calls, with `api` in place of the module::
 
     call = api.InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.int32)(src, out=Empty((4, 8), np.int32))
     run = bind(call)            # with this process's int8blas: makes the layer and the array
@@ -18,7 +18,7 @@ from typing import Any
 import int8blas
 import numpy as np
 
-MakeArray = Callable[[tuple[int, ...], Any], np.ndarray]  # as numpy.empty
+MakeArray = Callable[[tuple[int, ...], Any], np.ndarray]  # like numpy.empty
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Empty:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A matrix as every other element of rows that are twice as long."""
+    """Return a matrix as every other element of rows of twice the length."""
 
     matrix: np.ndarray
 
 
 @dataclass(frozen=True)
 class TransposeOf:
-    """The transpose of the positional argument of that number: the same memory."""
+    """The transpose of the positional argument of this number, in its memory."""
 
     argument: int
 
@@ -66,7 +66,7 @@ class Call:
 
 
 class Api:
-    """Stands for the module int8blas."""
+    """Stand for the module int8blas."""
 
     def __getattr__(self, name: str) -> Name:
         return Name(name)
@@ -76,7 +76,7 @@ api = Api()
 
 
 def copied(array: np.ndarray, empty: MakeArray) -> np.ndarray:
-    """A copy whose dimensions have the same order in memory."""
+    """Return a copy with the dimensions in the same order in memory."""
     order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
     copy = empty(tuple(array.shape[axis] for axis in order), array.dtype).transpose(np.argsort(order))
     copy[...] = array
@@ -84,7 +84,7 @@ def copied(array: np.ndarray, empty: MakeArray) -> np.ndarray:
 
 
 def value_of(value: Any, empty: MakeArray) -> Any:
-    """What a description stands for, in this process."""
+    """Return the object that a description stands for, in this process."""
     if isinstance(value, Call):
         return bind(value, empty)()
     if isinstance(value, Name):
@@ -103,14 +103,14 @@ def value_of(value: Any, empty: MakeArray) -> Any:
 
 
 def bind(call: Call, empty: MakeArray = np.empty) -> Callable[[], Any]:
-    """The last call of a description as a function; all that comes before is done."""
+    """Return the last call of a description as a function. All earlier calls are made now."""
     arguments = {f"a{i}": value_of(value, empty) for i, value in enumerate(call.arguments)}
     for name, value in arguments.items():
         if isinstance(value, TransposeOf):
             arguments[name] = arguments[f"a{value.argument}"].T
     keywords = {name: value_of(value, empty) for name, value in call.keywords.items()}
     text = ", ".join([*arguments, *(f"{name}={name}" for name in keywords)])
-    # As a user writes it: `partial` and ** take longer to pass keywords than a small product takes.
+    # Write the call as a user does: passing keywords by `partial` and ** takes longer than a small product.
     run: Callable[[], Any] = eval(
         f"lambda: function({text})", {"function": value_of(call.function, empty), **arguments, **keywords}
     )

@@ -4,17 +4,17 @@
     python benchmarks/compare_builds.py ../old-checkout ../new-checkout --threads 1,2 --seconds 1
     python benchmarks/compare_builds.py old/bin/python new/bin/python --classes gemm,pooling
 
-A build is the Python interpreter of the environment that it is installed in, or a folder that this interpreter imports
-it from (a checkout that is built in place). All shape sets of the other benchmarks are called in processes with the old
-build and with the new one, two with each, and with operands at three places, as it makes a difference where data lies.
-Arrays that are given to a call are at the same places of the same memory in all of these processes, where the system
-has memory that processes share by a file descriptor. Samples alternate, old new new old; the ratio of a shape is the
-old build's shortest time over the new one's: more than 1 is faster. With one thread it is CPU time, which other work on
-the machine changes least. Only public functions are called, and results of the two builds must be equal, bit by bit.
+A build is given as the Python interpreter of its environment, or as the folder of a checkout that is built in place,
+which this interpreter imports. Two processes with the old build and two with the new build call all shape sets of the
+other benchmarks, with operands at three places, because the place of data changes the time. The arrays that a call gets
+are at the same places of shared memory in all of these processes, if the system can share memory by a file descriptor.
+Samples alternate: old, new, new, old. The ratio of a shape is the old build's shortest time divided by the new build's:
+more than 1 is faster. With one thread it is CPU time, which depends least on other work on the machine. Only public
+functions are called, and results of both builds must be equal, bit by bit.
 
-Shapes below the bound, and all of a class whose geometric mean is below its own, are measured again, three times, in
-new processes and twice as long. The exit status is 1 if a shape is below the bound each time, or a class in the mean of
-all that was measured, or if a result differs.
+Shapes below the bound, and all shapes of a class whose geometric mean is below the class's bound, are measured again,
+three times, in new processes and for twice the time. The exit status is 1 if a shape is below the bound each time, if a
+class is below its bound over all measurements, or if a result differs.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from build_ratios import ClassRatio, Result, class_ratios, slower, to_repeat
 HERE = Path(__file__).resolve().parent
 ORDER = ("old", "new", "new", "old")
 LEAST, MOST = 6, 200  # rounds of a shape
-# A shape is measured again so many times, each in new processes, since where the stack lies makes up to a twentieth for
-# the smallest; and so many times as long.
+# The number of repeated measurements of a shape, each in new processes, because the address of the stack changes the
+# time of the smallest shapes by up to 5 %; and the factor of their duration.
 AGAIN, LONGER = 3, 2
-SHARED_BYTES = 1 << 32  # for three copies of the operands of a call
-LIST_AT_MOST = 20  # shapes in the second table
+SHARED_BYTES = 1 << 32  # room for three copies of the operands of a call
+LIST_AT_MOST = 20  # the most shapes in the second table
 
 
 class WorkerError(RuntimeError):
-    """What a worker says of a call that it cannot make."""
+    """The error of a worker for a call that it cannot make."""
 
 
 class Worker:
@@ -73,7 +73,7 @@ class Worker:
         self._process.wait()
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """What the worker's method gives."""
+        """Return the result of the worker's method."""
         self.tell(name, *arguments)
         return self.answer()
 
@@ -92,7 +92,8 @@ class Worker:
 
 
 def shared_memory(stack: ExitStack) -> int | None:
-    """A file in memory, as large as operands can be; it takes what is written to. None where systems do not have it."""
+    """Return a file in memory, of the largest size of operands; it takes memory only for written pages. Return None if
+    the system has no such files."""
     if not hasattr(os, "memfd_create"):
         return None
     descriptor = os.memfd_create("operands")
@@ -102,7 +103,7 @@ def shared_memory(stack: ExitStack) -> int | None:
 
 
 class Comparison:
-    """Two processes with each build; all of them make the same calls, in turns."""
+    """Two processes with each build, which make the same calls in turns."""
 
     def __init__(self, builds: dict[str, str], threads: int, isa: str | None, stack: ExitStack) -> None:
         shared = shared_memory(stack)
@@ -111,7 +112,7 @@ class Comparison:
         self.about = {name: worker.ask("start", threads, isa, shared) for name, worker in self.workers}
 
     def measure(self, result: Result, seconds: float) -> None:
-        """Measure one shape for about so long, if both builds have its function."""
+        """Measure one shape for about `seconds`, if both builds have its function."""
         if not all(worker.ask("has", result.case.needs) for _, worker in self.workers):
             return
         call = result.case.make()
@@ -138,7 +139,7 @@ class Comparison:
         result.seconds.append(best)
 
     def _calibrate(self, worker: Worker) -> tuple[int, float]:
-        """The calls of a sample, and the seconds of one."""
+        """Return the calls of a sample, and the seconds of one call."""
         inner = 1
         while True:
             seconds = worker.ask("sample", 1, inner)
@@ -150,7 +151,7 @@ class Comparison:
 
 
 def measure_all(results: Sequence[Result], options: argparse.Namespace, threads: int, seconds: float) -> dict[str, str]:
-    """Measure each of the shapes, in new processes. Gives what the builds say they are."""
+    """Measure all shapes, in new processes. Return the descriptions of both builds."""
     bar = Progress()
     with ExitStack() as stack:
         comparison = Comparison({"old": options.old, "new": options.new}, threads, options.isa, stack)
@@ -162,7 +163,7 @@ def measure_all(results: Sequence[Result], options: argparse.Namespace, threads:
 
 
 def print_shapes(results: Sequence[Result]) -> None:
-    """A line for each shape: microseconds and ratios."""
+    """Print a line for each shape: microseconds and ratios."""
     body = []
     for result in results:
         times = [f"{1e6 * result.best(name):.4g}" if result.seconds else "-" for name in ("old", "new")]
@@ -176,7 +177,7 @@ def print_shapes(results: Sequence[Result]) -> None:
 
 
 def print_classes(entries: Sequence[ClassRatio]) -> None:
-    """A line for each class: geometric mean, worst shape."""
+    """Print a line for each class: geometric mean, worst shape."""
     body = [
         [entry.cls, str(entry.shapes), f"{entry.mean:.3f}", f"{entry.worst.ratio:.3f}", entry.worst.case.name]
         for entry in entries
@@ -186,7 +187,7 @@ def print_classes(entries: Sequence[ClassRatio]) -> None:
 
 
 def compare(options: argparse.Namespace, cases: Sequence[Case], threads: int) -> bool:
-    """Measure, print the tables, and tell whether the new build is as fast and as right as the old one."""
+    """Measure and print the tables. Return whether the new build is as fast as the old one, with equal results."""
     start = time.perf_counter()
     results = [Result(case) for case in cases]
     about = measure_all(results, options, threads, options.seconds)
@@ -242,7 +243,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def chosen(classes: str) -> list[Case]:
-    """The cases of those families, and of classes that begin so; all if nothing is given."""
+    """Return the cases of these families, and of classes whose names begin with these words; all cases by default."""
     words = [word for word in classes.split(",") if word]
     return [
         case

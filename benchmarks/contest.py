@@ -1,4 +1,4 @@
-"""What every benchmark here does alike: options, threads and ISA of all contestants, one measured run, its JSON."""
+"""The common part of all benchmarks: options, threads and ISA of all contestants, one measured run, its JSON."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ except ImportError:
 
 
 def make_parser(description: str, quick: str, modules: Iterable[str], shape: str = "MxNxK") -> argparse.ArgumentParser:
-    """The options that all benchmarks have.
+    """Return a parser with the options that all benchmarks have.
 
-    `quick` says what --quick leaves, `modules` what --skip can name, `shape` how a shape is written.
+    `quick` describes the shapes that --quick measures, `modules` are the names that --skip accepts, `shape` is the
+    notation of a shape.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -46,7 +47,7 @@ def make_parser(description: str, quick: str, modules: Iterable[str], shape: str
 
 
 def product_sizes(text: str) -> tuple[int, ...]:
-    """The numbers in MxNxK."""
+    """Return the numbers in MxNxK."""
     shape = tuple(map(int, text.lower().split("x")))
     if len(shape) != 3 or min(shape) < 1:
         raise ValueError(f"a shape is MxNxK, of at least 1, got {text!r}")
@@ -54,7 +55,7 @@ def product_sizes(text: str) -> tuple[int, ...]:
 
 
 def parse(parser: argparse.ArgumentParser, parse_shape: Callable[[str], object] = product_sizes) -> argparse.Namespace:
-    """The options, with thread counts as numbers and shapes as `parse_shape` makes them."""
+    """Return the options, with thread counts as numbers and shapes from `parse_shape`."""
     options = parser.parse_args()
     try:
         cpus = environment.usable_cpus()
@@ -73,14 +74,15 @@ def parse(parser: argparse.ArgumentParser, parse_shape: Callable[[str], object] 
 
 
 def plan(options: argparse.Namespace, threads: int, problems: int) -> Plan:
-    """How to measure a run of so many problems."""
+    """Return the plan of a run of `problems` problems."""
     settle = SETTLE if threads > 1 else 0.0
     return Plan(rounds=options.repeat, budget=options.budget * problems, min_sample=MIN_SAMPLE, settle=settle)
 
 
 @contextlib.contextmanager
 def use_isa(isa: str | None) -> Iterator[str]:
-    """Hold the contestants that can be held to an ISA of int8blas's; gives its name, or that of the best one."""
+    """Hold all contestants that support it to one of int8blas's instruction sets. Return its name, or the name of the
+    best set."""
     if isa is None:
         yield ours.int8blas.available_isas()[0]
         return
@@ -95,7 +97,7 @@ def use_isa(isa: str | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def use_threads(threads: int, contestants: Iterable[Peer]) -> Iterator[None]:
-    """Give every contestant so many threads."""
+    """Give every contestant this number of threads."""
     with threadpool_limits(threads), ours.int8blas.num_threads(threads):
         for peer in contestants:
             peer.set_threads(threads)
@@ -103,7 +105,7 @@ def use_threads(threads: int, contestants: Iterable[Peer]) -> Iterator[None]:
 
 
 def save(path: Path, about: Mapping[str, object], groups: Mapping[str, list[Row]]) -> None:
-    """Write what was measured on and with, and all numbers; `groups`: rows by title."""
+    """Write the environment, the versions and all numbers; `groups` has rows by title."""
     content = {
         **about,
         "rows": [row.as_json() for rows in groups.values() for row in rows],

@@ -1,6 +1,6 @@
-"""The problems of the convolution benchmark: shapes, and the operands of one layer with the result that is wanted.
+"""The problems of the convolution benchmark: shapes, and the operands of one layer with the expected result.
 
-dst_u8 = requantize(ReLU(convolution(src_u8, weights_s8) * scales + bias)),   all scales known before
+dst_u8 = requantize(ReLU(convolution(src_u8, weights_s8) * scales + bias)),   all scales known beforehand
 
 A shape is written "56x56x64 3x3/2 128": height, width and channels of the source, kernel and stride, channels of the
 result; "g32" after it means groups, "d2" dilation.
@@ -115,12 +115,12 @@ QUICK = [
     "28x28x256 3x3 256 g32",
 ]
 
-SRC_SCALE = np.float32(0.02)  # zero points are 0, as any calibration of a ReLU's output to uint8 finds
+SRC_SCALE = np.float32(0.02)  # zero points are 0, as in every calibration of a ReLU's output to uint8
 
 
 @dataclass(frozen=True)
 class ConvolutionProblem:
-    """A layer on `batch` images, padded with half of the kernel on every side.
+    """A layer on `batch` images, padded by half of the kernel on every side.
 
     (h, w, ic) is a source image, (kh, kw) the kernel, (oh, ow, oc) a result; stride and dilation hold for both
     dimensions.
@@ -149,12 +149,12 @@ class ConvolutionProblem:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Height and width of the dilated kernel."""
+        """Return height and width of the dilated kernel."""
         return self.dilation * (self.kh - 1) + 1, self.dilation * (self.kw - 1) + 1
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Zeros above and below, left and right."""
+        """Return the padding above and below, and left and right."""
         return self.extent[0] // 2, self.extent[1] // 2
 
     @property
@@ -167,7 +167,7 @@ class ConvolutionProblem:
 
     @property
     def k(self) -> int:
-        """The products of an element of the result."""
+        """Return the number of products in an element of the result."""
         return self.kh * self.kw * self.ic // self.groups
 
     @property
@@ -176,12 +176,12 @@ class ConvolutionProblem:
 
     @property
     def occurrences(self) -> int:
-        """In ResNet-50."""
+        """Return how often the layer occurs in ResNet-50."""
         return RESNET50.get(self.cls, {}).get(str(self), 0)
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions, counted as two, those with padding included."""
+        """Return the multiplications and additions, counted as two operations, including products with padding."""
         return 2 * self.batch * self.oh * self.ow * self.oc * self.k
 
 
@@ -190,7 +190,7 @@ SHAPE = re.compile(r"(\d+)x(\d+)x(\d+) (\d+)x(\d+)(?:/(\d+))? (\d+)(?: g(\d+))?(
 
 
 def parse(shape: str) -> ConvolutionProblem:
-    """The problem of that shape on one image, in the first class that has it."""
+    """Return the problem of a shape on one image, in the first class that has the shape."""
     match = SHAPE.fullmatch(shape)
     if not match:
         raise ValueError(f"a shape is {NOTATION}, got {shape!r}")
@@ -202,14 +202,14 @@ def parse(shape: str) -> ConvolutionProblem:
 
 
 def problems(classes: list[str], quick: bool, given: list[ConvolutionProblem], batch: int) -> list[ConvolutionProblem]:
-    """The given ones, or those of the chosen classes, or of all of them if none is named."""
+    """Return the given shapes, or the shapes of the chosen classes, by default all classes."""
     shapes = QUICK if quick else [shape for members in CLASSES.values() for shape in members]
     chosen = given or [p for p in map(parse, shapes) if not classes or p.cls in classes]
     return [replace(problem, batch=batch) for problem in chosen]
 
 
 class ConvolutionOperands:
-    """src (batch, h, w, ic) and weights (oc, ic / groups, kh, kw), C-ordered."""
+    """The operands: src (batch, h, w, ic) and weights (oc, ic / groups, kh, kw), C-ordered."""
 
     def __init__(self, problem: ConvolutionProblem, weights: str) -> None:
         self.problem = p = problem
@@ -221,18 +221,18 @@ class ConvolutionOperands:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of the result: (batch, oh, ow, oc)."""
+        """Return the shape of the result, (batch, oh, ow, oc)."""
         p = self.problem
         return p.batch, p.oh, p.ow, p.oc
 
     @property
     def scales(self) -> np.ndarray:
-        """Of the int32 sums."""
+        """Return the scale of the int32 sums."""
         return SRC_SCALE * self.weight_scales
 
     @property
     def bias_s32(self) -> np.ndarray:
-        """The bias in the scale of the sums, where a library has an integer one."""
+        """Return the bias in the scale of the sums, for libraries with an integer bias."""
         return np.rint(self.bias / self.scales).astype(np.int32)
 
     @property
@@ -245,7 +245,8 @@ class ConvolutionOperands:
 
     @cached_property
     def _sums(self) -> np.ndarray:
-        """The integer results, (batch, oh, ow, oc), tap by tap; float64 holds them exactly: 2**15 * K < 2**53."""
+        """Return the integer results, (batch, oh, ow, oc), tap by tap; float64 holds them exactly: 2**15 * K <
+        2**53."""
         p = self.problem
         (top, left), last = p.padding, np.multiply(p.stride, (p.oh - 1, p.ow - 1))
         padded = np.pad(self.src, ((0, 0), (top, top), (left, left), (0, 0)))
@@ -260,26 +261,27 @@ class ConvolutionOperands:
 
     @cached_property
     def _activated(self) -> np.ndarray:
-        """The float32 result after ReLU, in the arithmetic of int8blas."""
+        """Return the float32 result after ReLU, in the arithmetic of int8blas."""
         return np.maximum(self._sums.astype(np.float32) * self.scales + self.bias, np.float32(0))
 
     @cached_property
     def dst_scale(self) -> np.float32:
-        """A little too small for the largest results, which saturate."""
+        """Return a scale a little too small for the largest results, which saturate."""
         return np.float32(0.9 * self._activated.max() / 255)
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """The result, bit by bit that of int8blas."""
+        """Return the result, with the bits of int8blas."""
         quotients = self._activated * (np.float32(1) / self.dst_scale)
         return np.clip(np.rint(quotients), 0, 255).astype(np.uint8)
 
     def check(self, result: np.ndarray, tolerance: int = 1) -> str:
-        """What is wrong with a uint8 result (NHWC); libraries that round elsewhere differ by one step of it."""
+        """Return what is wrong with a uint8 result (NHWC). Libraries that round at another place may differ by one
+        step."""
         error = int(np.abs(result.astype(np.int16) - self.expected).max())
         return "" if error <= tolerance else f"an error of {error} steps of the output"
 
     def check_f32(self, result: np.ndarray) -> str:
-        """What is wrong with the float32 result (NHWC) before it is requantized."""
+        """Return what is wrong with the float32 result (NHWC) before it is requantized."""
         error = float(np.linalg.norm(result - self._activated) / np.linalg.norm(self._activated))
         return "" if error <= 1e-4 else f"a relative error of {error:.1e}"

@@ -1,16 +1,15 @@
-"""The table of README's first page and its picture: one product, on one thread, with VNNI and without.
+"""Make the table at the top of README and its picture: one product, on one thread, with VNNI and without.
 
     python benchmarks/first_page.py                # prints the table, about a minute
     python benchmarks/first_page.py --update       # writes it to README.md and docs/pictures, and draws the picture
 
 Needs scipy, torch, onnxruntime, onnx, numkong and onednn (not beside onednn-cpu-gomp, whose files have the same names);
-a library that is not there is left out of the table. All contestants of a column take turns on one CPU, in a process of
-its own, and each result is compared with the exact one. Minimum and median of the samples are printed; the table has
-the minima.
+a missing library is omitted from the table. All contestants of a column take turns on one CPU, in a separate process,
+and each result is compared with the exact one. Minimum and median of the samples are printed; the table has the minima.
 
-Without VNNI means kernels of AVX2, to which int8blas (INT8BLAS_ISA), oneDNN (ONEDNN_MAX_CPU_ISA), OpenBLAS
-(OPENBLAS_CORETYPE) and NumKong (disable_capability) can be held on a CPU that has more. torch takes the path that it
-has for other CPUs where mkldnn is switched off. onnxruntime cannot be held: it is measured where VNNI is missing.
+"Without VNNI" means kernels of AVX2, to which int8blas (INT8BLAS_ISA), oneDNN (ONEDNN_MAX_CPU_ISA), OpenBLAS
+(OPENBLAS_CORETYPE) and NumKong (disable_capability) can be held on a CPU that has more. torch without mkldnn takes its
+path for other CPUs. onnxruntime cannot be held to AVX2, so it is measured only on CPUs without VNNI.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "pictures" / "first_page_figures.py"
 BEGIN, END = "<!-- benchmarks/first_page.py: begin -->", "<!-- end -->"
 SHAPE = (512, 768, 768)
-UINT8_A = {"ORT packed"}  # which takes 70 times as long with an int8 A
+UINT8_A = {"ORT packed"}  # these peers take 70 times as long with an int8 A
 COLUMNS = {"VNNI": "avx512vnni", "no VNNI": "avx2"}
 SETTINGS = {"avx512vnni": {}, "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}}
-# Names in the table, in its order, by the peers' own.
+# Names in the table, in its order, by the peers' names.
 ROWS = {
     "int8blas packed": "int8blas, packed B",
     "int8blas": "int8blas",
@@ -54,7 +53,7 @@ def newest_onednn():
 
 
 def contestants(isa: str):
-    """The peers of the table that are installed, and why others are not."""
+    """Return the installed peers of the table, and the reasons why others are missing."""
     from int8blas._bench import peers as installed
     from int8blas._bench.peers import ours
     from int8blas._bench.peers.base import UnavailableError
@@ -76,7 +75,7 @@ def contestants(isa: str):
 
 
 def measure(isa: str, budget: float) -> dict[str, object]:
-    """Minimum and median milliseconds and the fault of each contestant, in this process."""
+    """Return minimum and median milliseconds and the fault of each contestant, in this process."""
     from int8blas._bench import environment
     from int8blas._bench.peers import ours
     from int8blas._bench.shapes import Operands, Problem
@@ -112,29 +111,29 @@ def measure(isa: str, budget: float) -> dict[str, object]:
 
 
 def run_column(isa: str, budget: float) -> dict[str, object]:
-    """`measure` in a process with the settings of the ISA."""
+    """Run `measure` in a process with the settings of the ISA."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [sys.executable, __file__, "--column", isa, "--budget", str(budget)]
-    libraries = {"LD_LIBRARY_PATH": str(Path(sys.prefix) / "lib")}  # of those that the package onednn needs
+    libraries = {"LD_LIBRARY_PATH": str(Path(sys.prefix) / "lib")}  # the libraries that the package onednn needs
     environment = os.environ | threads | libraries | SETTINGS[isa]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def ours_isas() -> tuple[str, ...]:
-    """The instruction sets of this CPU."""
+    """Return the instruction sets of this CPU."""
     import int8blas
 
     return tuple(int8blas.available_isas())
 
 
 def milliseconds(time: float) -> str:
-    """Hundredths, and none of them from 100 on."""
+    """Format with hundredths, and without them from 100 on."""
     return f"{time:.0f} ms" if time >= 100 else f"{time:.2f} ms"
 
 
 def cell(row: dict[str, object] | None) -> str:
-    """Milliseconds, and whether the result is right."""
+    """Format milliseconds, and whether the result is right."""
     if row is None:
         return "not measured"
     wrong = "; **saturates**" if "saturate" in row["fault"] else "; **wrong**" if row["fault"] else ""
@@ -142,7 +141,7 @@ def cell(row: dict[str, object] | None) -> str:
 
 
 def table(columns: dict[str, dict[str, object]]) -> str:
-    """The lines between the marks in README.md."""
+    """Return the lines between the marks in README.md."""
     any_column = next(iter(columns.values()))
     versions = {library: version for column in columns.values() for library, version in column["versions"].items()}
     names = [name for name in ROWS if any(name in column["rows"] for column in columns.values())]

@@ -1,8 +1,9 @@
-"""Largest errors of the element-wise functions and of normalization, in units in the last place (ulp) of float32.
+"""Measure the largest errors of the element-wise functions and of normalization, in units in the last place (ulp) of
+float32.
 
-The exact values are those of mpmath (pip install mpmath) with 120 bits. Arguments are of all magnitudes, denser where
-functions bend, and next to their branch points; those of which the result is not finite are left out. An ulp is that of
-the exact value, or 2**-149 where it is subnormal.
+mpmath (pip install mpmath) computes the exact values with 120 bits. Arguments have all magnitudes, and are denser where
+functions bend and next to their branch points. Arguments whose result is not finite are skipped. An ulp belongs to the
+exact value; it is 2**-149 if the value is subnormal.
 
     python benchmarks/function_errors.py [points]
 """
@@ -54,12 +55,12 @@ OPS = (
     Eltwise("pow", 1, -3), Eltwise("mish"), Eltwise("soft_relu"), Eltwise("soft_relu", 0.3), Eltwise("hardsigmoid"),
     Eltwise("clip_v2", -1, 6),
 )  # fmt: skip
-# Stretches of arguments that are shown apart.
+# Ranges of arguments that are reported separately.
 STRETCHES = ((-np.inf, -87), (-87, -5), (-5, -0.1), (-0.1, 0.1), (0.1, 5), (5, np.inf))
 
 
 def arguments(rng, points):
-    """float32 of all magnitudes, and dense ones."""
+    """Return float32 arguments of all magnitudes, and dense ones."""
     dense = [rng.uniform(-limit, limit, points // 6) for limit in (0.35, 2, 10, 20, 110)]
     sizes = rng.choice([-1, 1], points // 6) * 2.0 ** rng.uniform(-149, 128, points // 6)
     around = [at * (1 + 2.0**-24 * np.arange(-8, 9)) for at in (0.34657359, 1, 3, 14, 14.5, 87.33654, 103.97, 174)]
@@ -68,7 +69,7 @@ def arguments(rng, points):
 
 
 def errors(results, exact):
-    """|result - exact| in ulps of the exact values, NaN where these are not finite in float32."""
+    """Return |result - exact| in ulps of the exact values, NaN where these are not finite in float32."""
     found = []
     for result, value in zip(results, exact, strict=True):
         size = abs(value)
@@ -82,13 +83,13 @@ def errors(results, exact):
 
 
 def eltwise_errors(op, x):
-    """Of a function at each x."""
+    """Return the errors of a function at each x."""
     exact = [EXACT[op.algorithm](mpmath.mpf(float(v)), mpmath.mpf(op.alpha), mpmath.mpf(op.beta)) for v in x]
     return errors(int8blas.eltwise(x, op), exact)
 
 
 def layer_norm_errors(x, epsilon):
-    """Of the rows of x: differences in ulps of the largest result of a row."""
+    """Return the errors of layer_norm for the rows of x, in ulps of the largest result of a row."""
     found = []
     for row, result in zip(x, int8blas.layer_norm(x, epsilon=epsilon), strict=True):
         wide = [mpmath.mpf(float(v)) for v in row]
@@ -101,7 +102,7 @@ def layer_norm_errors(x, epsilon):
 
 
 def softmax_errors(x):
-    """Of softmax, in ulps, where the exact result is at least 2**-126."""
+    """Return the errors of softmax, in ulps, for exact results of at least 2**-126."""
     found = []
     for row, result in zip(x, int8blas.softmax(x), strict=True):
         e = [mpmath.exp(mpmath.mpf(float(v)) - mpmath.mpf(float(row.max()))) for v in row]

@@ -1,4 +1,4 @@
-"""How benchmarks of shapes are asked, and what holds them: threads, also of NumPy's and SciPy's BLAS, and an ISA."""
+"""Arguments of benchmarks of shapes, and their limits: threads, also of NumPy's and SciPy's BLAS, and an ISA."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from int8blas._bench import environment
 
 
 def options_of(description: str | None, shape: str, budget: float) -> argparse.Namespace:
-    """The arguments of a benchmark of shapes, which are written like this one: threads, isa, shapes and budget."""
+    """Parse the arguments of a benchmark of shapes: threads, isa, shapes and budget."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, help="of all (default: %(default)s)")
     parser.add_argument("--isa", help="hold int8blas to this ISA")
@@ -24,7 +24,7 @@ def options_of(description: str | None, shape: str, budget: float) -> argparse.N
 
 @contextlib.contextmanager
 def held_to(threads: int, isa: str | None) -> Iterator[None]:
-    """Hold this process to so many threads and to an ISA, if there is one, and print what it runs on."""
+    """Limit this process to a number of threads and, if given, to an ISA, and print the environment."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(int8blas.num_threads(threads))
         if isa is not None:

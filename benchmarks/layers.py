@@ -22,7 +22,7 @@ from results import LayerRow, summarize
 
 
 def make_parser(description: str, quick: str, modules: Iterable[str], shape: str = "MxNxK") -> argparse.ArgumentParser:
-    """The options of `contest.make_parser`, and an ISA."""
+    """Return a parser with the options of `contest.make_parser`, and an ISA."""
     parser = contest.make_parser(description, quick, modules, shape)
     parser.add_argument("--isa", help="hold int8blas, oneDNN, torch's and OpenVINO's as well, and the peak to this ISA")
     return parser
@@ -36,7 +36,7 @@ def measure_all(
     threads: int,
     options: argparse.Namespace,
 ) -> list[LayerRow]:
-    """All problems on one number of threads."""
+    """Measure all problems on one number of threads."""
     plan = contest.plan(options, threads, 1)
     rows = []
     peak, bar = Peak(threads), Progress()
@@ -62,7 +62,7 @@ def run(
 ) -> tuple[dict[str, object], dict[str, list[LayerRow]]]:
     """Measure int8blas's contestants and the peers of the modules on groups of problems, and print the tables.
 
-    `operands` makes those of a problem. Gives what was measured on and with, and the rows by the titles of the groups.
+    `operands` creates the operands of a problem. Return the environment, and the rows by the titles of the groups.
     """
     start = time.perf_counter()
     groups: dict[str, list[LayerRow]] = {}
@@ -83,7 +83,7 @@ def run(
 
 
 def finish(options: argparse.Namespace, about: Mapping[str, object], groups: Mapping[str, list[LayerRow]]) -> None:
-    """Write the JSON that was asked for; end with an error if int8blas failed anywhere."""
+    """Write the requested JSON; end with an error if int8blas failed anywhere."""
     if options.json:
         contest.save(options.json, {**about, "statistic": options.statistic}, groups)
     contest.exit_if_wrong(groups)

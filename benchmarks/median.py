@@ -1,4 +1,4 @@
-"""Markdown tables of the medians over several runs of a benchmark: what docs/performance_notes.md shows.
+"""Print Markdown tables of the medians over several runs of a benchmark, for docs/performance_notes.md.
 
 for i in 1 2 3; do python benchmarks/bench_gemm.py --threads 1,all --json run$i.json; done
 python benchmarks/median.py run1.json run2.json run3.json --plot figure.svg
@@ -18,7 +18,7 @@ from int8blas._bench.results import geometric_mean
 
 from peers.ours_linear import FUSED
 
-# int8blas's contestants, by the kinds of a row's "best_peer", and what the tables call the ratios of a row.
+# int8blas's contestants, by the kinds of a row's "best_peer"; and the tables' names for the ratios of a row.
 OURS = {"plain": PLAIN, "packed": PACKED, "fused": FUSED}
 RATIOS = {
     "plain / best peer": "plain",
@@ -30,14 +30,14 @@ RATIOS = {
 
 
 def row_key(row: dict) -> tuple[int, str, str, str]:
-    """Threads, kind of problem, class, shape."""
+    """Return threads, kind of problem, class, shape."""
     kind = row["signs"] if "signs" in row else row["kind"] if "kind" in row else f"batch {row['batch']}"
     shape = row["shape"] if "shape" in row else f"{row['m']}x{row['n']}x{row['k']}"
     return row["threads"], kind, row["class"], shape
 
 
 def shapes(runs: list[dict]) -> Iterator[tuple[tuple, list[dict]]]:
-    """Each problem with its rows, one of each run, in the order of the first run."""
+    """Return each problem with its rows, one from each run, in the order of the first run."""
     others = [{row_key(row): row for row in run["rows"]} for run in runs[1:]]
     for row in runs[0]["rows"]:
         rows = [row] + [other[row_key(row)] for other in others if row_key(row) in other]
@@ -54,7 +54,7 @@ def ratio(rows: list[dict], name: str) -> float | None:
 
 
 def class_ratios(members: list[tuple[tuple, list[dict]]], name: str) -> dict[str, dict[str, float]]:
-    """A ratio of each shape, by class."""
+    """Return a ratio of each shape, by class."""
     ratios: dict[str, dict[str, float]] = {}
     for key, rows in members:
         if (value := ratio(rows, name)) is not None:
@@ -63,13 +63,13 @@ def class_ratios(members: list[tuple[tuple, list[dict]]], name: str) -> dict[str
 
 
 def bound(row: dict) -> float:
-    """GOPS that the machine's peaks allow a product: of multiply-adds, and of reading A and B once."""
+    """Return the GOPS that the machine's peaks allow for a product: by multiply-adds, and by reading A and B once."""
     m, n, k = (row[name] for name in "mnk")
     return min(row["peak_gops"], 2 * m * n * k * row["read_gbs"] / (m * k + k * n))
 
 
 def print_bounds(members: list[tuple[tuple, list[dict]]]) -> None:
-    """The machine's bounds, as far as they are measured, over the best peer, by class."""
+    """Return the machine's bounds, if they were measured, divided by the best peer, by class."""
     if not all(row.get("read_gbs") and row["peak_gops"] for _, rows in members for row in rows):
         return
     kinds = list(members[0][1][0]["best_peer"])
@@ -94,7 +94,7 @@ def print_table(head: list[str], body: list[list[str]]) -> None:
 
 
 def print_classes(members: list[tuple[tuple, list[dict]]]) -> None:
-    """Geometric means and worst shapes of the ratios, by class."""
+    """Print geometric means and worst shapes of the ratios, by class."""
     names = [name for name in RATIOS if name in members[0][1][0]["ratio"]]
     ratios = {name: class_ratios(members, name) for name in names}
     body = []
@@ -112,7 +112,7 @@ def print_classes(members: list[tuple[tuple, list[dict]]]) -> None:
 
 
 def peak_shares(rows: list[dict]) -> dict[str, str]:
-    """How near int8blas, with packed B, comes to the peaks, where they were measured."""
+    """Print how near int8blas, with packed B, comes to the peaks, if they were measured."""
     first, cells = rows[0], {}
     speed = gops(rows, PACKED if "packed" in first["best_peer"] else FUSED)
     if "peak_gops" in first:
@@ -127,7 +127,8 @@ def peak_shares(rows: list[dict]) -> dict[str, str]:
 
 
 def print_shapes(members: list[tuple[tuple, list[dict]]]) -> None:
-    """GOPS of each shape, with the best peer of the first run; the ratios to what is no peer, and the peaks' shares."""
+    """Print GOPS of each shape and of the best peer of the first run, the ratios to contestants that are no peers, and
+    the shares of the peaks."""
     body = []
     for key, rows in members:
         product = "shape" not in rows[0]
@@ -145,7 +146,7 @@ def print_shapes(members: list[tuple[tuple, list[dict]]]) -> None:
 
 
 def print_network(runs: list[dict], title: str) -> None:
-    """The times of all convolutions of ResNet-50, fastest first."""
+    """Print the times of all convolutions of ResNet-50, fastest first."""
     networks = [run["network_s"][title] for run in runs if run.get("network_s", {}).get(title)]
     names = [name for name in networks[0] if all(name in network for network in networks)] if networks else []
     seconds = {name: median(network[name] for network in networks) for name in names}
@@ -156,7 +157,7 @@ def print_network(runs: list[dict], title: str) -> None:
 
 
 def plot(groups: list[tuple[str, list[tuple[tuple, list[dict]]]]], path: str) -> None:
-    """One axis per group: a dot for each shape, a bar for the geometric mean of its class."""
+    """Draw one axis per group: a dot for each shape, a bar for the geometric mean of its class."""
     import matplotlib
 
     matplotlib.use("Agg")

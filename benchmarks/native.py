@@ -14,11 +14,11 @@ DIRECTORY = Path(__file__).resolve().parent
 
 
 class BuildError(RuntimeError):
-    """The C file could not be built; the message is one line."""
+    """The C file could not be built. The message is one line."""
 
 
 def compiler() -> list[str]:
-    """The command in the environment variable CC, or else the first of cc, gcc, clang."""
+    """Return the command in the environment variable CC, or the first of cc, gcc, clang."""
     for candidate in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         command = shlex.split(candidate)
         if command and shutil.which(command[0]):

@@ -2,10 +2,10 @@
 
     python benchmarks/onnx_files.py FILE_OR_FOLDER ... [--threads N] [--floats own|onnxruntime] [--seconds S]
 
-A file's form is the part of its name before ".onnx", as in "network.qdq.onnx". Each file runs in a process of its own.
+A file's form is the part of its name before ".onnx", as in "network.qdq.onnx". Each file runs in a separate process.
 Ratios are the other library's time divided by int8blas's; the last lines have their geometric means by form. A model's
-inputs come from a .npz file of the same name, or are random. A random input takes these sizes where the model leaves
-them open: (1, 3, 64, 320) with four dimensions, (1, 16, 80) with three, (1, 16) with two.
+inputs come from a .npz file of the same name, or are random. A random input has these sizes if the model does not fix
+them: (1, 3, 64, 320) with four dimensions, (1, 16, 80) with three, (1, 16) with two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The contestants of the benchmarks beside those of `int8blas._bench`: every int8 library that is installed.
+"""The contestants of the benchmarks, in addition to `int8blas._bench`: every installed int8 library.
 
-A new peer is one module with a function `peers()` that returns its `Peer` objects or raises `UnavailableError`, and one
-word in the list of the benchmark it is for. Those of the GEMM are as `int8blas._bench.peers` says.
+A new peer is one module with a function `peers()` that returns its `Peer` objects or raises `UnavailableError`, and its
+name in the list of its benchmark. `int8blas._bench.peers` describes the peers of the GEMM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What contestants with layers and networks are."""
+"""The base classes of contestants with layers and networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from recurrent import RecurrentProblem
 
 
 class LayerPeer(Peer):
-    """A layer; `kind` is that of its problems, or "f32": a float32 layer beside the dynamic ones."""
+    """A layer; `kind` is the kind of its problems, or "f32" for a float32 layer that is compared with dynamic
+    layers."""
 
     def supports(self, problem: LinearProblem | RecurrentProblem) -> bool:
         return problem.kind == ("dynamic" if self.kind == "f32" else self.kind)
@@ -21,7 +22,8 @@ class LayerPeer(Peer):
 
 @dataclass(frozen=True)
 class Encoder:
-    """A network that is a peer of the example's: `run` takes tokens (n, t) and their mask, and gives embeddings."""
+    """A network that is compared with the example's: `run` takes tokens (n, t) and their mask, and returns
+    embeddings."""
 
     name: str
     library: str

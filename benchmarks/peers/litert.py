@@ -1,7 +1,7 @@
 """LiteRT's fully connected layer, which XNNPACK computes.
 
-Its output is 8-bit, so it writes a quarter of what the others write and is never the best peer; it is shown because
-8-bit results are what many need. A uint8 A is given as int8, less 128 and with zero point -128, which is the same.
+Its output is 8-bit, so it writes a quarter of the bytes of other peers and never counts as the best one. It is shown
+because many users need 8-bit results. A uint8 A becomes int8 by subtracting 128, with zero point -128.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared, import_peer
 from int8blas._bench.shapes import Operands, Problem
 
-# The table of each operator's options, and its version. Of the first versions 4 of FULLY_CONNECTED has int8, and 9
-# scales per output for a float32 source; 3 of the convolutions has int8, and 6 of CONV_2D groups.
+# The options table of each operator, and its version. FULLY_CONNECTED has int8 from version 4 on, and scales per output
+# for a float32 source from 9 on; the convolutions have int8 from version 3 on, and CONV_2D groups from 6 on.
 OPERATORS = {
     "FULLY_CONNECTED": ("FullyConnectedOptions", 9),
     "CONV_2D": ("Conv2DOptions", 6),
@@ -36,7 +36,7 @@ class Tensor:
 
 
 class Runtime:
-    """The packages, and interpreters of one layer."""
+    """The packages of LiteRT, which create interpreters of one layer."""
 
     def __init__(self) -> None:
         self._litert, self.version = import_peer("ai_edge_litert.interpreter", "ai-edge-litert")
@@ -73,7 +73,7 @@ class Runtime:
         graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [layer], []
         model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [code], [graph], [schema.BufferT()]
         for tensor in (src, dst, weights, *([bias] if bias else [])):
-            buffer = 0  # the empty one
+            buffer = 0  # the empty buffer
             if tensor.data is not None:
                 buffer = len(model.buffers)
                 model.buffers.append(schema.BufferT())
@@ -93,7 +93,8 @@ class Runtime:
         relu: bool = False,
         **options: object,
     ) -> SimpleNamespace:
-        """A layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies dst.
+        """Return a layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies
+        dst.
 
         `options`: fields of the operator's options table in LiteRT's schema.
         """
@@ -108,7 +109,7 @@ class Runtime:
 
 
 def less_128(array: np.ndarray) -> np.ndarray:
-    """uint8 values as int8, for a zero point that is less by 128 as well."""
+    """Return uint8 values as int8, for a zero point that is also 128 smaller."""
     return (array ^ np.uint8(128)).view(np.int8)
 
 

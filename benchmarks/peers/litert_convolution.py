@@ -12,9 +12,9 @@ from peers.litert import Runtime, Tensor, less_128
 class Convolution(Peer):
     """An interpreter of one layer, CONV_2D or DEPTHWISE_CONV_2D, with int32 bias and ReLU.
 
-    Source and result are int8: the uint8 ones less 128, with zero points that are less by 128 too. Padding is "SAME",
-    which with a stride may have one zero more at the end than at the beginning, where the problem has it the other way
-    round: such images, their weights and results are reversed.
+    Source and result are int8: uint8 values minus 128, with zero points that are 128 smaller. With a stride, "SAME"
+    padding may have one zero more at the end than at the beginning, but the problem has it at the beginning: such
+    images, their weights and results are reversed.
     """
 
     name, kind, library = "LiteRT", "convolution", "LiteRT"
@@ -61,7 +61,7 @@ class Convolution(Peer):
 
 
 def _step(size: int, result: int, extent: int, padding: int, stride: int) -> int:
-    """1 if "SAME" begins with that padding, -1 if it ends with it."""
+    """Return 1 if "SAME" gives this padding, -1 if it gives the reversed padding."""
     zeros = max((result - 1) * stride + extent - size, 0)
     if result != -(-size // stride) or padding not in (zeros // 2, zeros - zeros // 2):
         raise ValueError('"SAME" padding would be another')

@@ -13,8 +13,8 @@ from peers.litert import Runtime, Tensor, less_128
 class Linear(LayerPeer):
     """An interpreter of one layer.
 
-    Static: int8 source and result, which are the uint8 ones less 128, with zero points that are less by 128 too; int32
-    bias; ReLU in the layer. Dynamic: float32 source, quantized per row, int8 weights and float32 bias and result.
+    Static: int8 source and result, uint8 values minus 128, with zero points that are 128 smaller; int32 bias; ReLU in
+    the layer. Dynamic: float32 source, quantized per row, int8 weights and float32 bias and result.
     """
 
     name, library = "LiteRT", "LiteRT"

@@ -1,7 +1,7 @@
 """MKL's cblas_gemm_s8u8s32 and its packed form, through ctypes.
 
-With CblasRowMajor the left operand is the unsigned one and the right one the signed one, despite the name: the C
-interface swaps the operands to call the column-major routine.
+With CblasRowMajor the left operand is unsigned and the right operand signed, despite the name: the C interface swaps
+the operands to call the column-major routine.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class RecurrentStruct(ctypes.Structure):
 
 
 class Plan:
-    """Owns a plan of the shim for a `problem`; flags and sizes as in that struct, which names the arrays too."""
+    """The owner of a plan of the shim for a `problem`, whose struct has flags and sizes, and names the arrays."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Plan:
 
 
 class Primitive(OneDNN):
-    """The matmul or inner-product primitive; packed: with weights in the layout that the primitive asks for."""
+    """The matmul or inner-product primitive; packed: with weights in the layout that the primitive chooses."""
 
     def __init__(self, shim: ctypes.CDLL, version: str, operation: str, kind: str) -> None:
         super().__init__(f"oneDNN {operation}{' packed' * (kind == 'packed')}", kind, version)
@@ -100,7 +100,7 @@ def build_shim(path: Path) -> ctypes.CDLL:
 
 
 def load_shim() -> tuple[ctypes.CDLL, str]:
-    """onednn_shim.c, compiled for the library that is installed, and its version."""
+    """Return onednn_shim.c, compiled for the installed library, and the library's version."""
     _, path, version = onednn_gemm.load_library()
     try:
         return build_shim(path), version

@@ -13,7 +13,7 @@ from peers.onednn import ConvolutionStruct, Plan, load_shim
 
 
 class Convolution(Peer):
-    """The primitive on NHWC, with the weights in the layout that it asks for; its attributes hold the epilogue."""
+    """The primitive on NHWC, with the weights in the layout that it chooses; its attributes hold the epilogue."""
 
     name, kind, library = "oneDNN", "convolution", "oneDNN"
 

@@ -14,9 +14,10 @@ from peers.onednn import Plan, ProductStruct, load_shim
 
 
 class Primitive(LayerPeer):
-    """One primitive with the weights in the layout that it asks for; its attributes hold the whole epilogue.
+    """One primitive with the weights in the layout that it chooses; its attributes hold the whole epilogue.
 
-    The inner product knows no zero points: the source's is part of its bias, as the weights are known beforehand.
+    The inner product has no zero points: the bias includes the source's zero point, as the weights are known
+    beforehand.
     """
 
     kind, library = "static", "oneDNN"

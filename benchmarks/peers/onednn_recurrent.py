@@ -22,7 +22,8 @@ class Recurrent(LayerPeer):
         self._shim, self.version = shim, version
 
     def supports(self, problem: RecurrentProblem) -> bool:
-        """It has no lbr_gru in int8, and one array for the weights of all layers."""
+        """Return whether oneDNN supports a problem: it has no lbr_gru in int8, and one array for the weights of all
+        layers."""
         return super().supports(problem) and problem.cell != "lbr_gru" and len(set(problem.inputs)) == 1
 
     def prepare(self, operands: RecurrentOperands, threads: int) -> Prepared:

@@ -1,4 +1,4 @@
-"""A BERT of ONNX Runtime's fused operators, as its optimizer for transformers makes it, and its quantize_dynamic.
+"""A BERT of ONNX Runtime's fused operators, as its optimizer for transformers writes it, and its quantize_dynamic.
 
 The graph has EmbedLayerNormalization, Attention, SkipLayerNormalization and BiasGelu of com.microsoft. Quantized it has
 QAttention, and the session turns the products into DynamicQuantizeMatMul.
@@ -86,7 +86,7 @@ def peers(tensors: Mapping[str, np.ndarray], layers: int, heads: int, threads: i
     ort, version = import_peer("onnxruntime", "onnxruntime")
     onnx, _ = import_peer("onnx", "onnx")
     quantization, _ = import_peer("onnxruntime.quantization", "onnxruntime")
-    logging.disable(logging.WARNING)  # that there was no pre-processing: the graph is the result of it
+    logging.disable(logging.WARNING)  # it warns of missing pre-processing, but this graph needs none
 
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3

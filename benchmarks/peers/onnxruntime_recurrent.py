@@ -11,7 +11,7 @@ from int8blas._bench.peers.onnxruntime_matmul import MICROSOFT, Runtime
 from peers.base import LayerPeer
 from recurrent import RecurrentOperands, RecurrentProblem
 
-# The order of the gates there, in terms of that here: LSTM i, o, f, c~; GRU as here.
+# The order of ONNX Runtime's gates, as indices into int8blas's order: LSTM i, o, f, c~; GRU as here.
 ORDER = {"lstm": [0, 3, 1, 2], "gru": [0, 1, 2], "lbr_gru": [0, 1, 2]}
 
 
@@ -63,12 +63,12 @@ class Recurrent(LayerPeer):
 
 
 def _rows(array: np.ndarray, cell: str) -> np.ndarray:
-    """(..., gates, units) as (..., gates * units), in the order of the gates there."""
+    """Reshape (..., gates, units) to (..., gates * units), in ONNX Runtime's order of gates."""
     return array[..., ORDER[cell], :].reshape(*array.shape[:-2], -1)
 
 
 def _bias(bias: np.ndarray, cell: str) -> np.ndarray:
-    """(directions, gates + ..., units) as (directions, 2 * gates * units): those of the source's products first."""
+    """(directions, gates + ..., units) as (directions, 2 * gates * units): the source's products first."""
     gates = len(ORDER[cell])
     state = np.zeros_like(bias[:, :gates])
     if bias.shape[1] > gates:
@@ -85,7 +85,7 @@ def _float_layers(operands: RecurrentOperands) -> Iterable[dict[str, np.ndarray]
 
 
 def _quantized_layers(operands: RecurrentOperands) -> Iterable[dict[str, np.ndarray | None]]:
-    """The constant inputs of each layer's node; those that are None are left out."""
+    """The constant inputs of each layer's node; inputs that are None are omitted."""
     p = operands.problem
     scales = np.tile(_rows(1 / operands.weights_scale, p.cell), (p.directions, 1))
     zeros = np.zeros(scales.shape, np.int8)

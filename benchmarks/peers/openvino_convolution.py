@@ -1,7 +1,7 @@
 """OpenVINO's convolutions with constant int8 weights and their scales, compiled to one node.
 
-FakeQuantize stands around the layer, as its quantization tools write it, which the compiler turns into uint8 source and
-result. Both are NHWC; the model is NCHW but computed in NHWC, so that its transpositions move nothing.
+FakeQuantize nodes surround the layer, as OpenVINO's quantization tools write them; the compiler turns them into a uint8
+source and result. Both are NHWC. The model is NCHW but computed in NHWC, so that its transpositions move no data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _model(ops: ModuleType, operands: ConvolutionOperands) -> tuple[object, obje
     p = operands.problem
 
     def bounds(scale: float) -> list[object]:
-        """The real values of 0 and 255."""
+        """Return the real values of 0 and 255."""
         return [ops.constant(np.float32(value * scale)) for value in (0, 255)]
 
     def transpose(node: object, *axes: int) -> object:

@@ -1,7 +1,7 @@
 """OpenVINO's MatMul with constant int8 weights and their scales, compiled to one fully connected node.
 
-Static: FakeQuantize around the layer, as its quantization tools write it, which the compiler turns into uint8 source
-and result. Dynamic: a float32 source that the node quantizes in groups; a group of K values is a row.
+Static: FakeQuantize nodes surround the layer, as OpenVINO's quantization tools write them; the compiler turns them into
+a uint8 source and result. Dynamic: a float32 source that the node quantizes in groups; a group of K values is a row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _dynamic_model(ops: ModuleType, operands: LinearOperands) -> tuple[object, o
 
 def _static_model(ops: ModuleType, operands: LinearOperands) -> tuple[object, object]:
     def bounds(scale: float, zero_point: int) -> list[object]:
-        """The real values of 0 and 255."""
+        """Return the real values of 0 and 255."""
         return [ops.constant(np.float32((value - zero_point) * scale)) for value in (0, 255)]
 
     source = ops.parameter(list(operands.src_u8.shape), np.uint8)

@@ -1,7 +1,7 @@
 """OpenVINO's MatMul with constant int8 weights.
 
-The activations pass a FakeQuantize that changes nothing: with it the compiler takes the product to be quantized and
-computes it in int8, without it activations are converted to float32. The result is the int32 sum as float32.
+The activations pass a FakeQuantize that changes nothing: with it the compiler treats the product as quantized and
+computes it in int8; without it, it converts activations to float32. The result is the int32 sum as float32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Runtime:
     def bind(
         self, source: object, result: object, array: np.ndarray, threads: int, options: Mapping[str, object]
     ) -> tuple[Callable[[], object], object]:
-        """A call that computes `result` from the parameter `source`, which is bound to the array; and its request."""
+        """Return a call that computes `result` from the parameter `source`, which is bound to the array; and its
+        request."""
         fixed = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
         model = self._openvino.Model([result], [source], "product")
         request = self._core.compile_model(model, "CPU", {**fixed, **options}).create_infer_request()

@@ -9,7 +9,8 @@ from peers.base import LayerPeer
 from peers.openvino_matmul import Runtime
 from recurrent import RecurrentOperands
 
-# The order of the gates there, in terms of that here: LSTM f, i, c~, o; GRU as here, and the row of the recurrent bias.
+# The order of OpenVINO's gates, as indices into int8blas's order: LSTM f, i, c~, o; GRU as here, and the row of the
+# recurrent bias.
 ORDER = {"lstm": [1, 0, 2, 3], "gru": [0, 1, 2], "lbr_gru": [0, 1, 2, 3]}
 
 

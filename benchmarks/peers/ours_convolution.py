@@ -1,4 +1,4 @@
-"""int8blas's convolutions, called as a user calls them, and the bare product of the same sizes beside them."""
+"""int8blas's convolutions, called as a user calls them, and the bare product of the same sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peers.ours_linear import BARE, FUSED
 
 
 def convolution(api: Any, operands: ConvolutionOperands) -> Any:
-    """The layer; `api` is int8blas, or stands for it (see calls.py)."""
+    """Return the layer; `api` is int8blas, or stands for it (see calls.py)."""
     p = operands.problem
     return api.Convolution(
         operands.weights,
@@ -33,7 +33,7 @@ def convolution(api: Any, operands: ConvolutionOperands) -> Any:
 
 
 class Convolution(Peer):
-    """A Convolution made once, with its weights packed; each call fills a given dst."""
+    """A Convolution, created once, with its weights packed; each call fills a given dst."""
 
     name, kind, library, version = FUSED, "convolution", LIBRARY, int8blas.__version__
 
@@ -47,7 +47,7 @@ class Convolution(Peer):
 
 
 class Product(Peer):
-    """The int32 product of packed weights with an im2col matrix that is there already: what the layer adds to.
+    """The int32 product of packed weights with an existing im2col matrix, as a baseline for the layer.
 
     The matrix holds arbitrary bytes, as only the time matters; bench_gemm.py checks the product.
     """

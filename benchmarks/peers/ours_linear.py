@@ -1,4 +1,4 @@
-"""int8blas's linear layers, called as a user calls them, and the bare product beside them."""
+"""int8blas's linear layers, called as a user calls them, and the bare product."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FUSED, BARE = "int8blas", "int8blas s32 gemm"
 
 
 def inner_product(api: Any, operands: LinearOperands) -> Any:
-    """The layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
+    """Return the layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
     if operands.problem.kind == "dynamic":
         return api.InnerProduct(
             operands.weights,
@@ -38,7 +38,7 @@ def inner_product(api: Any, operands: LinearOperands) -> Any:
 
 
 class InnerProduct(LayerPeer):
-    """An InnerProduct made once, with its weights packed; each call fills a given dst."""
+    """An InnerProduct, created once, with its weights packed; each call fills a given dst."""
 
     name, library, version = FUSED, LIBRARY, int8blas.__version__
 
@@ -57,7 +57,7 @@ class InnerProduct(LayerPeer):
 
 
 class BareGemm(Peer):
-    """The integer product of a layer with packed weights: what fusing the rest is measured against."""
+    """The integer product of a layer with packed weights, as a baseline for the fused layer."""
 
     name, kind, library, version, comparable = BARE, "s32", LIBRARY, int8blas.__version__, False
 

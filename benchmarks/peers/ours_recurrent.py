@@ -1,4 +1,4 @@
-"""int8blas's recurrent layers, called as a user calls them, and the bare products beside them."""
+"""int8blas's recurrent layers, called as a user calls them, and the bare products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recurrent import DATA_SCALE, DATA_SHIFT, RecurrentOperands, RecurrentProble
 
 
 def recurrent_layer(api: Any, operands: RecurrentOperands) -> Any:
-    """The layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
+    """Return the layer of a problem's kind; `api` is int8blas, or stands for it (see calls.py)."""
     p = operands.problem
     dtype = np.uint8 if p.kind == "static" else np.float32
     return (api.LSTM if p.cell == "lstm" else api.GRU)(
@@ -33,7 +33,7 @@ def recurrent_layer(api: Any, operands: RecurrentOperands) -> Any:
 
 
 class Recurrent(LayerPeer):
-    """An LSTM or GRU made once, with its weights packed; each call fills a given dst."""
+    """An LSTM or GRU, created once, with its weights packed; each call fills a given dst."""
 
     name, library, version = FUSED, LIBRARY, int8blas.__version__
 
@@ -49,9 +49,10 @@ class Recurrent(LayerPeer):
 
 
 class BareGemms(Peer):
-    """The integer products of all layers with packed weights: all steps' sources at once, then one state after another.
+    """The integer products of all layers with packed weights: first the sources of all steps, then one state after
+    another.
 
-    They hold arbitrary bytes, as only the time matters; bench_gemm.py checks the products.
+    The matrices hold arbitrary bytes, as only the time matters; bench_gemm.py checks the products.
     """
 
     name, kind, library, version, comparable = BARE, "s32", LIBRARY, int8blas.__version__, False

@@ -12,7 +12,7 @@ from convolutions import ConvolutionOperands, ConvolutionProblem
 class Convolution(Peer):
     """NumPy copies the windows of an image into a matrix; 1x1 kernels without a stride need no copy.
 
-    The product is transposed as in `scipy_linear`; bias and ReLU are left out.
+    The product is transposed as in `scipy_linear`; bias and ReLU are omitted.
     """
 
     name, kind, library = SCIPY, "f32", "SciPy"

@@ -13,7 +13,7 @@ from peers.base import LayerPeer
 
 
 class Linear(LayerPeer):
-    """The product alone, transposed so that no operand is copied: dst.T = weights @ src.T."""
+    """The product only, transposed so that no operand is copied: dst.T = weights @ src.T."""
 
     name, kind, library = SCIPY, "f32", "SciPy"
 

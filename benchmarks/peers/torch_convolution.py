@@ -1,6 +1,6 @@
 """PyTorch's quantized convolutions, on each of its engines, and its float32 one, all on channels-last tensors.
 
-They have no way to fill a given tensor: each call makes its result.
+They cannot fill a given tensor: each call creates its result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Torch(Peer):
         return True
 
     def _nchw(self, array: np.ndarray) -> object:
-        """An NHWC array as a tensor of torch's dimension order, in channels-last memory."""
+        """Return an NHWC array as a tensor of torch's dimension order, in channels-last memory."""
         return self._torch.from_numpy(array).permute(0, 3, 1, 2)
 
 
