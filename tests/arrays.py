@@ -39,7 +39,7 @@ SIGN_PAIRS = (
     SignPair("u8u8", np.uint8, np.uint8),
 )
 
-# What a B can be given as.
+# The forms in which a B can be given.
 B_FORMS = {
     "C order": np.ascontiguousarray,
     "F order": np.asfortranarray,
@@ -102,14 +102,14 @@ def heap(nbytes):
 def place(values, layout, allocate=heap, misalign=0):
     """A matrix with these values and this layout, in exactly the bytes it spans, `misalign` bytes off the start.
 
-    The elements of a broadcast share memory, so what the array holds is to be read from the array itself.
+    The elements of a broadcast share memory, so compare with the array itself, not with `values`.
     """
     values = np.asarray(values)
     return with_strides(values, {**LAYOUTS, **BROADCASTS}[layout](*values.shape), allocate, misalign)
 
 
 def with_strides(values, strides, allocate=heap, misalign=0):
-    """The same for an array of any dimensions, with strides in elements."""
+    """The same for an array with any number of dimensions; strides are in elements."""
     values = np.asarray(values)
     strides = tuple(stride * values.itemsize for stride in strides)
     if values.size == 0:
@@ -150,7 +150,7 @@ def guarded(side):
 
 
 class Canary:
-    """An allocator that remembers its memory, with a margin on both sides, to tell what was written to it."""
+    """An allocator that remembers its memory, with a margin on both sides, so that a test can see what a call wrote."""
 
     MARGIN, PATTERN = 256, 0xA5
 
@@ -177,7 +177,8 @@ class Canary:
 
 
 def assert_same(result, expected, **problem):
-    """Equal in type, shape and every element, or an error that gives the problem and the first difference."""
+    """Equal in type, shape and every element, otherwise raise an error that gives the problem and the first
+    difference."""
     assert np.asarray(result).dtype == expected.dtype, f"{problem}: dtype {np.asarray(result).dtype}"
     assert np.shape(result) == np.shape(expected), f"{problem}: shape {np.shape(result)}, not {np.shape(expected)}"
     if not np.array_equal(result, expected):

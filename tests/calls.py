@@ -34,7 +34,7 @@ def lstm(weights=RNN_WEIGHTS, bias=None, src_dtype=np.float32, **more):
     )
 
 
-# Name, function of arrays (and `out`), the arrays.
+# Name -> (function of arrays and perhaps `out`, the arrays).
 CALLS = {
     "gemm": (lambda a, b: int8blas.gemm_u8s8s32(1, a, b), U8, S8),
     "gemm with c": (lambda a, b, c: int8blas.gemm_u8s8s32(1, a, b, 2, c), U8, S8, np.ones((5, 3), np.int32)),
@@ -79,13 +79,13 @@ CALLS = {
     "shifted_bias": (lambda w: int8blas.shifted_bias(None, w, 128), F32),
     "MinMaxObserver": (lambda x: int8blas.calibration.MinMaxObserver().observe(x).parameters().scale, F32),
 }
-# Those with `out`.
+# The calls that take `out`.
 OUTPUTS = {
     name: call
     for name, call in CALLS.items()
     if call[0].__code__.co_flags & 8  # CO_VARKEYWORDS
 }
-# Those whose arrays may be float32.
+# The calls whose arrays may be float32.
 FLOATS = {name: call for name, call in CALLS.items() if any(x.dtype == np.float32 for x in call[1:])}
 
 

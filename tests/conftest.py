@@ -7,7 +7,7 @@ import os
 # oracles are too small for threads. The libraries read this when they are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Any number of threads is tested, whatever the machine has.
+# Tests use any number of threads, however many cores the machine has.
 os.environ.setdefault("INT8BLAS_OVERSUBSCRIBE", "1")
 
 import numpy as np
@@ -40,7 +40,7 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let a process that is done early take tests of another: some take seconds, most of them milliseconds."""
+    """Let a process that has finished its tests take over tests of another: some take seconds, most milliseconds."""
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
@@ -54,14 +54,14 @@ def isa():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Let a test with the fixture `isa` go through the instruction sets, with the same random numbers."""
+    """Run a test that has the fixture `isa` on each instruction set, with the same random numbers."""
     if pyfuncitem.funcargs.get("isa") is EACH:
         pyfuncitem.obj = for_each_isa(pyfuncitem.obj, selected(pyfuncitem.config), pyfuncitem.funcargs.get("rng"))
     return (yield)
 
 
 def for_each_isa(test, names, rng):
-    """A test as one that is called with each of the instruction sets, and says on which one it fails."""
+    """Return a test that calls the given one on each of the instruction sets and reports on which one it fails."""
     state = rng and rng.bit_generator.state
 
     @functools.wraps(test)

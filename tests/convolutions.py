@@ -9,7 +9,7 @@ from layers import Problem, random_bias, random_old, random_quantization
 
 from int8blas import Sum
 
-# By the number of spatial dimensions; the first one is the default.
+# Layouts by the number of spatial dimensions; the first is the default.
 LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 
 # Layouts of an image in memory: by dimension, the step from one element to the next and a gap in elements after the
@@ -50,7 +50,7 @@ def place_image(values, name, allocate=heap, misalign=0):
 
 
 class Convolution(Problem):
-    """A convolution with all of its values."""
+    """A convolution with all its arguments."""
 
     primitive = "Convolution"
     oracle = staticmethod(reference_convolution.convolution)
@@ -69,7 +69,7 @@ class Convolution(Problem):
 
 
 class Deconvolution(Convolution):
-    """A deconvolution with all of its values."""
+    """A deconvolution with all its arguments."""
 
     primitive = "Deconvolution"
 
@@ -100,8 +100,9 @@ def random_convolution(
 ):
     """A convolution, or, if `transposed`, a deconvolution.
 
-    `ic` and `oc` are the channels of all groups, `grouped` weights have a dimension for these, `geometry` is strides,
-    padding, dilation and output_padding; for `scales`, `zero_points` and `vectors` see `layers.random_quantization`.
+    `ic` and `oc` count the channels of all groups, `grouped` weights have a dimension for groups, `geometry` is
+    strides, padding, dilation and output_padding; for `scales`, `zero_points` and `vectors` see
+    `layers.random_quantization`.
     """
     geometry = {"strides": 1, "padding": 0, "dilation": 1} | geometry
     if transposed:

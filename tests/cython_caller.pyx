@@ -64,7 +64,7 @@ cdef int pack_and_multiply(int64_t m, int64_t n, int64_t k, const A *a, const B 
 
 
 def multiply_each_by_itself(const A[:, :, ::1] a, int32_t[:, :, ::1] c, int threads):
-    """The lower triangle of c[i] = a[i] @ a[i].T for each i; the sum of what the calls return."""
+    """The lower triangle of c[i] = a[i] @ a[i].T for each i; return the sum of the status codes."""
     cdef int64_t n = a.shape[1], k = a.shape[2], i
     cdef int status = 0
     for i in prange(a.shape[0], nogil=True, num_threads=threads, schedule="dynamic"):
@@ -76,7 +76,7 @@ def multiply_each_by_itself(const A[:, :, ::1] a, int32_t[:, :, ::1] c, int thre
 
 
 def multiply_each(const A[:, :, ::1] a, const B[:, :, ::1] b, int32_t[:, :, ::1] c, bint packed, int threads):
-    """c[i] = a[i] @ b[i] for each i, none of which is empty, in so many threads; the sum of what the calls return."""
+    """c[i] = a[i] @ b[i] for each i, none of them empty, in `threads` threads; return the sum of the status codes."""
     cdef int64_t m = a.shape[1], n = b.shape[2], k = a.shape[2], i
     cdef int status = 0
     for i in prange(a.shape[0], nogil=True, num_threads=threads, schedule="dynamic"):

@@ -1,4 +1,4 @@
-"""What the tests of quantization share: the functions with their oracles, values and parameters."""
+"""Shared by the tests of quantization: the functions with their oracles, values and parameters."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def zero_points(dtype):
 
 
 def random_integers(rng, dtype, shape):
-    """Of all magnitudes, with both ends of the range."""
+    """Integers of all magnitudes, with both ends of the range."""
     low, high = ends(dtype)
     x = rng.integers(low, high, shape, np.int64, endpoint=True) >> rng.integers(0, np.iinfo(dtype).bits, shape)
     x = np.where(rng.random(shape) < 0.05, low, x)
@@ -29,7 +29,7 @@ def random_integers(rng, dtype, shape):
 
 
 def random_floats(rng, shape):
-    """Of all magnitudes, with what is special among floats."""
+    """Floats of all magnitudes, with NaN, infinities and other special values."""
     x = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 6, shape)
     special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 0.5, -0.5]
     return np.where(rng.random(shape) < 0.1, rng.choice(special, shape), x).astype(np.float32)
@@ -41,7 +41,8 @@ def parameters(rng, dtype, shape):
     return (10.0 ** rng.uniform(-3, 3, shape)).astype(np.float32), rng.integers(low, high, shape, dtype, endpoint=True)
 
 
-# Name -> (int8blas's function, its oracle, x); dtype is that of the integers, apart from x where that is fixed.
+# Name -> (int8blas's function, its oracle, x); `dtype` is the type of the integers; where it belongs to the result, x
+# has a fixed type.
 def call(name, rng, dtype, shape):
     """The function with its dtype bound, its oracle, and an x."""
     if name == "quantize":

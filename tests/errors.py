@@ -1,4 +1,4 @@
-"""What the tests of errors share: operands, and the context in which an error must be raised."""
+"""Shared by the tests of errors: operands, and the context in which an error must be raised."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Random quantized layers for the tests: everything that goes with one, executed, and as the oracle has it."""
+"""Random quantized layers for the tests: their arguments, their results, and the results of the oracle."""
 
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -20,18 +20,18 @@ LAYER_SHAPES = (
     (16, 47, 8), (17, 65, 49), (48, 1, 64), (65, 16, 15), (130, 8, 48),
 )  # fmt: skip
 
-# A handful, for tests that go through many combinations; the last but one goes to the dot products.
+# A few shapes for tests of many combinations; the last but one uses dot products.
 FEW_LAYERS = ((1, 50, 7), (9, 33, 20), (20, 5, 70), (31, 49, 33))
 
 
 def name_of(dtype):
-    """For test ids."""
+    """The name of a dtype in test ids."""
     return np.dtype(dtype).name
 
 
 @dataclass
 class Problem:
-    """An inner product with all of its values; other layers are classes derived from this one."""
+    """An inner product with all its arguments; the classes of other layers derive from this one."""
 
     primitive = "InnerProduct"
     oracle = staticmethod(reference_quantized.inner_product)
@@ -50,15 +50,15 @@ class Problem:
     geometry: dict = field(default_factory=dict)
 
     def but(self, **changes):
-        """The same with other values."""
+        """The same problem with some other values."""
         return replace(self, **changes)
 
     def masks(self, values):
-        """The mask of each value: 0 for one, that of rows or channels for a vector."""
+        """The mask of each value: 0 for a single value, the mask of rows or channels for a vector."""
         return {tensor: (2 if tensor == "dst" else 1) if np.ndim(value) else 0 for tensor, value in values.items()}
 
     def layer(self, at_creation=True):
-        """The layer, with the values of scales and zero points or with their masks only."""
+        """The layer, with values for scales and zero points, or only with their masks."""
         output_scales = self.output_scales
         if output_scales is not None:
             output_scales = (2 if np.ndim(output_scales) else 0, output_scales)
@@ -77,11 +77,11 @@ class Problem:
         )
 
     def result(self, at_creation=True, out=None):
-        """What the layer computes, in a copy of the old destination if there is one."""
+        """The result of the layer, in a copy of the old destination if there is one."""
         return self.run(self.layer(at_creation), at_creation, out)
 
     def run(self, layer, at_creation=True, out=None):
-        """What `layer` computes."""
+        """The result of `layer`."""
         keywords = {} if at_creation else {"scales": self.scales, "zero_points": self.zero_points}
         if self.operands:
             keywords["operands"] = self.operands
@@ -94,7 +94,7 @@ class Problem:
         return len(self.src), len(self.weights)
 
     def expected(self):
-        """What it must compute."""
+        """The expected result."""
         return self.oracle(
             self.src,
             self.weights,
@@ -111,7 +111,7 @@ class Problem:
         )
 
     def check(self, at_creation=True, **facts):
-        """The result is the expected one, bit for bit."""
+        """Check that the result is the expected one, bit for bit."""
         facts = {"src": self.src.shape, "weights": self.weights.shape} | self.geometry | facts
         assert_same_bits(self.result(at_creation), self.expected(), **facts)
 
@@ -138,15 +138,15 @@ def random_bias(rng, kind, n):
 
 
 def random_old(rng, dtype, shape):
-    """What a destination held before."""
+    """The old values of a destination."""
     return random_values(rng, dtype, shape) if np.dtype(dtype).kind != "f" else rng.normal(0, 50, shape).astype(dtype)
 
 
 def random_quantization(rng, lengths, dtypes, depth, scales, zero_points, vectors):
     """Scales and zero points with which a destination is neither all zeros nor all saturated.
 
-    `scales` and `zero_points` name the tensors that have one, `vectors` those of them with a value for each row or
-    channel, `lengths` of them; sums are of `depth` products.
+    `scales` and `zero_points` name the tensors that have one, `vectors` those among them with a value for each row or
+    channel; `lengths` has the numbers of these; sums have `depth` products.
     """
 
     def values(tensors, draw):
@@ -211,7 +211,7 @@ def bits(x):
 
 
 def assert_same_bits(result, expected, **problem):
-    """Equal in type, shape and every bit, but for those of a NaN."""
+    """Check that type, shape and all bits are equal; any NaN equals any other."""
     assert np.asarray(result).dtype == expected.dtype, f"{problem}: dtype {np.asarray(result).dtype}"
     assert np.shape(result) == np.shape(expected), f"{problem}: shape {np.shape(result)}, not {np.shape(expected)}"
     different = bits(result) != bits(expected)

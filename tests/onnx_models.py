@@ -16,7 +16,9 @@ PLAIN = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64
 
 
 def model_of(text, opset=18, microsoft=False, constants=None):
-    """A model of the body of a graph: "name (inputs) => (outputs) { nodes }", and its constants, arrays by name."""
+    """(outputs) { nodes }", and its constants, arrays by name. => A model from the text of a graph, "name (inputs) =>
+    (outputs) { nodes }", and its constants, arrays by name. => (outputs) { nodes }", and its constants, arrays by
+    name."""
     domains = f'"": {opset}' + (', "com.microsoft": 1' if microsoft else "")
     model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]>\n{text}")
     model.graph.initializer.extend(onnx.numpy_helper.from_array(x, name) for name, x in (constants or {}).items())
@@ -29,14 +31,15 @@ def loaded(text, **options):
 
 @cache
 def node_modules():
-    """The modules that make the node tests, by the name of the operator in lower case."""
+    """The modules that create the node tests, by the name of the operator in lower case."""
     from onnx.backend.test.case import node
 
     return {info.name.replace("_", ""): info.name for info in pkgutil.iter_modules(node.__path__)}
 
 
 def node_tests(operator):
-    """onnx's node tests of an operator, of types that NumPy and bfloat16 cover; no functions written out as nodes."""
+    """onnx's node tests of an operator, with types that NumPy and bfloat16 cover, without functions that are expanded
+    into nodes."""
     from onnx.backend.test.case import node
 
     name = node_modules().get(operator.lower())
@@ -51,19 +54,19 @@ def node_tests(operator):
 
 
 def types_of(graph):
-    """The types of what goes in and comes out."""
+    """The types of the inputs and outputs."""
     ports = [*graph.input, *graph.output]
     numbers = {port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
     return {np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)).name for number in numbers}
 
 
 def as_value(data):
-    """What a test gives, as run takes it."""
+    """Test data in the form that run takes."""
     return onnx.numpy_helper.to_array(data) if isinstance(data, onnx.TensorProto) else data
 
 
 def check(case):
-    """Run a node test: equality for integers, its own tolerance for floats."""
+    """Run a node test; integers must be equal, floats within the tolerance of the test."""
     model = int8blas.onnx.load(case.model)
     for inputs, outputs in case.data_sets:
         names = [port.name for port in model.get_inputs()]

@@ -1,11 +1,11 @@
-"""Whether other Python threads run while a call does."""
+"""A check that other Python threads run during a call."""
 
 import sys
 import threading
 
 
 def assert_other_threads_run_during(call):
-    """One of many calls lets another thread run, as it releases the GIL."""
+    """At least one of many calls lets another thread run, because it releases the GIL."""
     gate, ran = threading.Lock(), []
 
     def pass_the_gate():

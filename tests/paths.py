@@ -1,4 +1,4 @@
-"""What the tests of all paths have in common: problems in every form of B, layout of A and C, and number of threads."""
+"""Shared by the tests of all paths: problems with every form of B, layout of A and C, and number of threads."""
 
 import numpy as np
 import reference
@@ -7,12 +7,12 @@ from arrays import B_FORMS, SIGN_PAIRS, assert_same, place
 import int8blas
 
 THREADS = (1, 3)
-# Shapes that a path computes where an instruction set has kernels for it; elsewhere they take another one.
+# Shapes for which an instruction set uses a path if it has kernels for it, and another path otherwise.
 SHAPES = {
     "few_rows": (
         (1, 64, 130), (2, 65, 257), (1, 1000, 259), (2, 2100, 66),
         (3, 300, 258), (5, 1030, 67), (6, 64, 1030), (11, 130, 71), (12, 640, 66), (25, 500, 70), (48, 192, 65),
-        # Rows of B that are a multiple of 64 bytes apart, so that blocks are aligned, and of 2048, so that they are
+        # Rows of B that are a multiple of 64 bytes apart, so that blocks are aligned, and of 2048, so that blocks are
         # copied.
         (1, 1088, 66), (4, 1088, 35), (10, 1088, 67), (3, 2048, 18), (13, 2048, 67),
     ),
@@ -20,11 +20,11 @@ SHAPES = {
         # Rows of A.
         (9, 1, 200), (300, 2, 65), (513, 3, 129), (100, 5, 1030), (129, 7, 64), (257, 8, 131), (75, 1, 1030),
         (70, 4, 516), (35, 6, 300), (79, 9, 67), (67, 11, 130), (71, 13, 259), (141, 16, 66),
-        # Columns of B; more rows than a kernel has columns, where it stores C itself.
+        # Columns of B; more rows than a kernel takes, if it stores C itself.
         (1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259), (4, 77, 64), (10, 79, 130), (13, 35, 65),
         (17, 130, 67), (33, 77, 129), (64, 90, 200),
     ),
-    # Rows of whole cache lines, which are shifted to them, and others; one dword of A and more; tails.
+    # Rows of whole cache lines, which are shifted to alignment, and others; one dword of A and more; tails.
     "small_k": (
         (130, 400, 3), (67, 740, 8), (129, 528, 1), (400, 130, 13), (760, 66, 27), (170, 304, 30), (200, 257, 16),
         (800, 64, 32), (180, 288, 6), (70, 1040, 23), (500, 100, 2), (64, 1600, 12),
@@ -39,7 +39,7 @@ SHAPES = {
 ALL = tuple(shape for shapes in SHAPES.values() for shape in shapes)
 TINY = ((3, 5, 7), (17, 128, 5), (40, 33, 48))
 TALL = ((300, 9, 5), (200, 40, 3), (1500, 1, 2), (70, 17, 64))
-# How A, or C, may lie in memory: the paths read rows, columns or neither of them as they are.
+# Layouts of A or C: the paths read rows in place, columns in place, or neither.
 LAYOUTS = {
     "rows": np.ascontiguousarray,
     "columns": np.asfortranarray,
@@ -48,7 +48,7 @@ LAYOUTS = {
 
 
 def assert_every_way(gemm, b, expected, **problem):
-    """`gemm(b)` is right for every form of B and number of threads."""
+    """Check `gemm(b)` for every form of B and number of threads."""
     for form, make in B_FORMS.items():
         packed = make(b)
         for threads in THREADS:
@@ -57,7 +57,7 @@ def assert_every_way(gemm, b, expected, **problem):
 
 
 def check_products(pair, shapes, a_layout, rng):
-    """Bare products are right."""
+    """Check plain products, without parameters."""
     for m, n, k in shapes:
         a, b = pair.operands(rng, m, n, k)
         a = LAYOUTS[a_layout](a)
@@ -65,7 +65,7 @@ def check_products(pair, shapes, a_layout, rng):
 
 
 def check_options(pair, shapes, a_layout, rng):
-    """Zero points, offsets, alpha and beta are right, for a part of the shapes with each layout."""
+    """Check zero points, offsets, alpha and beta, for some of the shapes with each layout."""
     for m, n, k in shapes[list(LAYOUTS).index(a_layout) :: 5]:
         a, b = pair.operands(rng, m, n, k)
         a = LAYOUTS[a_layout](a)
@@ -96,7 +96,7 @@ def check_options(pair, shapes, a_layout, rng):
 
 
 def check_layouts_of_c(shapes, form, rng):
-    """C may have any strides, and nothing beside it is written."""
+    """Check that C may have any strides, and that nothing outside it is written."""
     for m, n, k in shapes[::3]:
         a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
         memory = np.full((2 * m + 1, 3 * n + 1), -7, np.int32)
@@ -109,7 +109,7 @@ def check_layouts_of_c(shapes, form, rng):
 
 
 def check_explained(path, isa, shapes, form, rng):
-    """`explain` tells the path of products with a B in this form."""
+    """Check that `explain` names this path for products with a B in this form."""
     for m, n, k in shapes:
         a, b = SIGN_PAIRS[1].operands(rng, m, n, k)
         explanation = int8blas.explain(a, B_FORMS[form](b))

@@ -1,4 +1,4 @@
-"""Post-ops of all kinds, and values that are special to them."""
+"""Post-ops of all kinds, and special values for them."""
 
 import numpy as np
 

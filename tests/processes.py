@@ -1,4 +1,4 @@
-"""Python in a process of its own, for what can be seen, or crash, only there."""
+"""Python in a separate process, for tests that may crash or that need a new process."""
 
 import copy
 import multiprocessing
@@ -11,10 +11,10 @@ import pytest
 
 import int8blas
 
-# What takes longer hangs. Other processes may have most of the time of the CPUs.
+# A process that takes longer hangs. Other processes may use most of the CPU time.
 TIMEOUT_S = 600
 
-# AddressSanitizer's runtime allocates in its own way, and must be loaded before all else.
+# AddressSanitizer's runtime replaces malloc(), and must be loaded before everything else.
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 needs_plain_memory = pytest.mark.skipif(SANITIZED, reason="memory is a sanitizer's")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -22,7 +22,7 @@ forks_on_purpose = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"
 
 
 def assert_a_forked_child_sends(expected, send, *arguments):
-    """A forked child that calls send(*arguments, connection) sends these bytes, and ends."""
+    """Check that a forked child that calls send(*arguments, connection) sends these bytes and ends."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=send, args=(*arguments, sender), daemon=True)
@@ -37,7 +37,7 @@ def assert_a_forked_child_sends(expected, send, *arguments):
 
 
 def through_pickle(layer):
-    """The layer after pickling, out of band too, and after copying."""
+    """The layer after pickling, with and without out-of-band buffers, and after copying."""
     buffers = []
     data = pickle.dumps(layer, protocol=5, buffer_callback=buffers.append)
     yield pickle.loads(data, buffers=[bytearray(buffer) for buffer in buffers])
@@ -47,8 +47,8 @@ def through_pickle(layer):
 
 
 def run_python(*arguments, **environment):
-    """The exit status, output and error output of Python with these arguments and no settings of int8blas but these;
-    any number of threads is right, whatever the machine has."""
+    """The exit status, output and error output of Python with these arguments and only these settings of int8blas; it
+    may use more threads than the machine has."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("INT8BLAS_")}
     return subprocess.run(
         [sys.executable, *arguments],
@@ -61,6 +61,6 @@ def run_python(*arguments, **environment):
 
 
 def send_result(isa, layer, src, connection):
-    """Execute in a child process and send the bytes to the parent."""
+    """Execute a layer in a child process and send the bytes to the parent."""
     with int8blas.use_isa(isa), int8blas.num_threads(4):
         connection.send_bytes(layer(src).tobytes())

@@ -1,4 +1,4 @@
-"""What the tests of random properties share."""
+"""Shared by the tests of random properties."""
 
 from hypothesis import strategies as st
 
@@ -8,7 +8,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def on_every_isa():
-    """Each instruction set in turn, selected."""
+    """Select each instruction set in turn."""
     for name in int8blas.available_isas():
         with int8blas.use_isa(name):
             yield name

@@ -1,4 +1,4 @@
-"""Random recurrent layers for the tests: everything that goes with one, executed, and as the oracle has it."""
+"""Random recurrent layers for the tests: their arguments, their results, and the results of the oracle."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ BIASES = {"lstm": 4, "gru": 3, "gru_linear": 4}
 
 @dataclass
 class Problem:
-    """A recurrent layer with all of its values; weights are int8, by layer and direction."""
+    """A recurrent layer with all its arguments; weights are int8, by layer and direction."""
 
     kind: str
     src: np.ndarray
@@ -36,7 +36,7 @@ class Problem:
     arguments: dict = field(default_factory=dict)
 
     def but(self, **changes):
-        """The same with other values."""
+        """The same problem with some other values."""
         return replace(self, **changes)
 
     def layer(self):
@@ -56,12 +56,12 @@ class Problem:
         )
 
     def run(self, layer, out=None):
-        """What `layer` computes: dst, h_t and for an LSTM c_t."""
+        """The results of `layer`: dst, h_t and, for an LSTM, c_t."""
         states = (self.h0, self.c0) if self.kind == "lstm" else (self.h0,)
         return layer(self.src, *states, lengths=self.lengths, out=out)
 
     def expected(self):
-        """What it must compute."""
+        """The expected results."""
         whole = self.lengths is None or self.src.shape[1] == 0
         oracle = reference_rnn.rnn if whole else partial(reference_rnn.rnn_of_lengths, lengths=self.lengths)
         results = oracle(
@@ -81,7 +81,7 @@ class Problem:
         return results if self.kind == "lstm" else results[:2]
 
     def check(self, layer=None, out=None, **facts):
-        """All results are the expected ones, bit for bit."""
+        """Check that all results are the expected ones, bit for bit."""
         facts = {"kind": self.kind, "src": self.src.shape, "units": self.weights_iter[0][0].shape[0]} | facts
         facts["direction"] = self.direction
         results = self.run(layer or self.layer(), out)

@@ -1,6 +1,7 @@
 """Oracles: what every function of int8blas must return, in NumPy int64 (and float64 where the formula says so).
 
-Written to be read, one formula above each function; nothing here knows about tiles, panels order or instructions.
+The oracles are written to be read, with a formula above each function; they know nothing of tiles, the order of panels,
+or instructions.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def per_column(values):
 
 
 def integer_product(x, y):
-    """x @ y for int64 matrices. NumPy has a fast product of float64 alone, which is exact below 2**53."""
+    """x @ y for int64 matrices. NumPy has a fast product only for floats; in float64 it is exact below 2**53."""
     largest = x.shape[-1] * int(np.abs(x).max(initial=0)) * int(np.abs(y).max(initial=0))
     if largest >= 2**53:
         return x @ y
@@ -43,21 +44,21 @@ def exact_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
 
 # A' = A (u8) or A + 128 (s8)
 def unsigned_a(a, trans_a=False):
-    """A as VPMADDUBSW takes it, and what was added to get there."""
+    """A as VPMADDUBSW takes it, and the number that was added."""
     shift = 128 if np.asarray(a).dtype == np.int8 else 0
     return op(a, trans_a) + shift, shift
 
 
 # B' = B (s8) or B - 128 (u8)
 def signed_b(b, trans_b=False):
-    """B as VPMADDUBSW takes it, and what was added to get there."""
+    """B as VPMADDUBSW takes it, and the number that was added."""
     shift = -128 if np.asarray(b).dtype == np.uint8 else 0
     return op(b, trans_b) + shift, shift
 
 
 # s[:, k / 2, :] = A'[:, k] B'[k, :] + A'[:, k + 1] B'[k + 1, :]    for even k; a last odd k stands alone
 def pair_sums(a, b):
-    """The sums of two products, some pairs after the other, each time int64 (M, pairs, N)."""
+    """Yield the sums of two products for some pairs at a time, int64 (M, pairs, N)."""
     products = max(a.shape[0] * b.shape[1], 1)
     step = 2 * max(2**16 // products, 1)
     for k in range(0, a.shape[1], step):
@@ -80,7 +81,7 @@ def saturating_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
 
 
 def saturate(x):
-    """x to int32, saturated."""
+    """x saturated to int32."""
     return np.clip(x, INT32_MIN, INT32_MAX).astype(np.int32)
 
 
@@ -102,7 +103,7 @@ def gemm(
     co=0,
     numerics="exact",
 ):
-    """C after the call, int32 (M, N); no C is a C of zeros, and beta = 0 does not look at C."""
+    """C after the call, int32 (M, N); without c, C is zeros, and for beta = 0 its values do not matter."""
     product = {"exact": exact_product, "saturating": saturating_product}[numerics]
     acc = product(a, b, ao, bo, trans_a, trans_b)
     offset = per_row(co) if offsetc in "Cc" else per_column(co)
@@ -115,9 +116,9 @@ def gemm(
     return saturate(np.rint(y))
 
 
-# C := gemm(op(A), op(A).T) in one triangle, with the diagonal; the rest of C is as it was
+# C := gemm(op(A), op(A).T) in one triangle, with the diagonal; the rest of C is unchanged
 def syrk(alpha, a, beta=0.0, c=None, trans=False, lower=False, *, ao=0, numerics="exact"):
-    """C after the call, int32 (N, N); no C is a C of zeros."""
+    """C after the call, int32 (N, N); without c, C is zeros."""
     product = gemm(alpha, a, a, beta, c, trans, not trans, ao=ao, bo=ao, numerics=numerics)
     inside = np.tri(len(product), dtype=bool)
     return np.where(inside if lower else inside.T, product, np.int32(0) if c is None else c)

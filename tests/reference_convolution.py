@@ -1,8 +1,8 @@
 """Oracles of im2col, convolution and deconvolution: the documented sums in NumPy int64, one kernel tap after the other.
 
-Strides, padding and dilation are one value or one for each spatial dimension, padding also (before, after). Inside,
-channels are the last dimension, and weights have all of theirs, (g, oc / g, ic / g, *kernel). What follows the sums is
-that of `reference_quantized`.
+Strides, padding and dilation are one value or one for each spatial dimension, padding also (before, after). Internally,
+channels are the last dimension, and weights have the shape (g, oc / g, ic / g, *kernel). The epilogue after the sums is
+in `reference_quantized`.
 """
 
 import math
@@ -34,7 +34,7 @@ def in_layout(x, layout):
 
 
 def grouped(weights, groups, spatial):
-    """Weights (oc, ic / g, *kernel) or (g, oc / g, ic / g, *kernel) as the latter, in int64."""
+    """Weights (oc, ic / g, *kernel) or (g, oc / g, ic / g, *kernel) in the second of these shapes, in int64."""
     oc = math.prod(weights.shape[: -1 - spatial])
     return weights.astype(np.int64).reshape(groups, oc // groups, *weights.shape[-1 - spatial :])
 
@@ -49,7 +49,7 @@ def steps(tap, strides, dilation, count):
 # convolution:    before + after = max((ceil(in / stride) - 1) stride + dilation (k - 1) + 1 - in, 0)
 # deconvolution:  before + after = dilation (k - 1) + 1 + output_padding - stride
 def named_padding(name, sizes, kernel, strides, dilation, output_padding=None):
-    """(before, after) of each spatial dimension for "same", whose odd element is after, or "same_lower"."""
+    """(before, after) of each spatial dimension for "same", which puts an odd element after, or "same_lower"."""
     spatial = len(kernel)
     strides, dilation, extra = (per_dimension(value, spatial) for value in (strides, dilation, output_padding or 0))
     pads = []
@@ -64,7 +64,7 @@ def named_padding(name, sizes, kernel, strides, dilation, output_padding=None):
 # convolution:    out = (in + before + after - (dilation (k - 1) + 1)) // stride + 1
 # deconvolution:  out = (in - 1) stride - before - after + dilation (k - 1) + 1 + output_padding
 def out_sizes(sizes, kernel, strides, padding, dilation, output_padding=None):
-    """The spatial sizes of the destination for those of the source."""
+    """The spatial sizes of the destination for the given sizes of the source."""
     spatial = len(kernel)
     strides, dilation, extra = (per_dimension(value, spatial) for value in (strides, dilation, output_padding or 0))
     pads = [before + after for before, after in before_and_after(padding, spatial)]
@@ -86,7 +86,7 @@ def padded(x, pads, value):
 
 # windows[n, o, k, c] = x[n, o stride + k dilation - before, c], or the padding value where that is outside
 def windows(x, kernel, strides, padding, dilation, padding_value):
-    """What each tap of the kernel sees of a source with its channels last, (n, *out, taps, c)."""
+    """The pixel under each tap of the kernel, for a source with its channels last: (n, *out, taps, c)."""
     spatial = x.ndim - 2
     out = out_sizes(x.shape[1:-1], kernel, strides, padding, dilation)
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
@@ -103,7 +103,7 @@ def rows_of_groups(seen, groups):
 
 
 def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=None, padding_value=0):
-    """The rows that a convolution multiplies by its weights, of each group if there is more than one."""
+    """The rows that a convolution multiplies by its weights, separately for each group if there are several."""
     rows = rows_of_groups(
         windows(channels_last(src, layout), kernel, strides, padding, dilation, padding_value), groups
     )
@@ -132,7 +132,8 @@ def convolution_sums(x, w, zero_point, strides, padding, dilation, product=refer
 # acc[n, o, oc] = sum over i, k with i stride + k dilation - before = o, and over ic,
 #                 of (x[n, i, ic] - zp_src) w[oc, ic, k]
 def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padding):
-    """int64 (n, *out, oc): every source element adds to what it reaches, and the padding is cut off."""
+    """int64 (n, *out, oc): every source element is added to all outputs it contributes to, and the padding is cut
+    off."""
     spatial, kernel = x.ndim - 2, w.shape[3:]
     out = out_sizes(x.shape[1:-1], kernel, strides, padding, dilation, output_padding)
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
@@ -150,9 +151,10 @@ def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padd
     return acc[:, *inside]
 
 
-# out[first + j stride] sees the k for which i = (first + before - k dilation) / stride is an integer, at x[i + j]
+# out[first + j stride] uses each k for which i = (first + before - k dilation) / stride is an integer, with x[i + j]
 def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, product):
-    """The same, where the order matters: k from the last element of the kernel to the first, each with its ic."""
+    """The same in the order that saturating sums need: k from the last element of the kernel to the first, for each all
+    ic."""
     spatial, (groups, oc) = x.ndim - 2, w.shape[:2]
     out = out_sizes(x.shape[1:-1], w.shape[3:], strides, padding, dilation, output_padding)
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)
@@ -179,7 +181,7 @@ def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, pro
 
 # w' = rne(w / 2)
 def halved(w):
-    """Weights with which no sum of two products leaves the range of s16: 2 * 255 * 64 < 2**15."""
+    """Weights with which every sum of two products fits s16: 2 * 255 * 64 < 2**15."""
     return np.rint(w / 2).astype(np.int64)
 
 

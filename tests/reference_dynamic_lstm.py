@@ -1,4 +1,5 @@
-"""Oracle of DynamicLSTM: the documented formulas in NumPy, sums exact, all else float32 in the order written.
+"""Oracle of DynamicLSTM: the documented formulas in NumPy, with exact sums and everything else in float32, in the order
+written.
 
 Weights have shapes (directions, k, gates, units), their scales and zero points (directions, gates, units).
 """
@@ -9,10 +10,10 @@ from reference_quantized import quiet
 from sharing import shared
 
 
-# scale = (high - low) / 255, zero_point = sat(rne(-low / scale)), of a range with 0 in it
+# scale = (high - low) / 255, zero_point = sat(rne(-low / scale)), for a range that includes 0
 @quiet
 def parameters(x):
-    """The scale and the zero point of a matrix; NaN and 0 if not all of it is finite."""
+    """The scale and the zero point of a matrix; NaN and 0 unless all elements are finite."""
     if not np.isfinite(x).all():
         return np.float32(np.nan), 0
     low, high = np.float32(x.min(initial=0)), np.float32(x.max(initial=0))
@@ -41,8 +42,8 @@ def scaled_sums(x, scale, zero, weights, weights_scale, weights_zero):
 @shared
 @quiet
 def dynamic_lstm(src, weights, bias, scales, zeros, direction, h0=None, c0=None, lengths=None):
-    """dst (t, n, directions * units), h_t and c_t (directions, n, units); weights, scales and zeros are pairs, of
-    source and state."""
+    """dst (t, n, directions * units), h_t and c_t (directions, n, units); weights, scales and zeros are pairs (of the
+    source, of the state)."""
     t, n, _ = src.shape
     lengths = np.full(n, t) if lengths is None else np.asarray(lengths)
     scale, zero = parameters(src)

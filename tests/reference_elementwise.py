@@ -17,7 +17,7 @@ def real(x, scale=1, zero_point=0):
 # y * (1 / scale), rounded to the type                                   float32, float16
 @quiet
 def destination(y, dtype, scale=1, zero_point=0):
-    """Real numbers as they are stored."""
+    """Real numbers converted to the type of the destination."""
     y = y * (ONE / np.float32(scale))
     assert y.dtype == np.float32
     if np.dtype(dtype).kind == "f":
@@ -32,7 +32,7 @@ def values(scales, zero_points, name):
 
 @shared
 def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, old=None):
-    """One tensor; `old` is what a Sum adds to."""
+    """Functions of one tensor; `old` has the old values, which a Sum adds."""
     y = reference_quantized.post_ops(real(src, *values(scales, zero_points, "src")), ops, old=old)
     return destination(y, src.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
 
@@ -40,7 +40,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, old=None
 @shared
 @quiet
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, old=None):
-    """Two tensors that broadcast."""
+    """The operation on two tensors that broadcast."""
     y0, y1 = (real(src, *values(scales, zero_points, name)) for name, src in (("src0", src0), ("src1", src1)))
     y = reference_quantized.post_ops(reference_quantized.BINARY[op](y0, y1), post_ops, old=old)
     return destination(y, src0.dtype if dst_dtype is None else dst_dtype, *values(scales, zero_points, "dst"))
@@ -49,7 +49,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 @shared
 @quiet
 def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None, old=None):
-    """Tensors of one shape, added from the first to the last."""
+    """The sum of tensors of one shape, added from the first to the last."""
     scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
     terms = [real(*source) for source in zip(srcs, scales, zero_points, strict=True)]
     y = terms[0]
@@ -62,7 +62,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 @shared
 def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
            old=None):  # fmt: skip
-    """Tensors one after the other; without post-ops those that are like the destination as they are."""
+    """The concatenation of tensors; without post-ops, those like the destination are copied."""
     dtype = np.dtype(srcs[0].dtype if dst_dtype is None else dst_dtype)
     scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
     if post_ops:

@@ -1,15 +1,15 @@
-"""Oracles of exp, log, tanh and the logistic function in float32, an operation at a time, as csrc/stage/eltwise_body.h
-has them."""
+"""Oracles of exp, log, tanh and the logistic function in float32, one operation at a time, in the same order as
+csrc/stage/eltwise_body.h."""
 
 import numpy as np
 from reference_quantized import quiet
 
 f32 = np.float32
-SMALLEST = f32(-87.33654)  # e**x is not a normal number below
+SMALLEST = f32(-87.33654)  # e**x is subnormal for smaller x
 
 
 def polynomial(x, *coefficients):
-    """By Horner's rule, the first coefficient that of the highest power."""
+    """Horner's rule; the first coefficient belongs to the highest power."""
     p = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         p = p * x + f32(coefficient)
@@ -29,10 +29,10 @@ def exponent(x):
     return n, np.ldexp(f32(1), np.where(np.isnan(n), 0, n).astype(np.int32))
 
 
-# x = n ln 2 + r, e**x = 2**n e**r; 0 where that is not a normal number
+# x = n ln 2 + r, e**x = 2**n e**r; 0 where e**x is subnormal
 @quiet
 def exp(x):
-    """e**x of a float32 that is not positive."""
+    """e**x for float32 x <= 0."""
     n, power = exponent(np.maximum(x, f32(-100)))
     r = x - n * f32(0.693359375) + n * f32(2.12194440e-4)
     return np.where(x < SMALLEST, f32(0), (exp_less_one(r) + f32(1)) * power)

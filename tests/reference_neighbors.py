@@ -1,10 +1,10 @@
-"""Oracles of distances and of nearest rows, in NumPy int64; cosines in float64, as they are defined."""
+"""Oracles of distances and of nearest rows, in NumPy int64; cosines in float64, by their definition."""
 
 import numpy as np
 
 
 def sqeuclidean(x, y):
-    """(M, N) int64, by differences."""
+    """Squared distances (M, N) in int64, from differences."""
     return np.square(x.astype(np.int64)[:, np.newaxis] - y.astype(np.int64)).sum(axis=2)
 
 

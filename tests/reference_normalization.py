@@ -1,4 +1,4 @@
-"""Oracles of softmax and layer normalization: the documented formulas in NumPy float32, an operation at a time."""
+"""Oracles of softmax and layer normalization: the documented formulas in NumPy float32, one operation at a time."""
 
 import numpy as np
 import reference_functions
@@ -24,7 +24,7 @@ def row_sums(x):
 
 
 def stored(y, dst_dtype, scales, zero_points, post_ops=(), old=None):
-    """y of any shape after post-ops, as it is stored."""
+    """y of any shape after post-ops, converted to the type of the destination."""
     y = reference_quantized.post_ops(y, post_ops, old=old)
     flat = destination(y.reshape(1, -1), dst_dtype, (scales or {}).get("dst"), (zero_points or {}).get("dst"))
     return flat.reshape(y.shape)
@@ -55,7 +55,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, post_ops=(),
                dst_dtype=np.float32, old=None):  # fmt: skip
     x, n, scale = src.astype(np.float32), f32(src.shape[-1]), f32((scales or {}).get("src", 1))
-    if src.dtype == np.int32 and src.size:  # rows with values beyond 2**24, not all of which float32 has
+    if src.dtype == np.int32 and src.size:  # rows with values beyond 2**24, where float32 is not exact
         beyond = (src.astype(np.float64) ** 2).max(axis=-1, keepdims=True) > 2.0**48
         x = np.where(beyond, (src.astype(np.float64) - src[..., :1]).astype(np.float32), x)
     mean = row_sums(x) / n
@@ -72,7 +72,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 def is_ordinary(mean, variance, scale, epsilon):
-    """Rows in which nothing overflows, no subnormal number counts, and the rounding error of the mean does not."""
+    """Rows without overflow, where neither subnormal numbers nor the rounding error of the mean matter."""
     squares = scale * scale * variance
     finite = squares + epsilon <= np.finfo(np.float32).max
     tiny = (epsilon < f32(2.0**-60)) & ((variance < f32(2.0**-100)) | (squares < f32(2.0**-100)))
@@ -80,7 +80,7 @@ def is_ordinary(mean, variance, scale, epsilon):
     return finite & (f32(2.0**-50) <= abs(scale)) & (abs(scale) <= f32(2.0**30)) & ~tiny & centered
 
 
-# x = x * 2**-k, the largest in [1, 2);  d = x - sum(x) / n;  d = d - sum(d) / n
+# x = x * 2**-k, with the largest in [1, 2);  d = x - sum(x) / n;  d = d - sum(d) / n
 # factor = f32(s / sqrt(s * s * (sum(d * d) / n) + epsilon)) in float64, s = scale * 2**k
 def scaled(x, n, scale, epsilon):
     """d and factor of rows of any magnitude."""

@@ -25,7 +25,8 @@ def quantized(x, scale, zero, axis=1):
 
 
 def positions(size, kernel, stride, dilation, pads, auto_pad, ceil_mode):
-    """For each window along one dimension the places of its elements in the image, and (before, after) of the padding.
+    """For each window along one dimension, the positions of its elements in the image; and (before, after) of the
+    padding.
 
     With pads, the sum of both sides being pad::
 
@@ -54,8 +55,8 @@ def positions(size, kernel, stride, dilation, pads, auto_pad, ceil_mode):
 
 
 def windows(x, kernel_shape, strides=None, dilations=None, pads=None, auto_pad="NOTSET", ceil_mode=0):
-    """The elements of all windows, (n, c, *out, *kernel); whether they lie in the image, and whether in its padding or
-    in it."""
+    """The elements of all windows, (n, c, *out, *kernel); whether each lies in the image; and whether each lies in the
+    image or its padding."""
     n = len(kernel_shape)
     strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads or [0] * 2 * n
     inside = declared = np.ones((), bool)
@@ -76,7 +77,7 @@ def max_pool(x, **attributes):
 
 
 def average_pool(x, count_include_pad=0, **attributes):
-    """In float64, rounded once. A window that has no element is 0."""
+    """Average pooling in float64, rounded once. A window without elements gives 0."""
     elements, inside, declared = windows(x, **attributes)
     axes = tuple(range(-(x.ndim - 2), 0))
     count = (declared if count_include_pad else inside).sum(axes)
@@ -84,7 +85,7 @@ def average_pool(x, count_include_pad=0, **attributes):
 
 
 def convolution_sums(x, w, group=1, **attributes):
-    """In int64."""
+    """The sums of a convolution, in int64."""
     elements, inside, _ = windows(x.astype(np.int64), kernel_shape=w.shape[2:], **attributes)
     n = x.ndim - 2
     elements = np.where(inside, elements, 0).reshape(len(x), group, -1, *elements.shape[2:])

@@ -28,7 +28,7 @@ def as_laid_out(x, layout):
 
 
 def same(sizes, kernel, strides, dilation, lower):
-    """Padding with which there are ceil(size / stride) windows, an odd one after, or before."""
+    """Padding for ceil(size / stride) windows; an odd element comes after, or, if `lower`, before."""
     padding = []
     for size, k, s, d in zip(sizes, kernel, strides, dilation, strict=True):
         total = max((int(np.ceil(size / s)) - 1) * s + d * (k - 1) + 1 - size, 0)
@@ -38,7 +38,7 @@ def same(sizes, kernel, strides, dilation, lower):
 
 # out = ceil((size + before + after - span) / stride) + 1, less one if the last one begins at size + before or later
 def overhang(sizes, kernel, strides, padding, dilation):
-    """What the windows of ceil_mode reach after the padding, in each dimension."""
+    """By how many elements windows of ceil_mode extend beyond the padding, in each dimension."""
     more = []
     for size, k, s, d, (before, after) in zip(sizes, kernel, strides, dilation, padding, strict=True):
         span = d * (k - 1) + 1
@@ -49,13 +49,13 @@ def overhang(sizes, kernel, strides, padding, dilation):
 
 
 def windows(size, kernel, stride, dilation):
-    """How many there are in a dimension with its padding."""
+    """The number of windows in a dimension with its padding."""
     return (size - dilation * (kernel - 1) - 1) // stride + 1
 
 
-# reduce(x[o stride + k dilation] for all k), where `reduce` over all axes is that over one axis after the other
+# reduce(x[o stride + k dilation] for all k), where `reduce` can go over one axis after the other
 def reduced(reduce, x, kernel, strides, padding, dilation, fill, behind, more):
-    """(n, c, *out), with `fill` for padding, and `behind` for as many elements after it as `more` says."""
+    """(n, c, *out), with `fill` for padding, and `behind` for the `more` elements after it."""
     x = padded(padded(x, [(0, 0), (0, 0), *padding], fill), [(0, 0), (0, 0), *((0, one) for one in more)], behind)
     for axis, (k, s, d) in enumerate(zip(kernel, strides, dilation, strict=True), 2):
         x = np.moveaxis(x, axis, 0)
@@ -65,7 +65,8 @@ def reduced(reduce, x, kernel, strides, padding, dilation, fill, behind, more):
 
 
 def geometry(x, kernel, strides, padding, dilation, ceil_mode):
-    """Kernel, strides, padding and dilation of each dimension, and what windows reach after the padding."""
+    """Kernel, strides, padding and dilation of each dimension, and by how many elements windows extend beyond the
+    padding."""
     spatial, sizes = x.ndim - 2, x.shape[2:]
     kernel, dilation = each(kernel, spatial), each(dilation, spatial)
     strides = kernel if strides is None else each(strides, spatial)
@@ -91,7 +92,7 @@ def largest(parts):
 
 @shared
 def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=False, layout=None):
-    """dst = max of the window"""
+    """dst = maximum of the window"""
     x, least = channels_first(src, layout), np.iinfo(src.dtype).min
     kernel, strides, padding, dilation, more = geometry(x, kernel, strides, padding, dilation, ceil_mode)
     return as_laid_out(reduced(largest, x, kernel, strides, padding, dilation, least, least, more), layout)

@@ -1,6 +1,6 @@
 """Oracles of the element-wise functions: NumPy float32 where the formula says so, Python integers for the rest.
 
-Parameters broadcast against x here; `along` gives those of some dimensions the shape for that.
+Here parameters broadcast against x; `along` gives the parameters of some dimensions a shape that does so.
 """
 
 import functools
@@ -12,7 +12,7 @@ from sharing import shared
 
 
 def along(values, axis, ndim):
-    """Values for the dimensions `axis` of an array, one after the other, in a shape that broadcasts against it."""
+    """Values for the dimensions `axis` of an array, in a shape that broadcasts against the array."""
     values = np.asarray(values)
     if values.ndim == 0 or axis is None:
         return values
@@ -26,7 +26,7 @@ def along(values, axis, ndim):
 
 # sat(rne(y)); NaN becomes `nan`
 def round_and_saturate(y, dtype, nan):
-    """float32 values rounded half to even and saturated, by way of float64, which holds every result."""
+    """float32 values rounded half to even and saturated, through float64, which represents every result."""
     assert y.dtype == np.float32
     info = np.iinfo(dtype)
     y = np.where(np.isnan(y), np.broadcast_to(nan, y.shape), y.astype(np.float64))
@@ -35,7 +35,7 @@ def round_and_saturate(y, dtype, nan):
 
 # sat(rne(y) + zero_point); NaN becomes the zero point
 def round_and_shift(y, dtype, zero_point):
-    """float32 values rounded half to even, and integers added to them, exactly."""
+    """float32 values rounded half to even, plus integers, exactly."""
     assert y.dtype == np.float32
     info = np.iinfo(dtype)
     whole = np.clip(np.rint(np.nan_to_num(y.astype(np.float64), nan=0.0)), -(2.0**40), 2.0**40).astype(np.int64)
@@ -106,13 +106,13 @@ def quantized_multiplier(scale):
 
 
 def truncated_division(a, b):
-    """a / b towards zero, as C does."""
+    """a / b rounded towards zero, as in C."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 # gemmlowp: high = (a * b + nudge) / 2**31 towards zero, nudge = 2**30 or 1 - 2**30, by the sign of the product
 def saturating_rounding_doubling_high_mul(a, b):
-    """The high half of twice the product, rounded."""
+    """The upper half of twice the product, rounded."""
     if a == b == -(2**31):
         return 2**31 - 1
     nudge = 2**30 if a * b >= 0 else 1 - 2**30
@@ -127,7 +127,7 @@ def rounding_divide_by_power_of_two(x, exponent):
 
 
 def doubling(x, scale, zero_point, dtype):
-    """The scheme "doubling" for one element, all Python numbers."""
+    """The scheme "doubling" for one element, in Python numbers."""
     multiplier, exponent = quantized_multiplier(scale)
     shifted = clamp(x * 2 ** max(exponent, 0), np.int32)
     high = saturating_rounding_doubling_high_mul(shifted, multiplier)
@@ -135,7 +135,7 @@ def doubling(x, scale, zero_point, dtype):
 
 
 def single(x, scale, zero_point, dtype):
-    """The scheme "single" for one element, all Python numbers."""
+    """The scheme "single" for one element, in Python numbers."""
     multiplier, exponent = quantized_multiplier(scale)
     right = 31 - exponent
     # floor(product / 2**right + 1/2) = floor((2 * product + 2**right) / 2**(right + 1))
@@ -145,7 +145,7 @@ def single(x, scale, zero_point, dtype):
 
 @shared
 def requantize(x, scale, zero_point=0, dtype=np.int8, scheme="float"):
-    """Any scheme."""
+    """requantize by any scheme."""
     if scheme == "float":
         return requantize_float(x, scale, zero_point, dtype)
     if scheme == "onnx":

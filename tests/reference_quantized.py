@@ -1,7 +1,8 @@
 """Oracles of the quantized primitives: the documented formulas in NumPy float32, one operation after the other.
 
-What is summed is exact (int64), everything after it float32, each operation rounded once, in the order written. Scales
-and zero points are mappings of "src", "weights" and "dst" to one value, or a vector: of rows for src, else of columns.
+Sums are exact (int64); everything after them is float32, each operation rounded once, in the order written. Scales and
+zero points are mappings of "src", "weights" and "dst" to one value or a vector, which is for rows in the case of src,
+else for columns.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ ONE = np.float32(1)
 
 
 def quiet(function):
-    """Without warnings: infinities and NaN are part of the formulas."""
+    """Run a function without warnings, because infinities and NaN are part of the formulas."""
 
     def call(*arguments, **keywords):
         with np.errstate(all="ignore"):
@@ -39,7 +40,7 @@ def to_integer(y, dtype):
     return np.clip(np.rint(y.astype(np.float64)), info.min, info.max).astype(dtype)
 
 
-# f(x) for the functions of which every result is exact or rounded once for each operation
+# f(x) for the functions that are exact, or round once per operation
 ELTWISE = {
     "relu": lambda x, alpha, beta: np.where(x < 0, alpha * x if alpha else np.float32(0), x),
     "hardswish": lambda x, alpha, beta: hardswish(x, clip(alpha * x + beta, np.float32(0), ONE)),
@@ -53,7 +54,7 @@ ELTWISE = {
     "clip_v2": lambda x, alpha, beta: np.where(x <= alpha, alpha, np.where(x >= beta, beta, x)),
 }
 
-# NaN, of y or of the operand, is not less and not greater than anything
+# NaN, of y or of the operand, is neither less nor greater than anything
 BINARY = {
     "add": lambda y, z: y + z,
     "sub": lambda y, z: y - z,
@@ -71,12 +72,12 @@ BINARY = {
 
 
 def hardswish(x, factor):
-    """x * factor, 0 for infinite x too where the factor is 0."""
+    """x * factor, but always 0 where the factor is 0, also for infinite x."""
     return np.where(factor == 0, np.copysign(np.float32(0), x), x * factor)
 
 
 def clip(x, low, high):
-    """low for x < low, high for x > high, else x, NaN too."""
+    """low for x < low, high for x > high, otherwise x, which may be NaN."""
     return np.where(x < low, low, np.where(x > high, high, x))
 
 
@@ -86,7 +87,7 @@ def clip(x, low, high):
 # PReLU:    y = y if y >= 0 else operand * y
 @quiet
 def post_ops(y, ops, operands=(), old=None):
-    """All post-ops in order; `operands` are those of Binary and PReLU that have none of their own."""
+    """All post-ops in order; `operands` are for Binary and PReLU without their own operand."""
     operands = list(operands)
     for op in ops:
         match type(op).__name__:
@@ -106,7 +107,7 @@ def post_ops(y, ops, operands=(), old=None):
 # dst = y * (1 / scale), rounded to the type                                   float32, float16
 @quiet
 def destination(y, dtype, scale=None, zero_point=None):
-    """y as it is stored."""
+    """y converted to the type of the destination."""
     if scale is not None:
         y = y * (ONE / columns(scale))
     if np.dtype(dtype).kind == "f":
@@ -119,7 +120,7 @@ def destination(y, dtype, scale=None, zero_point=None):
 #     (f32(acc + bias_s32) + bias_f32) * (scale_src * output_scale)
 @quiet
 def real_sum(acc, bias, scales, output_scales=None):
-    """Sums (..., oc) in real units; `output_scales` are values, of all or of each column."""
+    """Sums (..., oc) in real units; `output_scales` is one value, or one for each column."""
     integer_bias = bias is not None and bias.dtype == np.int32
     y = (acc + bias.astype(np.int64) if integer_bias else acc).astype(np.float32)
     real_bias = bias is not None and not integer_bias
@@ -130,21 +131,20 @@ def real_sum(acc, bias, scales, output_scales=None):
 
 
 def is_integral(bias, dst_dtype, scales, ops, output_scales):
-    """Whether nothing in the formula of a layer is real, so that its result is exact."""
+    """Whether the formula of a layer has only integers, so that its result is exact."""
     real = scales or ops or output_scales is not None or (bias is not None and bias.dtype != np.int32)
     return dst_dtype == np.int32 and not real
 
 
 # dst = sat(acc + bias_s32 + zero_point), in integers
 def integers(acc, bias, zero_point):
-    """Sums (..., oc) as they are stored where nothing is real."""
+    """Sums (..., oc) converted to the destination if the formula has only integers."""
     total = acc + np.asarray(zero_point, np.int64) + (0 if bias is None else bias.astype(np.int64))
     return np.clip(total, -(2**31), 2**31 - 1).astype(np.int32)
 
 
-# acc = (src - zp_src) @ (weights - zp_weights).T
-# y = post_ops(real_sum(acc))
-# dst = destination(y), or integers(acc) where nothing is real
+# acc = (src - zp_src) @ (weights - zp_weights).T y = post_ops(real_sum(acc)) dst = destination(y), or integers(acc) if
+# is_integral
 @shared
 def inner_product(
     src,
@@ -207,10 +207,10 @@ def inner_product_by_groups(
 # s8:  scale = max(|low|, |high|) / 127       zero = 0
 # u8:  scale = high / 255 - low / 255         zero = min(rne(-low * (1 / scale)), 255)
 # q = sat(rne(x * (1 / scale) + zero)); a scale is at least the smallest normal float32
-# scale = NaN, zero = 0, where not all of the range is finite; q does not matter then
+# scale = NaN, zero = 0, unless the whole range is finite; q does not matter then
 @quiet
 def quantize_dynamically(x, dtype, per_row):
-    """A source (rows, ic) in 8 bits, its scales and its zero points, each one value or one for each row."""
+    """A source (rows, ic) in 8 bits, its scales and its zero points: one value each, or one per row."""
     x = x.astype(np.float32)
     axis = 1 if per_row else None
     finite = np.isfinite(x).all(axis=axis)
@@ -229,7 +229,7 @@ def quantize_dynamically(x, dtype, per_row):
 
 # scale = max|w| / 127 of each channel and group of k, (groups, oc); w = rne(w / scale), within [-127, 127]
 def quantize_weights_by_groups(weights, group, scale=None):
-    """float32 weights (oc, ic) as int8, and their scales, unless these are given."""
+    """float32 weights (oc, ic) as int8, and their scales, computed unless they are given."""
     parts = weights.reshape(len(weights), -1, group)
     if scale is None:
         largest = np.abs(parts).max(axis=2).T

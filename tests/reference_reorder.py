@@ -7,7 +7,7 @@ from sharing import shared
 
 
 def values_of(rng, dtype, shape):
-    """Random values, for float32 with some that are NaN, infinite, halves or out of every range."""
+    """Random values; float32 has also NaN, infinities, multiples of a half and values out of every range."""
     if dtype != np.float32:
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
@@ -18,7 +18,7 @@ def values_of(rng, dtype, shape):
 
 @shared
 def moved(x, source, target):
-    """The elements of x, whose axes are the letters `source`, one at a time in an array with axes `target`."""
+    """Move the elements of x, whose axes are the letters `source`, one at a time to an array with axes `target`."""
     result = np.empty([x.shape[source.index(letter)] for letter in target], x.dtype)
     for place in np.ndindex(*x.shape):
         at = dict(zip(source, place, strict=True))

@@ -14,7 +14,7 @@ from sharing import shared
 
 # zp + round(limit / scale), the quotient in float32, ties away from zero
 def step_of(limit, scale, zero_point):
-    """A limit of an activation in steps of the destination."""
+    """A limit of an activation as an integer of the destination."""
     with np.errstate(over="ignore"):
         quotient = float(np.clip(np.float32(limit) / np.float32(scale), -(2.0**40), 2.0**40))
     return zero_point + int(math.copysign(math.floor(abs(quotient) + 0.5), quotient))

@@ -1,4 +1,5 @@
-"""Oracle of the recurrent layers: the documented formulas in NumPy, sums exact, all else float32 in the order written.
+"""Oracle of the recurrent layers: the documented formulas in NumPy, with exact sums and everything else in float32, in
+the order written.
 
 Weights are int8, of shape (layers, directions, input, gates, units) and (layers, directions, units, gates, units),
 biases (layers, directions, gates, units); layers may be a list.
@@ -45,7 +46,7 @@ def real_gates(acc, factors, bias):
 # c = logistic(f) * c + logistic(i) * tanh(c~);  h = logistic(o) * tanh(c)
 @quiet
 def lstm_step(of_x, h, c, recurrent, factors, bias, scale, shift):
-    """h in float32, and c."""
+    """One step: h in float32, and c."""
     gates = real_gates(of_x + sums(h, recurrent, shift), factors, bias)
     i, f, o = logistic(gates[[0, 1, 3]])
     c = f * c + i * tanh(gates[2])
@@ -55,7 +56,7 @@ def lstm_step(of_x, h, c, recurrent, factors, bias, scale, shift):
 # u, r = logistic(...);  o = tanh(x W + u8(r * h) W' + b);  h = u * h + (1 - u) * o
 @quiet
 def gru_step(of_x, h, c, recurrent, factors, bias, scale, shift):
-    """h in float32."""
+    """One step: h in float32."""
     before = to_real(h, scale, shift)
     u, r = logistic(real_gates(of_x[:2] + sums(h, recurrent[:2], shift), factors[:2], bias[:2]))
     reset = to_uint8(r * before, scale, shift)
@@ -66,7 +67,7 @@ def gru_step(of_x, h, c, recurrent, factors, bias, scale, shift):
 # o = tanh((x W + b) + r * (h W' + b'))
 @quiet
 def gru_linear_step(of_x, h, c, recurrent, factors, bias, scale, shift):
-    """h in float32, of a GRU with linear_before_reset."""
+    """One step of a GRU with linear_before_reset: h in float32."""
     of_h, before = sums(h, recurrent, shift), to_real(h, scale, shift)
     u, r = logistic(real_gates(of_x[:2] + of_h[:2], factors[:2], bias[:2]))
     parts = real_gates(np.stack([of_x[2], of_h[2]]), factors[[2, 2]], bias[2:])
@@ -74,7 +75,7 @@ def gru_linear_step(of_x, h, c, recurrent, factors, bias, scale, shift):
 
 
 def rnn_of_lengths(kind, src, *arguments, lengths, h0=None, c0=None, **options):
-    """`rnn` of sequences of different length: those of each length for themselves, and 0.0 beyond."""
+    """`rnn` of sequences of different lengths: each length is computed separately, with 0.0 after the end."""
     zero = options["data_shift"] if options["dst_dtype"] == np.uint8 else 0
     order, results = [], []
     for length in np.unique(lengths):

@@ -21,13 +21,13 @@ _SWEEPS = {
 # Every combination of edges, and every size 0..70 along each axis.
 GRID = tuple(sorted(_EDGES | _SWEEPS))
 
-# A coarse grid, for tests that vary something else than the shape.
+# A coarse grid, for tests that vary something other than the shape.
 SMALL_GRID = tuple(product((0, 1, 2, 6, 8, 15, 29), (0, 1, 15, 17, 48, 65), (0, 1, 3, 4, 18, 65)))
 
-# A handful, for tests that go through many combinations.
+# A few shapes for tests of many combinations.
 FEW = ((1, 1, 1), (1, 50, 7), (3, 1, 64), (5, 16, 4), (8, 48, 32), (15, 49, 33), (31, 70, 66))
 
-# Larger than a block of any kernel in one direction or more, and off every multiple.
+# Larger than a block of any kernel in at least one dimension, and not multiples of a tile.
 BLOCKED = (
     (1, 1030, 1100),
     (2, 1230, 900),

@@ -1,4 +1,4 @@
-"""What an oracle returned for one instruction set is there for the next ones, within a test."""
+"""Oracles share their results among the instruction sets of a test."""
 
 import contextlib
 import functools
@@ -12,7 +12,7 @@ _results = None
 
 @contextlib.contextmanager
 def sharing():
-    """In this context equal calls of an oracle are computed once."""
+    """A context in which equal calls of an oracle are computed once."""
     global _results
     _results = {}
     try:
@@ -22,9 +22,9 @@ def sharing():
 
 
 def shared(oracle):
-    """An oracle, a function of nothing but its arguments' values, whose results :func:`sharing` keeps.
+    """Return the oracle with its results kept by :func:`sharing`. They may depend only on the values of its arguments.
 
-    The same arrays are returned again, so that nobody may write to them.
+    Later calls return the same arrays, so a test must not write to them.
     """
 
     @functools.wraps(oracle)

@@ -1,4 +1,4 @@
-"""What type checkers say of calls: test_typing.py gives this file to mypy, and nothing runs it."""
+"""Calls for type checkers: test_typing.py checks this file with mypy; nothing runs it."""
 
 import array
 import enum
@@ -77,7 +77,7 @@ assert_type(int8blas.softmax(x), Floats)
 assert_type(int8blas.softmax(x, out=tensor), Tensor)
 assert_type(int8blas.gather(a, [0, 1]), Floats)
 
-# What is refused when it runs is an error of types as well.
+# Calls that raise TypeError at run time are also type errors.
 int8blas.matmul(x, b)  # type: ignore[arg-type]
 int8blas.matmul(a, b, out=x)  # type: ignore[type-var]
 int8blas.matmul(a, b, out=[0])  # type: ignore[call-overload]

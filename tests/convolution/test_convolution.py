@@ -42,7 +42,7 @@ VOLUMES = (
     ((5, 4, 6), (3, 2, 1), (2, 1, 3), [(1, 0), (0, 2), 0], 1),
     ((6, 7, 5), (2, 3, 2), (1, 2, 1), [(3, 1), (0, 1), (1, 0)], (2, 1, 3)),
 )
-# Strides that are larger than the kernel, of deconvolutions: what they leave out has sums of nothing.
+# Strides that are larger than the kernel: in a deconvolution, some outputs then have no products at all.
 SPREAD = (
     ((4,), (2,), 5, 0, 1),
     ((3, 4), (1, 1), (2, 3), 0, 1),
@@ -51,7 +51,7 @@ SPREAD = (
     ((2, 1), (2, 2), (40, 3), [(37, 2), 0], 3),
     ((2, 3, 2), (1, 2, 1), (3, 3, 2), 0, 1),
 )
-# A handful, for tests that go through many combinations, with the channels of source and destination, and groups.
+# A few geometries with channels of source and destination and groups, for tests of many combinations.
 FEW = (
     (((4, 5), (3, 3), 1, 1, 1), 3, 20, 1),
     (((5, 3), (1, 1), 1, 0, 1), 33, 5, 1),
@@ -72,7 +72,7 @@ def problem_of(rng, geometry, *channels, transposed=False, **keywords):
     """A random problem of one of the geometries above."""
     size, kernel, strides, padding, dilation = geometry
     if transposed:
-        # A kernel that does not fit into the source may well be what spreads it.
+        # In a deconvolution, a kernel may be larger than the source.
         padding = [(min(b, 1), min(a, 1)) for b, a in reference_convolution.before_and_after(padding, len(size))]
         if min(reference_convolution.out_sizes(size, kernel, strides, padding, dilation, 0)) < 1:
             padding = 0
@@ -154,7 +154,7 @@ def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
 
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
 def test_packed_weights_of_a_file_may_have_a_matrix_for_each_remainder(geometry, rng):
-    """As files of version 0.2 have them, where a stride is larger than the kernel."""
+    """Files of version 0.2 contain such weights where a stride is larger than the kernel."""
     size, kernel, strides, padding, dilation = geometry
     problem = random_convolution(
         rng, size, kernel, 3, 5, strides=strides, padding=padding, dilation=dilation, transposed=True
@@ -188,7 +188,7 @@ def test_strides_of_billions():
 @every_primitive
 @pytest.mark.parametrize("name", ["same", "same_lower", "valid"])
 def test_padding_by_name(isa, name, transposed, rng):
-    """One layer for sources of several sizes, on every path; with strides their padding differs."""
+    """One layer for sources of several sizes, on every path; with strides, the padding by name depends on the size."""
     for strides, dilation, kernel, (ic, oc, groups) in product(
         (1, 2, (3, 1)), (1, 2), ((3, 3), (2, 5)), ((3, 20, 1), (80, 5, 1), (18, 18, 18), (32, 32, 4))
     ):
@@ -252,7 +252,7 @@ def test_every_number_of_channels(isa, layout, transposed, rng):
 @pytest.mark.parametrize("grouped", [False, True])
 def test_groups(isa, grouped, transposed, rng):
     sizes = ((2, 1, 1), (2, 3, 5), (3, 4, 2), (4, 8, 16), (2, 17, 15), (5, 16, 1), (2, 1, 33), (8, 5, 4), (2, 64, 48))
-    # Some of which share cache lines of the image.
+    # In some of these, windows share cache lines of the image.
     sizes += ((8, 16, 16), (6, 20, 5), (4, 32, 20))
     for (groups, ic, oc), layout in product(sizes, LAYOUTS[2]):
         for geometry in (((4, 5), (3, 3), 1, 1, 1), ((4, 5), (1, 1), 1, 0, 1), ((6, 7), (2, 3), 2, [(0, 1), 1], 2)):
@@ -264,7 +264,8 @@ def test_groups(isa, grouped, transposed, rng):
 
 @pytest.mark.parametrize(("channels", "kernel", "width"), [(260, (1, 3), 20), (260, (2, 3), 9), (256, (1, 33), 36)])
 def test_padding_of_many_channels_is_left_out_by_taps(isa, channels, kernel, width, rng):
-    """Of tiles whose first or last windows reach into it, also where windows have more taps than are told apart."""
+    """Padding is at the first or last windows of a tile, also for windows with more taps than the kernel
+    distinguishes."""
     for src_dtype, after in product(SRC_DTYPES, (1, 0)):
         padding = [(kernel[0] - 1, 0), (min(kernel[1] - 1, 5), after)]
         random_convolution(
@@ -273,7 +274,7 @@ def test_padding_of_many_channels_is_left_out_by_taps(isa, channels, kernel, wid
 
 
 def test_taps_of_weights_that_are_in_no_near_cache(isa, rng):
-    """What comes next of them is fetched while a tile is multiplied in parts."""
+    """The next weights are prefetched while the kernel multiplies a tile in parts."""
     random_convolution(rng, (1, 20), (1, 3), 260, 2900, padding=[(0, 0), (1, 1)], zero_points=()).check()
 
 
@@ -303,7 +304,7 @@ def test_images_of_one_column(isa, geometry, transposed, rng):
 
 
 def test_windows_of_which_no_line_of_outputs_fits_a_block(isa, rng):
-    """They are gathered, not read in lines."""
+    """The path gathers such windows instead of reading them in lines."""
     problem = random_convolution(rng, (2003, 10), (2, 3), 64, 5, dilation=(2000, 1))
     assert int8blas.explain(problem.src, problem.layer()).path == "blocks"
     problem.check()
@@ -324,7 +325,7 @@ def test_depthwise(isa, layout, multiplier, transposed, rng):
 
 @every_primitive
 def test_depthwise_bytes_in_half_a_vector(isa, transposed, rng):
-    """What is below 0 becomes 0 where there is no zero point, also of 32 channels, which fill half a vector."""
+    """Without a zero point, negative sums become 0. 32 channels fill half a vector."""
     for channels, dst_dtype, (src_dtype, strides) in product(
         (16, 32, 48, 64, 96), (np.uint8, np.int8), ((np.uint8, 1), (np.uint8, 2), (np.int8, 2))
     ):
@@ -348,7 +349,7 @@ def test_depthwise_geometries(isa, geometry, transposed, rng):
 @pytest.mark.parametrize("kernel", [(2, 3), (3, 3), (4, 2), (5, 5)])
 @pytest.mark.parametrize("layout", LAYOUTS[2])
 def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, transposed, rng):
-    """Output lines that start at even and odd lines, and windows of whole groups of lines, with nothing beside them."""
+    """Output lines start at even and odd lines; windows are whole groups of lines, and nothing lies next to them."""
     for channels, src_dtype, dst_dtype in (
         (16, np.uint8, np.uint8), (80, np.int8, np.int8), (32, np.uint8, np.float32), (37, np.int8, np.uint8)
     ):  # fmt: skip
@@ -362,7 +363,7 @@ def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, tran
 @pytest.mark.parametrize("images", [3, 5, 7])
 @pytest.mark.parametrize("strides", [1, 2])
 def test_depthwise_images_whose_lines_are_computed_together(isa, strides, images, transposed, rng):
-    """Lines that share what is prepared for their channels begin in the middle of an image, at its last line too."""
+    """Lines that share prepared weights begin in the middle of an image, and at its last line."""
     for channels, height in product((64, 128), (5, 7, 13)):
         problem = random_convolution(
             rng, (height, 6), (3, 3), channels, channels, groups=channels, padding=1, strides=strides, n=images,
@@ -376,7 +377,8 @@ def test_depthwise_images_whose_lines_are_computed_together(isa, strides, images
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("layout", LAYOUTS[2])
 def test_small_groups(isa, layout, size, transposed, rng):
-    """Parts of vectors, whole ones, and more than the kernel takes at a time; lines of few outputs."""
+    """Channels fill part of a vector, whole vectors, or more than the kernel takes at a time; some lines have few
+    outputs."""
     for groups, (src_dtype, dst_dtype) in product((4, 5, 8, 16, 20), ((np.uint8, np.int8), (np.int8, np.float32))):
         for width, strides in ((1, 1), (3, 1), (6, 2), (9, 1)):
             random_convolution(
@@ -396,7 +398,7 @@ def test_geometries_of_small_groups(isa, geometry, transposed, rng):
 
 @every_primitive
 def test_sums_of_small_groups_stay_in_32_bits(isa, transposed, rng):
-    """The largest bias with which they do, and the next one."""
+    """With the largest bias the sums still fit; with the next one they do not."""
     largest = 2**31 - 1 - 255 * 128 * 4 * 9
     for value in (largest, largest + 1):
         problem = random_convolution(
@@ -429,7 +431,7 @@ def test_shapes_larger_than_a_block(isa, transposed, rng):
 @every_primitive
 @pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 def test_channels_first_of_every_type(isa, dst_dtype, transposed, rng):
-    """Destinations whose pixels are turned, several tiles at a time: each path, with and without old values."""
+    """Kernels transpose pixels of the destination, several tiles at a time: each path, with and without old values."""
     for size, kernel, ic, oc, groups in (
         ((20, 21), (3, 3), 33, 37, 1),
         ((19, 18), (1, 1), 70, 50, 1),
@@ -446,7 +448,7 @@ def test_channels_first_of_every_type(isa, dst_dtype, transposed, rng):
 
 @every_primitive
 def test_padding_that_adds_nothing(isa, transposed, rng):
-    """Products with it may be left out: zero point 0, and lines and whole windows beside the image."""
+    """Kernels may skip products with padding: zero point 0, and whole lines and windows outside the image."""
     sizes = (
         ((6, 9), (3, 3), 20, 17),
         ((5, 5), (7, 7), 3, 16),
@@ -642,7 +644,7 @@ def test_output_scales_multiply_the_sum_and_the_bias(isa, per_channel, transpose
 
 
 def operand_shapes(shape):
-    """Every shape of as many dimensions that broadcasts to `shape`, and those without the leading ones."""
+    """Every shape that broadcasts to `shape`, with all dimensions or without leading dimensions of size 1."""
     for kept in product((False, True), repeat=len(shape)):
         yield tuple(size if keep else 1 for size, keep in zip(shape, kept, strict=True))
     yield from (shape[i:] for i in range(1, len(shape) + 1))
@@ -724,7 +726,7 @@ def test_a_sum_of_the_other_8_bit_type(isa, dst_dtype, transposed, rng):
             problem.check()
 
 
-# --- what else it is -------------------------------------------------------------------------------------------------
+# --- other properties of a layer -------------------------------------------------------------------------------------
 
 
 def test_a_kernel_of_one_pixel_is_an_inner_product(isa, rng):
@@ -770,7 +772,7 @@ def test_it_approximates_the_convolution_of_real_numbers(isa, transposed, rng):
     exact, original = (np.clip(y, -128 * dst_scale, 127 * dst_scale) for y in (exact, original))
     result = layer(src[np.newaxis])[0].astype(float) * dst_scale
     assert np.abs(result - exact).max() <= 0.5001 * dst_scale
-    # Each of 54 products has the errors of its source and its weight, at most half a scale.
+    # Each of 54 products has an error from its source and one from its weight, each at most half a scale.
     clipped = np.abs(x - real).max()
     error = 54 * (clipped * np.abs(w).max() + (np.abs(real).max() + clipped) * weights_scale.max() / 2)
     assert np.abs(result - original).max() <= error + dst_scale

@@ -92,7 +92,7 @@ def test_views_of_a_larger_image(isa, transposed, rng):
 
 @every_primitive
 def test_layers_that_write_slices_of_one_array(isa, transposed, rng):
-    """As those whose results are concatenated along the channels."""
+    """Such layers avoid a concatenation along the channels."""
     together = np.full((2, 4, 5, 40), 77, np.int8)
     expected = together.copy()
     for start, oc in ((0, 7), (7, 16), (25, 15)):

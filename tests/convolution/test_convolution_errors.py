@@ -19,7 +19,7 @@ def f32(*shape):
 
 
 def refused(error, named):
-    """A context in which an error must be raised whose text begins with the name of the argument."""
+    """A context in which an error must be raised; its text begins with the name of the argument."""
     return pytest.raises(error, match=rf"^{re.escape(named)}(?!\w).* must ")
 
 
@@ -157,7 +157,7 @@ ZEROS = [0] * OC
 
 
 def layer_of(transposed, **changes):
-    """A layer whose destination has the size of its source."""
+    """A layer whose destination has the same spatial size as its source."""
     arguments = {"src_dtype": np.uint8, "dst_dtype": np.int8, "attributes": DECLARED, "padding": 1} | changes
     return primitive_of(transposed)(s8(OC, IC, 3, 3), f32(OC), **arguments)
 

@@ -61,7 +61,7 @@ def test_paths():
 
 
 def test_a_window_with_few_channels_is_read_line_by_line():
-    """Also where the lines of a window are not whole groups of k, but not where windows do not overlap."""
+    """This holds if the lines of a window are not whole groups of k too, but only if windows overlap."""
     with int8blas.use_isa("ref"):
         for layer, size, path in (
             (convolution(3, 16, 7, strides=2), 32, "lines"),
@@ -75,7 +75,7 @@ def test_a_window_with_few_channels_is_read_line_by_line():
 
 
 def test_small_groups_have_a_kernel_of_their_own():
-    """Four groups or more of 4 or 8 channels, with as many outputs as inputs, where windows overlap."""
+    """The kernel takes four or more groups of 4 or 8 channels, with as many outputs as inputs, if windows overlap."""
     for layer, path in (
         (convolution(16, 16, 3, 4), "groups"),
         (convolution(128, 128, 1, 16), "blocks"),

@@ -1,4 +1,4 @@
-"""Properties of random convolutions: what lies between the cases of the other tests."""
+"""Properties of random convolutions: cases between those of the other tests."""
 
 import numpy as np
 import reference_convolution

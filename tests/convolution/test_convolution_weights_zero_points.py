@@ -43,7 +43,7 @@ def problem_of(rng, size, kernel, ic, oc, groups, *, transposed=False, **more):
 
 
 def extreme(problem, zero_point):
-    """Weights of both ends and this zero point: their differences do not fit int8 in one form or the other."""
+    """Weights at both ends of their type with this zero point: some differences do not fit int8."""
     info = np.iinfo(problem.weights.dtype)
     weights = np.where(problem.weights > (info.min + info.max) // 2, info.max, info.min).astype(problem.weights.dtype)
     return problem.but(weights=weights, zero_points=problem.zero_points | {"weights": zero_point})
@@ -65,7 +65,7 @@ def test_every_path(isa, src_dtype, weights_dtype, transposed, rng):
                 extreme(problem, zero_point).check(zero_point=zero_point)
             if path and not transposed and strides == 1 and layout == "nhwc":
                 plan = int8blas.explain(problem.src, problem.layer())
-                # A vector unit may have no path for lines of many channels.
+                # Without a matrix unit, an instruction set may have no path for lines of many channels.
                 assert plan.path in (path, "blocks"), f"{case}: {plan}"
                 assert path in ("lines", "blocks") or plan.path == path
 
@@ -82,7 +82,7 @@ def test_every_destination_bias_and_post_op(isa, weights_dtype, transposed, rng)
 
 @every_primitive
 def test_zero_points_that_leave_room_cost_nothing(isa, transposed, rng):
-    """uint8 with 128 is int8: the packed bytes and the path are the same."""
+    """uint8 weights with zero point 128 equal int8 weights: the packed bytes and the path are the same."""
     for *case, _ in PATHS:
         signed = problem_of(rng, *case, transposed=transposed, zero_points=("src", "dst"))
         unsigned = signed.but(
@@ -90,13 +90,14 @@ def test_zero_points_that_leave_room_cost_nothing(isa, transposed, rng):
             zero_points=signed.zero_points | {"weights": 128},
         )
         assert_same_bits(unsigned.result(), signed.result())
-        # Not the layers' own sizes, but what would be executed.
+        # Compare what a call would execute, not the sizes of the layers.
         plans = [int8blas.explain(signed.src, problem.layer()) for problem in (signed, unsigned)]
         assert plans[0] == plans[1]
 
 
 def test_a_shared_zero_point_has_the_plan_of_none(isa, rng):
-    """Sums start with its term, so that the micro-kernel applies the epilogue as it does without zero points."""
+    """Sums start with the term of the zero point, so that the micro-kernel applies the epilogue as it does without zero
+    points."""
     for *case, path in (*PATHS[:5], ((40, 40), (1, 1), 64, 48, 1, "blocks")):
         signed = problem_of(rng, *case, zero_points=("src", "dst"), dst_dtype=np.uint8, ops=())
         unsigned = extreme(signed.but(weights=(signed.weights.astype(np.int16) + 128).astype(np.uint8)), 113)
@@ -169,7 +170,7 @@ def test_pickles_and_files(isa, weights_dtype, transposed, tmp_path, rng):
 
 @every_primitive
 def test_packed_weights_with_zero_points_of_other_channels(transposed, rng):
-    """As a pickle that was made to deceive has them."""
+    """A forged pickle can contain such weights."""
     *case, _ = PATHS[0]
     problem = extreme(problem_of(rng, *case, transposed=transposed, weights_dtype=np.uint8), 1)
     make, (weights, bias) = problem.layer().__reduce__()

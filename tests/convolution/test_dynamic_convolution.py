@@ -1,4 +1,5 @@
-"""A float source of Convolution and Deconvolution has the bits of quantization by its range and of the layer then."""
+"""Convolution and Deconvolution of a float source have the bits of two steps: quantize it by its range, then run the
+layer."""
 
 import pickle
 from itertools import product
@@ -40,7 +41,7 @@ def images(rng, size, ic, layout=None, dtype=np.float32, n=3):
 
 
 def expected_of(x, weights, bias, dynamic, dynamic_dtype, scales, zero_points=None, operands=(), old=None, **options):
-    """Each image, or all of them, quantized, then the layer. NaN where a number was not finite."""
+    """Quantize each image, or all of them together, and then compute the layer; NaN where a number is not finite."""
     results = []
     for part in np.split(x, len(x)) if dynamic == "per_image" else [x]:
         quantized, scale, zero = reference_quantized.quantize_dynamically(
@@ -194,7 +195,7 @@ def test_any_number_of_threads_gives_the_same_bits(isa, dynamic, dynamic_dtype, 
 @every_primitive
 @every_range
 def test_padding_is_zero(isa, primitive, dynamic, rng):
-    """Images of positive numbers alone: 0 is in the range all the same."""
+    """Images have only positive numbers; the range includes 0 nevertheless."""
     x = rng.uniform(5, 6, (2, 4, 4, 3)).astype(np.float32)
     for dynamic_dtype in (np.int8, np.uint8):
         check(rng, primitive, x, CASES[0], dynamic, dynamic_dtype)

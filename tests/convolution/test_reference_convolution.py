@@ -1,4 +1,4 @@
-"""The oracles of convolution themselves, against their definitions, element by element, in Python integers."""
+"""Tests of the convolution oracles against their definitions, element by element, in Python integers."""
 
 from itertools import product
 
@@ -31,7 +31,7 @@ def values(rng, size, channels, kernel):
 
 
 def terms(shape, kernel, strides, padding, dilation):
-    """(o, k, i) for which i = o stride + k dilation - before, in all dimensions; `shape` is that of the o."""
+    """Every (o, k, i) with i = o stride + k dilation - before in all dimensions; `shape` is the shape of all o."""
     spatial = len(kernel)
     strides, dilation = (reference_convolution.per_dimension(value, spatial) for value in (strides, dilation))
     before = [one for one, _ in reference_convolution.before_and_after(padding, spatial)]
@@ -41,7 +41,7 @@ def terms(shape, kernel, strides, padding, dilation):
 
 
 def product_of(src, weights, n, group, oc, i, k, zero_point):
-    """The sum over the channels of a group at one element of the source."""
+    """The sum over the channels of a group at one pixel of the source."""
     ic = weights.shape[2]
     pixel = src[n, *i, group * ic : (group + 1) * ic].tolist()
     return sum((x - zero_point) * w for x, w in zip(pixel, weights[group, oc, :, *k].tolist(), strict=True))
@@ -133,7 +133,7 @@ def test_saturating_numerics_halve_the_weights_of_a_signed_source(src, weights, 
 
 
 def test_saturating_numerics_saturate_pairs_of_an_unsigned_source():
-    """k goes through the kernel, and through the channels at each element of it."""
+    """k runs over the kernel, and over the channels at each tap."""
     src = np.array([[[255, 0, 255], [255, 0, 255]]], np.uint8)
     weights = np.full((1, 3, 2), 127, np.int8)
     result = reference_convolution.convolution(src, weights, dst_dtype=np.int32, numerics="saturating")

@@ -30,11 +30,11 @@ import int8blas
 from int8blas import InnerProduct
 from int8blas.core.arrays import as_array
 
-# --- what other libraries' arrays look like ---------------------------------------------------------------------------
+# --- stand-ins for arrays of other libraries -------------------------------------------------------------------------
 
 
 class WithDLPack:
-    """An array that has DLPack alone, of the current form; on a device if that is given."""
+    """An array with only DLPack, in its current version; on `device` if that is given."""
 
     def __init__(self, values, device=(1, 0)):
         self.values, self.device = values, device
@@ -48,7 +48,7 @@ class WithDLPack:
 
 
 class WithOldDLPack(WithDLPack):
-    """DLPack before it had versions and could tell that memory is read-only."""
+    """DLPack before it had versions, which could not mark memory as read-only."""
 
     def __dlpack__(self, stream=None):
         return self.values.__dlpack__()
@@ -98,9 +98,9 @@ FORMS = {
     "memmap": on_memmap,
     "subclass": lambda values: values.view(Subclass),
 }
-# NumPy writes to memory that it has by DLPack from 2.2.5 on.
+# From version 2.2.5 on, NumPy can write to memory that it receives through DLPack.
 READ_ONLY = {"old dlpack"} if np.from_dlpack(np.zeros(1)).flags.writeable else {"old dlpack", "dlpack"}
-# Those whose memory may be written to, in the order of the values.
+# The forms whose memory is writable, in the order of the values.
 MEMORIES = {name: form for name, form in FORMS.items() if name not in READ_ONLY}
 MEMORY = MEMORIES.get("dlpack", WithInterface)
 
@@ -112,7 +112,7 @@ every_output = pytest.mark.parametrize("call", OUTPUTS.values(), ids=OUTPUTS)
 every_float = pytest.mark.parametrize("call", FLOATS.values(), ids=FLOATS)
 
 
-# --- what goes in -----------------------------------------------------------------------------------------------------
+# --- what goes in ----------------------------------------------------------------------------------------------------
 
 
 @every_call
@@ -185,7 +185,7 @@ def test_results_in_memory_that_a_source_is_in():
     same_bits(image[::-1], int8blas.reorder(IMAGE, zero_points=np.uint8(1)))
 
 
-# --- what does not ----------------------------------------------------------------------------------------------------
+# --- what does not ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_a_gradient_is_refused():
         dynamic_layer()(Tracked(F32))
 
 
-# --- references -------------------------------------------------------------------------------------------------------
+# --- references ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [WithDLPack, WithOldDLPack, WithArray, WithInterface, memoryview], ids=str)
@@ -336,7 +336,7 @@ def test_no_reference_stays(form):
 
 
 def test_a_source_lives_as_long_as_the_call():
-    """The exporter drops the only other reference to its memory while it hands it out."""
+    """The exporter drops its own reference to the memory while it exports it, so that the call holds the only one."""
 
     class Dropping(WithDLPack):
         def __dlpack__(self, **keywords):
@@ -360,7 +360,7 @@ def test_nothing_is_imported_for_arrays_of_numpy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- float16 and bfloat16 ---------------------------------------------------------------------------------------------
+# --- float16 and bfloat16 --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -373,7 +373,7 @@ def half(request):
     return np.dtype(np.float16) if request.param == "float16" else request.getfixturevalue("bfloat16")
 
 
-# Of these the source's type decides that of the result.
+# For these functions, the type of the source determines the type of the result.
 OWN_TYPE = ("eltwise", "binary", "concat")
 
 
@@ -400,7 +400,7 @@ def test_dynamic_sources_of_halves(isa, half, dynamic, dynamic_dtype, step, rng)
     finite = rng.normal(0, 3, (67, 83 * abs(step))).astype(half)[:, ::step]
     for x in (finite, half_values(half, rng)):
         results = []
-        with np.errstate(invalid="ignore"):  # signalling NaN, of which some CPUs tell
+        with np.errstate(invalid="ignore"):  # signalling NaN, for which some CPUs report an invalid operation
             widened = x.astype(np.float32)
         for src in (x, widened):
             layer = InnerProduct(
@@ -532,7 +532,7 @@ def test_a_layer_of_float32_takes_halves(isa, name, half):
     strided = np.repeat(x, 2, axis=-1)[..., ::2]
     same_bits(layer(strided), layer(x.astype(np.float32)))
     same_bits(layer(x.astype(np.float32).astype(np.float64)), layer(x))
-    if "InnerProduct" in name or "Convolution" in name:  # the type of a source leaves no trace
+    if "InnerProduct" in name or "Convolution" in name:  # the result does not depend on the type of the source
         same_bits(layer(x.astype(np.float32)), make()(x.astype(np.float32)))
 
 
@@ -574,7 +574,7 @@ def test_bfloat16_in_files(bfloat16, tmp_path):
         same_bits(loaded["layer"](x), layer(x))
 
 
-# --- libraries --------------------------------------------------------------------------------------------------------
+# --- libraries -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Selecting instruction sets and threads, the environment, and what the package says about itself."""
+"""Selecting instruction sets and threads, environment variables, and the reports of the package (verbose,
+show_config)."""
 
 import contextlib
 import platform
@@ -30,12 +31,12 @@ print(explanation.isa, explanation.threads)
 
 
 def selected():
-    """The instruction set that calls of this thread use."""
+    """The instruction set that calls from this thread use."""
     return int8blas.explain(*LARGE).isa
 
 
 def in_another_thread(function):
-    """What the function returns when a new thread calls it."""
+    """Call the function in a new thread and return its result."""
     results = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -124,7 +125,7 @@ def test_an_unknown_isa_in_the_environment():
 
 
 def threads_used():
-    """The threads that a large problem of this thread would run on."""
+    """The number of threads that a large problem of this thread would use."""
     return int8blas.explain(*LARGE).threads
 
 
@@ -200,7 +201,7 @@ def test_threads_from_the_environment():
         assert process.stdout.split()[1:] == [expected], process.stderr
 
 
-# --- what the package says -------------------------------------------------------------------------------------------
+# --- reports of the package ------------------------------------------------------------------------------------------
 
 
 def test_verbose_prints_a_line_a_call():
@@ -262,7 +263,7 @@ int8blas.DynamicLSTM(w, r, scales={"layer": 1, "iter": 1}, direction="right2left
 
 @pytest.mark.skipif(not int8blas.show_config("dicts")["threading"]["openmp"], reason="built without OpenMP")
 def test_verbose_tells_the_threads_of_a_layer():
-    """Of one product that several share, of several, and of one that pays for no more than one."""
+    """One product that several threads share, several products, and a product too small for a second thread."""
     code = """
 import numpy as np
 import int8blas
@@ -404,7 +405,7 @@ def test_explain_names_the_kernel_and_computes_nothing(isa, pair, numerics, form
 
 
 def test_the_sums_of_a_tiny_product_are_never_wide(isa):
-    """Not even after a plan with wide sums, which lay in the same memory."""
+    """This also holds after a plan with wide sums in the same memory."""
     long, tiny = ((np.ones((m, k), np.uint8), np.ones((k, n), np.int8)) for m, n, k in ((64, 64, 140_000), (3, 7, 5)))
     assert int8blas.explain(*long).wide_sums
     assert not int8blas.explain(*tiny).wide_sums

@@ -22,7 +22,7 @@ import int8blas
 from int8blas import Attributes, InnerProduct, ReLU, Sum, calibration
 from int8blas.core.words import KEEPS_VALUES, checked
 
-# More calls with uint8 arrays: in CALLS a function takes them once, and there are others of its kind.
+# More calls with uint8 arrays: CALLS has each function once, and these are further functions of the same kinds.
 BYTES = {name: call for name, call in CALLS.items() if any(x.dtype == np.uint8 for x in call[1:])} | {
     "gemm of uint8 and uint8": (lambda a, b: int8blas.gemm_u8u8s32(2, a, b, trans_b=True), U8, U8),
     "gemm of int8 and uint8": (lambda b: int8blas.gemm_s8u8s32(1, S8, b, trans_a=True, trans_b=True), U8),
@@ -52,7 +52,7 @@ BYTES = {name: call for name, call in CALLS.items() if any(x.dtype == np.uint8 f
 }
 every_call_of_bytes = pytest.mark.parametrize("call", BYTES.values(), ids=BYTES)
 
-# These compute in double precision, and round once at the end.
+# These functions compute in double precision and round once at the end.
 IN_DOUBLE = ("quantize_bias", "weights_factor", "fold_batch_norm", "shifted_bias")
 ROUNDED = {name: call for name, call in FLOATS.items() if name not in IN_DOUBLE} | {
     "Convolution's float weights": (
@@ -83,7 +83,7 @@ ROUNDED = {name: call for name, call in FLOATS.items() if name not in IN_DOUBLE}
 every_rounded_call = pytest.mark.parametrize("call", ROUNDED.values(), ids=ROUNDED)
 
 
-# --- bool -------------------------------------------------------------------------------------------------------------
+# --- bool ------------------------------------------------------------------------------------------------------------
 
 
 @every_call_of_bytes
@@ -98,7 +98,7 @@ def test_bool_is_uint8(isa, call):
 
 @every_call_of_bytes
 def test_bool_is_read_in_place(call):
-    """A copy would make 1 of every byte that is not 0."""
+    """The bytes are not only 0 and 1; a copy by NumPy would turn every other byte into 1."""
     function, *arrays = call
     same_bits(function(*[x.view(bool) if x.dtype == np.uint8 else x for x in arrays]), function(*arrays))
 
@@ -124,7 +124,8 @@ def test_bool_sources_decide_the_type_of_the_result():
 
 @pytest.mark.parametrize("letter", "ilq")
 def test_types_of_c_that_are_one_in_memory(letter):
-    """NumPy has C's int, long and long long as three types, of which two are alike: which two depends on the system."""
+    """NumPy has separate types for C's int, long and long long, and two of them are alike; which two depends on the
+    system."""
     product, out = U8.astype(np.int64) @ S8, np.zeros((5, 3), letter)
     assert int8blas.matmul(U8, S8, out=out) is out
     np.testing.assert_array_equal(out, product)
@@ -161,11 +162,11 @@ def test_bool_is_neither_int8_nor_an_index_nor_a_result():
     np.testing.assert_array_equal(bits, U8 > 9)
 
 
-# --- float64 ----------------------------------------------------------------------------------------------------------
+# --- float64 ---------------------------------------------------------------------------------------------------------
 
 
 def doubled(x):
-    """float64 values between those of float32."""
+    """float64 values that lie between float32 values."""
     return x.astype(np.float64) * (1 + 2.0**-26) if x.dtype == np.float32 else x
 
 
@@ -181,7 +182,7 @@ def test_float64_is_rounded_to_float32(isa, call):
     same_bits(function(*swapped), expected)
 
 
-# A list of weights has an array for each layer.
+# Weights that are lists have an array for each layer.
 @pytest.mark.parametrize("name", [name for name in ROUNDED if not name.startswith(("LSTM's", "GRU"))])
 def test_lists_of_floats_are_taken(name):
     function, *arrays = ROUNDED[name]
@@ -246,7 +247,7 @@ def test_results_are_not_float64():
         InnerProduct(S8, src_dtype=bool, dst_dtype=np.float32)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refused arguments -----------------------------------------------------------------------------------------------
 
 
 def of_whole_numbers(name, to):
@@ -315,11 +316,11 @@ def test_errors_name_the_dtype_and_the_remedy(call, text):
     assert str(raised.value) == text
 
 
-# --- columns of data frames -------------------------------------------------------------------------------------------
+# --- columns of data frames ------------------------------------------------------------------------------------------
 
 
 class NAType:
-    """As pandas.NA: what it is compared with is neither equal nor unequal."""
+    """A stand-in for pandas.NA, which is neither equal nor unequal to anything."""
 
     def __bool__(self):
         raise TypeError("boolean value of NA is ambiguous")
@@ -332,7 +333,7 @@ class NAType:
 
 
 class Column:
-    """As a pandas Series of a nullable type: objects for NumPy."""
+    """A stand-in for a pandas Series of a nullable type, which NumPy converts to an array of objects."""
 
     def __init__(self, values):
         self.values = values
@@ -342,7 +343,7 @@ class Column:
 
 
 class Arrow:
-    """As an Array of pyarrow: NaN for each null, and floats for it."""
+    """A stand-in for an Array of pyarrow: with nulls it converts to floats, NaN for each null."""
 
     def __init__(self, values):
         self.values, self.null_count = values, values.count(None)
@@ -352,7 +353,7 @@ class Arrow:
 
 
 class Polars(Arrow):
-    """As a Series of polars, whose count of nulls is a method."""
+    """A stand-in for a Series of polars, whose null_count is a method."""
 
     def __init__(self, values):
         super().__init__(values)
@@ -386,11 +387,11 @@ def test_nulls_are_named_before_they_become_nan(library):
     same_bits(int8blas.quantize(library([0.5, 2.0]), 0.5), np.int8([1, 4]))
 
 
-# --- arguments that are dtypes ----------------------------------------------------------------------------------------
+# --- arguments that are dtypes ---------------------------------------------------------------------------------------
 
 
 def torch_dtype(name):
-    """As a dtype of torch: an object of the class torch.dtype that is written torch.<name>."""
+    """A stand-in for a dtype of torch: an object of a class torch.dtype, printed as torch.<name>."""
     kind = type("dtype", (), {"__repr__": lambda self: f"torch.{name}", "__module__": "torch"})
     return kind()
 
@@ -421,7 +422,7 @@ NAMES = ("uint8", "int8", "int32", "float32", "float16", "bfloat16")
 
 
 def result_of(function, dtype):
-    """The dtype that comes of an argument, or the text of its error."""
+    """Return the dtype that results from an argument, or the text of the error."""
     try:
         return function(dtype)
     except TypeError as error:
@@ -429,7 +430,7 @@ def result_of(function, dtype):
 
 
 def check_dtypes(function, forms):
-    """All forms of a dtype are as good as NumPy's own; where that one is refused, they are too."""
+    """Check that all forms of a dtype act like NumPy's own, also where that is refused."""
     results = {name: result_of(function, np.dtype(name)) for name, _ in forms}
     assert {name: result_of(function, dtype) for name, dtype in forms} == results
     taken = {name: dtype for name, dtype in results.items() if isinstance(dtype, np.dtype)}

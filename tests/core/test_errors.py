@@ -12,7 +12,7 @@ HUGE = 2**31 + 5
 
 
 def check_refused(function, arguments, result, error, named):
-    """The call raises `error` with a text that names the argument, and leaves the result as it was."""
+    """Check that the call raises `error` with a text that names the argument, and leaves the result unchanged."""
     before = None if result is None else np.array(result)
     with pytest.raises(error, match=rf"^{named} must "):
         function(**arguments)
@@ -115,7 +115,7 @@ def test_gemm_into_a_wrong_c(c, error):
     check_refused(int8blas.gemm_u8s8s32, arguments, c, error, "c")
 
 
-# matmul has results of every integer dtype.
+# The result of matmul may have any integer dtype.
 WRONG_OUTS = [pair for pair in WRONG_RESULTS if getattr(pair[0], "dtype", None) not in (np.int64, np.uint8, np.uint32)]
 
 
@@ -229,7 +229,7 @@ def test_explain_numerics():
 
 
 def virtual(dtype, rows, columns):
-    """An array of that shape that takes one byte."""
+    """An array of that shape in a single byte of memory."""
     return np.broadcast_to(np.ones((), dtype), (rows, columns))
 
 

@@ -1,9 +1,8 @@
 """Memory that fails: the n-th allocation of a call, for every n, is refused.
 
-A library that is loaded before all others refuses what int8blas asks malloc() for. The calls are problems of the
-fuzzer.
-Each must raise MemoryError, leave its `out` as it was, give back all of its memory, and be right when there is memory
-again.
+A library that is loaded before all others refuses allocations of int8blas. The calls are problems of the fuzzer. Each
+must raise MemoryError, leave its `out` unchanged, free all its memory, and give the right result once memory is
+available again.
 """
 
 import os
@@ -17,10 +16,10 @@ import pytest
 from fuzz import FAMILIES
 from processes import needs_plain_memory, run_python
 
-# For the system that Python is of, which need not be the one that programs are of (.ci/aarch64).
+# A compiler for the system of this Python; the default compiler may be for another one (.ci/aarch64).
 COMPILER = shlex.split(os.environ.get("CC", "")) or [name for name in ("cc", "gcc") if shutil.which(name)][:1]
 TESTS = Path(__file__).parents[1]
-HOSTILE = {"files", "onnx_bytes"}  # which have calls of other families
+HOSTILE = {"files", "onnx_bytes"}  # their calls belong to other families
 
 pytestmark = pytest.mark.skipif(not (COMPILER and sys.platform == "linux"), reason="needs Linux and a C compiler")
 
@@ -186,7 +185,7 @@ with campaign.quiet():
 """
 
 
-# Products whose threads have memory of their own: of their rows, their columns, few of these, a small K, a stack; and
+# Products whose threads allocate memory: divided by rows, by columns, with few columns, a small K, a stack; and
 # distances of rows in several blocks.
 THREADED = r"""
 import ctypes
@@ -221,8 +220,8 @@ for a_shape, b_shape in [
 """
 
 
-# Calls that need memory at more than one place, or in threads: what takes part in them has to say that there is none.
-# That of a layer, too, whose phases are tried before any of them writes.
+# Calls that allocate memory in several places, or in threads: each participant must report a failure. A layer allocates
+# for all its phases before any of them writes.
 PLACES = r"""
 import ctypes, sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/package"]
@@ -316,7 +315,7 @@ for name, call in calls.items():
 """
 
 
-# Calls that need blocks of several sizes: what they had the last time is there again.
+# Calls that need blocks of several sizes: a repeated call reuses the blocks of the call before.
 REPEATED = r"""
 import ctypes
 import numpy as np
@@ -373,7 +372,7 @@ def test_every_allocation_of_threads(failing, isa):
     assert process.returncode == 0, process.stdout + process.stderr
     refused = list(map(int, process.stdout.split()))
     assert len(refused) == 6
-    assert min(refused[:-1]) > 0  # these distances are made in place where rows have no wide kernel
+    assert min(refused[:-1]) > 0  # these distances need no memory where the kernels for rows are not wide
 
 
 @needs_plain_memory
@@ -384,7 +383,7 @@ def test_every_place_that_needs_memory(failing):
     assert len(facts) == 2 * 14
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
-        # Parts of threads that get no memory are left to one that has some, if there is any.
+        # A thread without memory leaves its part to one that has memory, if there is one.
         for counts, least in ((once, 0), (lasting, 1)):
             allocations, raised = map(int, counts.split())
             assert allocations > 0, name

@@ -1,4 +1,4 @@
-"""save and load: every kind of value, layers of the same bits, mapped without a copy, and files that are not right."""
+"""save and load: every kind of value, layers of the same bits, mapped without a copy, and invalid files."""
 
 import functools
 import io
@@ -31,12 +31,12 @@ both_ways = pytest.mark.parametrize("mmap", [True, False], ids=["mapped", "read"
 
 @pytest.fixture
 def path(tmp_path):
-    """Of a file that there is not yet."""
+    """The path of a file that does not exist yet."""
     return tmp_path / "network.i8"
 
 
 def round_trip(value, path, mmap=True):
-    """The value from a file."""
+    """Save a value and return what load gives."""
     int8blas.save(path, value)
     return int8blas.load(path, mmap)
 
@@ -116,7 +116,7 @@ def test_what_can_not_be_saved(path):
 
 
 def conv(rng, size, kernel, ic, oc, **more):
-    """Another convolution, in a network of all."""
+    """Another convolution for the network that has every kind of layer."""
     return random_convolution(rng, size, kernel, ic, oc, scales=TENSORS, vectors=("weights", "dst"), **more)
 
 
@@ -308,12 +308,12 @@ def test_packed_matrices_and_networks_have_one_format(path, rng):
         int8blas.PackedB.load(path)
 
 
-# --- files that are not right ----------------------------------------------------------------------------------------
+# --- invalid files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def content(path, rng):
-    """The bytes of a good file, with a layer, an array and plain values."""
+    """The bytes of a valid file, with a layer, an array and plain values."""
     layer = int8blas.Convolution(random_values(rng, np.int8, (3, 4, 2, 2)), src_dtype=np.uint8, dst_dtype=np.uint8,
                                  scales={"src": 0.5, "weights": 0.25, "dst": 2})  # fmt: skip
     cells = recurrent.random_problem(rng, "gru_linear", 3, 4).layer()
@@ -363,7 +363,7 @@ def test_a_file_that_does_not_exist(path):
 
 
 def forged(content, change):
-    """The file with another index, of the right checksum: change(tree) gives the new tree."""
+    """The file with another index and a matching checksum: change(tree) gives the new tree."""
     size = struct.unpack_from("<Q", content, 16)[0]
     start = 64 + size + -size % 64
     text = json.dumps(change(json.loads(content[64 : 64 + size]))).encode()
@@ -374,7 +374,7 @@ def forged(content, change):
 
 
 def places(node, place=()):
-    """The place of every value in a tree."""
+    """The position of every value in a tree."""
     yield place
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in items:
@@ -382,7 +382,7 @@ def places(node, place=()):
 
 
 def with_value(tree, place, value):
-    """The tree with another value there."""
+    """The tree with another value at that position."""
     if not place:
         return value
     child = with_value(tree[place[0]], place[1:], value)
@@ -457,7 +457,7 @@ def test_a_file_that_asks_for_endless_work(name, value, path, rng):
 
 
 def test_arguments_that_are_rows_of_an_array(content, path):
-    """Without elements they take no bytes of the file, and are billions."""
+    """An array of billions of empty rows takes no bytes in the file."""
     rows = {"InnerProduct": [{"array": [0, "int8", [2**62, 0]]}, {}]}
     path.write_bytes(forged(content, lambda tree: tree | {"value": rows}))
     with pytest.raises(ValueError, match="arguments of InnerProduct must be a list"):

@@ -1,4 +1,4 @@
-"""The caches that plans are made for: how they are read, and that results do not depend on them."""
+"""Cache sizes, for which plans are made: how they are found, and that results do not depend on them."""
 
 from contextlib import contextmanager
 
@@ -79,7 +79,7 @@ def test_this_machine():
 
 @contextmanager
 def replaced(**parts):
-    """Plans are for another machine: the whole process's, while nothing else runs."""
+    """A context in which plans of the whole process are for another machine; nothing else may run meanwhile."""
     before = machine()
     replace(**before | parts)
     try:

@@ -1,4 +1,4 @@
-"""Files of each format load for ever, and pickles of earlier versions: tests/files has what versions wrote.
+"""Files of every earlier format and pickles of every earlier version still load; tests/files has examples.
 
 format*.i8 was made from `values`, version*.i8.gz from `everything`, version*.pickle*.gz from `pickled`. A new version's
 files are made by
@@ -30,7 +30,7 @@ PROTOCOLS = (2, 5)
 
 
 def values():
-    """What is in the files: a layer of each kind, and the plain values that hold them."""
+    """The content of the files: a layer of each kind, inside plain values."""
     rng = np.random.default_rng(0)
 
     def weights(*shape):
@@ -59,7 +59,7 @@ def values():
 
 
 def problems():
-    """By name, layers with a source, whose results the oracles know."""
+    """Name -> a layer, its source, and the result from the oracle."""
     rng = np.random.default_rng(2)
 
     def bytes_of(dtype, *shape):
@@ -135,7 +135,7 @@ def everything():
 
 
 def observers():
-    """One of each kind, which has seen something."""
+    """One observer of each kind, with data that it has observed."""
     x = np.linspace(-3, 5, 64, dtype=np.float32).reshape(-1, 2)
     with_bins = (calibration.PercentileObserver, calibration.EntropyObserver, calibration.LeastSquaresObserver)
     found = [calibration.MinMaxObserver(axis=1), calibration.MovingAverageObserver(0.5, symmetric=False)]
@@ -143,7 +143,7 @@ def observers():
 
 
 def pickled():
-    """What is in the pickles: `everything`, what cannot be saved otherwise, and the functions, by reference."""
+    """The content of the pickles: `everything`, objects that only pickle can store, and functions by reference."""
     return {
         **everything(),
         "observers": observers(),
@@ -173,7 +173,7 @@ def read(path):
 
 
 def results(value):
-    """What packed weights and layers compute."""
+    """The results of packed weights and layers."""
     rng = np.random.default_rng(1)
     product, convolution, deconvolution, lstm, gru = value["layers"]
     yield int8blas.matmul(rng.integers(0, 256, (3, 9), np.uint8), value["packed"])

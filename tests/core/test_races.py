@@ -1,7 +1,7 @@
-"""Threads that begin at once and share what is made when it is first needed: parts of a packed matrix, layers, files.
+"""Threads that start at once share data that is created on first use: parts of a packed matrix, layers, files.
 
-Each works on its own instruction set. What a race would break under ThreadSanitizer, or without a GIL, is a report or a
-wrong bit; docs/trust.md has the commands.
+Each thread uses its own instruction set. A race shows as a report of ThreadSanitizer or, without the GIL, as a wrong
+result; docs/trust.md has the commands.
 """
 
 import threading
@@ -21,7 +21,7 @@ THREADS, ROUNDS = 8, 4
 
 
 def at_once(function):
-    """What the function returns in each of some threads, which have its number and an instruction set each."""
+    """Call function(number) in several threads at once, each with its own instruction set, and return the results."""
     isas, ready = int8blas.available_isas(), threading.Barrier(THREADS)
 
     def work(number):
@@ -34,7 +34,7 @@ def at_once(function):
 
 
 def outliers(rng, dtype, shape):
-    """Values of which few are large: a packed matrix of them has a dense part and outliers."""
+    """Values of which few are large, so that a packed matrix has a dense part and outliers."""
     x = rng.integers(0, 60, shape)
     x[rng.random(shape) < 0.01] = 127
     return x.astype(dtype)

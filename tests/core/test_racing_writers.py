@@ -1,5 +1,5 @@
-"""Another thread, or another process through a mapped file, writes to what a call reads: the result is of the old bytes
-or of the new ones, or an error, and nothing outside the arrays is read or written."""
+"""Another thread, or another process through a mapped file, writes to memory that a call reads: the result comes from
+the old or the new bytes, or is an error, and nothing outside the arrays is read or written."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from processes import run_python
 
 import int8blas
 
-# Reads and writes outside an array end the process only where they meet no memory: each race has many chances.
+# An access outside an array only ends the process if it hits unmapped memory, so each race is repeated many times.
 GATHER = """
 import sys, threading
 import numpy as np
@@ -25,7 +25,7 @@ writer.start()
 calls = wrong = refused = 0
 row = table[1].astype(np.float32)
 with int8blas.use_isa(sys.argv[1]):
-    # As long as it takes on a busy machine until both values of the writer have been met.
+    # On a busy machine it may take many calls until they have read both values of the writer.
     while calls < 200 or (refused in (0, calls) and calls < 20000):
         calls += 1
         try:
@@ -117,7 +117,7 @@ def test_outliers_of_a_mapped_matrix_that_is_rewritten(isa):
 
 
 class Shifty(Mapping):
-    """A mapping that has another name each time it is looked at, as one that a thread changes may."""
+    """A mapping that has a different key each time it is read, as if another thread changed it."""
 
     def __init__(self):
         self.looks = 0

@@ -1,4 +1,4 @@
-"""Recycling: large arrays have the memory of those before, and a handler of the program's own stays."""
+"""Recycling: large arrays reuse memory of earlier ones, and a handler that the program has set remains."""
 
 import threading
 
@@ -23,7 +23,7 @@ def test_memory_is_used_again():
         del first
         second = np.full(SIZE - 100, 7, np.uint8)
         assert address(second) == place
-        third = np.zeros(SIZE, np.uint8)  # while the second has it
+        third = np.zeros(SIZE, np.uint8)  # while the second array has the memory
         assert address(third) != place
         assert not third.any()
         assert (second == 7).all()

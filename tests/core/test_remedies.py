@@ -1,4 +1,4 @@
-"""Remedies in errors: what an error says to give instead is taken, and has the numbers that came, or is an error."""
+"""Remedies in errors: the argument that an error suggests is accepted and has the same numbers, or raises an error."""
 
 import re
 import warnings
@@ -12,10 +12,10 @@ import int8blas
 from int8blas import InnerProduct
 from int8blas.core.words import KEEPS_VALUES
 
-# "give <expression>", up to what the text says of it.
+# "give <expression>", without the explanation that follows it.
 GIVEN = re.compile(r"(?:: give|, or give) (.+?)(, which rounds integers beyond 2\*\*\d+| of whole numbers|$)")
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f4", "bfloat16", "O"]
-# Of which some fit each type, and some do not.
+# Values of which some fit each type and others do not.
 VALUES = {
     "small": lambda shape: np.arange(np.prod(shape)).reshape(shape) % 7,
     "negative": lambda shape: np.arange(np.prod(shape)).reshape(shape) % 7 - 3,
@@ -32,7 +32,7 @@ def as_dtype(values, dtype):
 
 
 def names_of(text, x):
-    """What a program calls the argument that an error is about."""
+    """The name by which a program has the argument that the error is about."""
     name = text.split(" must be ")[0]
     if name.startswith("srcs["):
         return {"srcs": [x, x]}
@@ -46,16 +46,16 @@ def evaluated(expression, text, x):
 
 
 def follow(call, x, other):
-    """Call with an array; where that is a TypeError with a remedy, follow it until it is taken. How often, and what
-    was taken at last. `other` has other numbers of the same dtype: the remedy changes none of these in silence."""
+    """Call with an array, and while that raises a TypeError with a remedy, follow the remedy. Return how often, and the
+    argument that was accepted. `other` has other numbers of the same dtype: no remedy may change numbers silently."""
     for steps in range(5):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # of elements that saturate
+                warnings.simplefilter("ignore", RuntimeWarning)  # saturated elements
                 call(x)
         except TypeError as error:
             text = str(error)
-        except ValueError:  # of numbers that are not allowed, whatever their type
+        except ValueError:  # numbers that are invalid in any type
             return steps, x
         else:
             return steps, x
@@ -70,7 +70,7 @@ def follow(call, x, other):
             return None, text
         try:
             result = evaluated(expression, text, other)
-        except (ValueError, OverflowError):  # which NumPy raises where a number has no place
+        except (ValueError, OverflowError):  # NumPy raises them for a number that does not fit
             continue
         if "rounds" in more:
             other = other.astype(np.float64)
@@ -79,7 +79,7 @@ def follow(call, x, other):
 
 
 def same_numbers(result, x):
-    """Equal, or what float32 makes of them."""
+    """Whether numbers are equal, or equal after rounding to float32."""
     with np.errstate(over="ignore"):
         expected = np.asarray(x.tolist(), np.float64)
         is_real = result.dtype.kind not in "biu"
@@ -140,7 +140,7 @@ def test_numbers_in_objects():
                 evaluated(expression, str(raised.value), np.array([wrong, *values[1:]], object))
 
 
-# --- other functions, and arguments of layers -------------------------------------------------------------------------
+# --- other functions, and arguments of layers ------------------------------------------------------------------------
 
 FORMS = {"arrays": lambda b: b, "a packed B": int8blas.pack_b}
 
@@ -237,7 +237,7 @@ def test_what_else_is_to_be_given():
               static_layer()(np.clip(np.rint(F32 / 0.5), 0, 255).astype(np.uint8)))  # fmt: skip
 
 
-# --- sparse arrays and tables -----------------------------------------------------------------------------------------
+# --- sparse arrays and tables ----------------------------------------------------------------------------------------
 
 
 def test_sparse_arrays_are_to_be_made_dense():
@@ -255,7 +255,7 @@ def test_sparse_arrays_are_to_be_made_dense():
 
 
 class TorchSparse:
-    """As a sparse tensor of torch."""
+    """A stand-in for a sparse tensor of torch."""
 
     layout = type("layout", (), {"__repr__": lambda self: "torch.sparse_coo"})()
 
@@ -264,7 +264,7 @@ class TorchSparse:
 
 
 class Table:
-    """As a DataFrame of pandas or polars."""
+    """A stand-in for a DataFrame of pandas or polars."""
 
     def __init__(self, values, nulls=None):
         self.values, self.nulls, self.columns = values, nulls, list("abc")
@@ -276,7 +276,7 @@ class Table:
         return self.values
 
     def null_count(self):
-        """Of each column, in a table."""
+        """Return the counts of the columns, as a table."""
         return Table(np.array([self.nulls or [0]]))
 
 

@@ -1,4 +1,4 @@
-"""New arrays for results: where they begin, whose memory they have, and what may be done with them."""
+"""New arrays for results: their alignment, whose memory they use, and what a program may do with them."""
 
 import ctypes
 import gc
@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-# NumPy shows handlers in C alone (NEP 49), but for the name of an array's in a module of its own.
+# NumPy gives access to memory handlers only in C (NEP 49), except for the name of an array's handler.
 from numpy._core._multiarray_umath import _ARRAY_API
 from numpy._core.multiarray import get_handler_name
 
@@ -16,7 +16,7 @@ from int8blas.core.results import KnownView
 
 LINE = 64
 HANDLER = "int8blas"
-SHAPE = (8, 24, 24, 128)  # of results above the size from which they begin on a cache line, whatever their type
+SHAPE = (8, 24, 24, 128)  # results of this shape begin on a cache line, whatever their type
 STATIC = {"src_dtype": np.uint8, "dst_dtype": np.uint8, "scales": {"src": 0.1, "weights": 0.01, "dst": 0.5}}
 
 CAPSULE_POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -37,8 +37,8 @@ NAME_BYTES, HANDLER_BYTES = 127, 128 + 5 * ctypes.sizeof(ctypes.c_void_p)  # of 
 def own_handler():
     """The name of a handler that the program sets: NumPy's functions.
 
-    Nobody frees its memory. An array keeps the capsule of its handler alone, and calls the handler when it ends; arrays
-    of other fixtures end after this one.
+    The memory of the handler is never freed: an array only keeps the capsule alive but calls the handler when it is
+    deallocated, and arrays of other fixtures outlive this one.
     """
     before = GET_HANDLER()
     handler = ALLOCATE(HANDLER_BYTES)
@@ -50,7 +50,7 @@ def own_handler():
 
 
 def results(rng):
-    """A large new result of everything that makes one."""
+    """A large new result of every function and layer that returns one."""
     x = rng.integers(0, 256, SHAPE, np.uint8)
     flat = x.reshape(-1, SHAPE[-1])
     square = rng.integers(-128, 128, (128, 128), np.int8)
@@ -82,7 +82,7 @@ def results(rng):
 
 
 def addresses(arrays):
-    """Where each begins, from the start of a cache line."""
+    """The offset of each array from the start of a cache line."""
     return {name: array.ctypes.data % LINE for name, array in arrays.items()}
 
 
@@ -105,7 +105,7 @@ def test_the_handler_does_not_stay(rng):
     before = get_handler_name()
     results(rng)
     assert get_handler_name() == before
-    # Nor after an error: no memory for such a C.
+    # The same holds after an error: there is no memory for such a C.
     zeros = np.zeros((1 << 40, 0), np.uint8)
     with pytest.raises((MemoryError, ValueError)):
         int8blas.gemm_u8s8s32(1, zeros, np.zeros((0, 1 << 22), np.int8))

@@ -1,4 +1,4 @@
-"""Scales at the ends of float32: what a destination is divided by has a finite reciprocal, products of scales are."""
+"""Scales at the ends of float32: a destination's scale has a finite reciprocal, and products of scales are finite."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def conv(kind, scale):
     return kind(EYE[..., None, None], scales={"src": scale, "dst": scale}, **TYPES)(SRC[:, None, None])
 
 
-# Every function that divides by a scale of its destination: (the name in its error, what it computes for a scale).
+# Every function that divides by the scale of its destination: (the name in its error, a call with a scale).
 DIVIDING = {
     "InnerProduct": ("scales['dst']", lambda s: InnerProduct(EYE, scales={"src": s, "dst": s}, **TYPES)(SRC)),
     "Convolution": ("scales['dst']", lambda s: conv(Convolution, s)),
@@ -71,7 +71,7 @@ def test_values_of_channels_and_of_executions_are_looked_at(isa):
 
 
 def test_a_product_of_scales_beyond_float32_is_refused(isa):
-    """It would make NaN of sums that are 0, and infinities of all others."""
+    """Such a factor would turn sums of 0 into NaN and all others into infinities."""
     for kind in (InnerProduct, Convolution, Deconvolution):
         weights = EYE if kind is InnerProduct else EYE[..., None, None]
         src = SRC if kind is InnerProduct else SRC[:, None, None]
@@ -87,7 +87,7 @@ def test_a_product_of_scales_beyond_float32_is_refused(isa):
 
 
 def test_a_product_of_scales_below_float32_is_rounded(isa):
-    """Towards 0 by multiples of 2**-149, and the destination's scale may bring it back."""
+    """The product is rounded to a multiple of 2**-149; the scale of the destination may make it large again."""
     src = np.random.default_rng(0).integers(0, 256, (20, 4), np.uint8)
     for one, other in ((1e-23, 1e-22), (1e-30, 1e-30), (1e-20, 1e-19)):
         scales = {"src": np.float32(one), "weights": np.float32(other), "dst": LEAST}

@@ -70,7 +70,7 @@ def test_columns_of_whole_panels_fall_into_equal_halves(packed, isa):
         assert plan.thread_grid == (2, 1)
 
 
-# Rows, columns and other parts of C for each thread, of small and of large B, of few columns, and of a small K.
+# Problems in which threads divide rows, columns or other parts of C: with small and large B, few columns, a small K.
 UNEVEN = (150, 250, 301), (49, 700, 270), (70, 65, 5000), (333, 97, 300), (301, 333, 22), (1001, 7, 300), (260, 48, 410)
 
 

@@ -1,4 +1,4 @@
-"""Files of int8blas in file objects: the bytes of a file, from any stream, and streams that are not right."""
+"""Files of int8blas in file objects: the same bytes as in a file, any stream, and invalid streams."""
 
 import gzip
 import io
@@ -32,7 +32,7 @@ def check_value(again):
 
 
 class Raw(io.RawIOBase):
-    """A stream that takes and gives a few bytes at a time, and has no position."""
+    """A stream that reads and writes a few bytes at a time and has no position."""
 
     def __init__(self, content=b"", most=7):
         self.content, self.at, self.most = bytearray(content), 0, most
@@ -55,7 +55,7 @@ class Raw(io.RawIOBase):
 
 
 class Minimal:
-    """An object with `write` that does not count, and `read`, and nothing else."""
+    """An object with nothing but `read` and a `write` that returns no count."""
 
     def __init__(self, content=b""):
         self.content, self.at = bytearray(content), 0
@@ -77,7 +77,7 @@ def zip_member(content):
 
 
 class Pipe(io.BufferedReader):
-    """The end of a pipe, which closes itself."""
+    """The reading end of a pipe, which closes itself."""
 
     def __del__(self):
         self.close()
@@ -113,7 +113,7 @@ def content(tmp_path):
     return (tmp_path / "file").read_bytes()
 
 
-# --- round trips ------------------------------------------------------------------------------------------------------
+# --- round trips -----------------------------------------------------------------------------------------------------
 
 
 def test_a_file_object_gets_the_bytes_of_a_file(content, tmp_path):
@@ -238,7 +238,7 @@ def test_a_path_that_has_methods_of_a_file_is_a_path(content, tmp_path):
     assert int8blas.load(tmp_path / "file") is None
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refused streams -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("load", [int8blas.load, int8blas.PackedB.load])
@@ -334,7 +334,7 @@ def test_errors_of_a_stream_are_passed_on(content):
         int8blas.load(Failing(content))
 
 
-# --- files that are not right -----------------------------------------------------------------------------------------
+# --- invalid files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [io.BytesIO, lambda content: Raw(content, 1000)], ids=["BytesIO", "raw"])
@@ -353,7 +353,7 @@ def test_a_stream_with_a_byte_changed(content):
 
 
 def with_index(text, index_size=None):
-    """A header with good checksums and an index, without data."""
+    """A header with valid checksums and an index, without data."""
     padded = text + bytes(-len(text) % 64)
     header = file.HEADER.pack(file.MAGIC, file.VERSION, zlib.crc32(padded), index_size or len(text))
     return (header + struct.pack("<I", zlib.crc32(header))).ljust(64, b"\0") + padded

@@ -1,4 +1,4 @@
-"""Where threads cannot be made: a call uses as many as there are, and the process goes on."""
+"""When the system refuses new threads, a call uses as many as it can get, and the process continues."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from int8blas.core import threads
 resource = pytest.importorskip("resource")
 OPENMP = threads.threading_info()["openmp"]
 needs_openmp = pytest.mark.skipif(not OPENMP, reason="needs OpenMP")
-# The address space that a process has, and a user whose threads are counted, are the kernel's.
+# Only Linux limits the address space of a process and the threads of a user in this way.
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 TOO_MUCH = """
@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import int8blas
 kind, most, group = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-user = 20000 + os.getpid() % 40000  # one who has no other threads, as a rule
+user = 20000 + os.getpid() % 40000  # a user who normally has no other threads
 a, b = np.full((1024, 512), 3, np.uint8), np.full((512, 1024), -5, np.int8)
 packed = int8blas.pack_b(b)
 image = np.ones((8, 64, 64, 32), np.uint8)
@@ -113,7 +113,7 @@ int8blas.matmul(a, b, out=out)
 print(few <= most, still == few, int8blas.num_threads())
 """
 
-# Regions of a few threads and of many in turn, and less room than there was when threads were tried.
+# Parallel regions of few and of many threads alternate, with less memory than when the threads were first created.
 IN_TURN = """
 few, steps = np.ones((200, 1000), np.float32), np.ones((20, 16, 256), np.uint8)
 states, gram = recurrent(steps)[0], int8blas.syrk_u8s32(1, a[:200], trans=True)
@@ -135,7 +135,7 @@ for _ in range(5):
 print((out == -15 * 512).all(), int8blas.num_threads(), numbers_of_threads() == before)
 """
 
-# A caller's threads have ended when another caller takes the room.
+# The threads of one caller have ended, and another caller uses their memory.
 SHRUNK = """
 few = np.ones((200, 1000), np.float32)
 
@@ -157,13 +157,13 @@ print(right and again, first, second)
 
 @functools.cache
 def address_space_is_limited():
-    """Whether the system keeps a process to such a limit; QEMU does not."""
+    """Whether the system enforces such a limit; QEMU does not."""
     return run_python("-c", TOO_MUCH).returncode != 0
 
 
 @contextlib.contextmanager
 def new_cgroup():
-    """The folder of a cgroup that counts processes and threads, which few users may make."""
+    """The folder of a new cgroup that limits processes and threads; few users may create one."""
     root = Path("/sys/fs/cgroup")
     folder = (root / "pids" if (root / "pids").exists() else root) / f"int8blas-{os.getpid()}"
     try:
@@ -179,10 +179,11 @@ def new_cgroup():
 
 
 def run_limited(code, kind, most, **environment):
-    """The words that a process prints after a limit of its address space, of its user's threads or of its cgroup's."""
+    """The words that a process prints under a limit of its address space, or of the threads of its user or its
+    cgroup."""
     if kind == "address space" and (SANITIZED or not address_space_is_limited()):
         pytest.skip("the system does not limit the address space, or a sanitizer takes it up")
-    # Before the limit all is done by one thread.
+    # Before the limit, one thread does everything.
     environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | environment
     with new_cgroup() if kind == "cgroup" else contextlib.nullcontext() as group:
         process = run_python("-c", LIMITED + code, kind, str(most), str(group), **environment)
@@ -261,7 +262,7 @@ def test_the_trial_is_switched_off_and_on():
 
 
 def cgroups(folder, listed, files):
-    """A file like /proc/self/cgroup, and a folder like /sys/fs/cgroup with these (path, contents)."""
+    """Create a file like /proc/self/cgroup, and a folder like /sys/fs/cgroup with these {path: contents}."""
     (folder / "list").write_text(listed)
     for path, text in files.items():
         file = folder / "root" / path
@@ -282,21 +283,21 @@ def cgroups(folder, listed, files):
         ("0::/\n", {"pids.max": "", "pids.current": "1\n"}, None),
         ("0::/\n", {"pids.max": "4611686018427387904\n", "pids.current": "7\n"}, None),
         ("0::/a/b\n", {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n"}, 7),
-        # The least of what each of the groups above allows.
+        # The smallest limit of the group and those above it.
         (
             "0::/a/b\n",
             {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n", "a/pids.max": "8", "a/pids.current": "4"},
             4,
         ),
         ("0::/a/b\n", {"a/b/pids.max": "max\n", "pids.max": "30\n", "pids.current": "10\n"}, 20),
-        # Not what is outside.
+        # Limits of other groups do not count.
         ("0::/a/b\n", {"a/b/c/pids.max": "9\n", "a/b/c/pids.current": "2\n", "x/pids.max": "1\n"}, None),
         ("8:pids:/docker/1\n", {"pids/docker/1/pids.max": "9\n", "pids/docker/1/pids.current": "2\n"}, 7),
-        # A container that sees its own group at the top.
+        # A container that sees its own group as the root.
         ("8:pids:/docker/1\n", {"pids/pids.max": "9\n", "pids/pids.current": "2\n"}, 7),
         ("4:cpu,pids:/d\n3:memory:/d\n", {"pids/d/pids.max": "9\n", "pids/d/pids.current": "2\n"}, 7),
         ("4:cpu,cpuacct:/d\n", {"pids/d/pids.max": "9\n", "pids/d/pids.current": "2\n"}, None),
-        # Both versions at a time.
+        # Both versions of cgroups at once.
         (
             "8:pids:/d\n0::/e\n",
             {

@@ -1,4 +1,4 @@
-"""num_threads and use_isa: in effect from the call on, in the thread or the process, until a with block undoes them."""
+"""num_threads and use_isa: they take effect at once, in the thread or the process, until the end of a with block."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ ISAS = int8blas.available_isas()
 
 @dataclass(frozen=True)
 class Setting:
-    """A function with three values that differ from what is set at first, as far as this CPU has as many."""
+    """A function and three values for it, which differ from the initial one as far as this CPU has as many."""
 
     function: Any
     values: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Setting:
         return self.function(*arguments, **self.keywords)
 
     def written(self, value):
-        """The call, as a program writes it."""
+        """The source text of the call."""
         keywords = "".join(f", {name}={text!r}" for name, text in self.keywords.items())
         return f"{self.function.__name__}({value!r}{keywords})"
 
@@ -47,7 +47,7 @@ def named(setting):
 
 
 def as_before(setting):
-    """A setting, as it was before once the test has ended."""
+    """A setting, which is restored after the test."""
     with setting(setting()):
         yield setting
 
@@ -68,7 +68,7 @@ def process_setting():
 
 
 def in_a_thread(function):
-    """What the function returns, or raises, in a new thread."""
+    """Call the function in a new thread; return or raise what it does."""
     results = []
 
     def run():
@@ -340,7 +340,7 @@ def test_calls_in_a_row_keep_nothing(setting):
 
 def test_the_threads_of_a_pool_have_the_setting_of_the_process(process_setting):
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(int).result()  # the thread is there before the setting
+        pool.submit(int).result()  # the thread exists before the setting
         before = pool.submit(int8blas.num_threads).result()
         with process_setting(7):
             assert pool.submit(int8blas.num_threads).result() == 7

@@ -76,11 +76,11 @@ def test_more_threads_than_work(isa, pair, rng):
             assert_same(pair.gemm(1, a, b), reference.gemm(1, a, b), m=m, n=n, k=k)
 
 
-# --- other threads that come late -------------------------------------------------------------------------------------
+# --- worker threads that start late ----------------------------------------------------------------------------------
 
 
 def test_late_threads_are_not_waited_for_again_at_once():
-    """In a thread of its own, whose setting ends with it."""
+    """The test runs in a new thread, so that its setting ends with the thread."""
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(late_waits).result() == "as wanted"
 

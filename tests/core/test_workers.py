@@ -1,4 +1,4 @@
-"""Packed weights and layers in other processes, by every usual way to them: the same bits, and what travels."""
+"""Packed weights and layers in other processes, sent in every usual way: the same bits, and how much is sent."""
 
 import concurrent.futures
 import multiprocessing
@@ -18,7 +18,7 @@ METHODS = multiprocessing.get_all_start_methods()
 
 
 def layers(rng):
-    """One of everything that holds weights, with a source for it."""
+    """One object of every class that holds weights, with a source for it."""
 
     def weights(*shape):
         return rng.integers(-128, 128, shape, np.int8)
@@ -49,7 +49,7 @@ def execute(layer, src):
 
 
 def assert_workers_agree(run, rng):
-    """run(execute, layers, sources) gives what this process does, which has used threads before."""
+    """run(execute, layers, sources) gives the results of this process, which has used threads before."""
     pairs = layers(rng)
     with int8blas.num_threads(4):
         expected = {name: execute(*pair) for name, pair in pairs.items()}
@@ -88,7 +88,7 @@ def test_joblib(max_nbytes, rng):
 
 
 def files_of(folder, layer, src):
-    """The files in a folder, in the middle of a task."""
+    """The files in a folder while a task runs."""
     execute(layer, src)
     return sorted(str(path) for path in Path(folder).rglob("*.pkl"))
 

@@ -21,7 +21,7 @@ TRIPLES = list(product(BYTES, BYTES, BYTES))
 every_triple = pytest.mark.parametrize("types", TRIPLES, ids=lambda types: " ".join(map(name_of, types)))
 every_operation = pytest.mark.parametrize("op", reference_quantized.BINARY)
 
-# Around chunks of 16, vectors of 32 and 64, blocks of 1024 and 4096, and where a table is made.
+# Around chunks of 16, vectors of 32 and 64, blocks of 1024 and 4096, and the size from which a table pays.
 SIZES = (0, 1, 15, 16, 17, 63, 64, 65, 1000, 1023, 1024, 1025, 4097)
 CURVES = [Eltwise(name, 1, 0.5) for name in ("tanh", "logistic", "elu", "gelu_erf", "gelu_tanh", "swish")]
 ALL_BYTES = {np.uint8: np.arange(256, dtype=np.uint8), np.int8: np.arange(-128, 128, dtype=np.int8)}
@@ -137,7 +137,7 @@ def test_binary_of_special_values(isa, op):
         assert_same_bits(result, reference.binary(op, first, second, dst_dtype=dst_dtype), dst=dst_dtype)
 
 
-# All pairs of bytes, where scales are ordinary, make ties, saturate, underflow, and are too large for the short way.
+# For all pairs of bytes: ordinary scales, and scales that give ties, saturate, underflow, or exceed the fast path.
 SCALES = (
     (1, 1, 1), (0.5, 0.5, 1), (0.0371, 0.0529, 0.041), (1e3, 1e3, 1e-3), (1e-30, 1e-30, 1e-30), (1e-45, 1, 1),
     (1e30, 1e30, 1e36), (3e38, 1, 1), (3e38, 3e38, 3e38), (1, 1, 3e-39), (1e15, 1e15, 1),

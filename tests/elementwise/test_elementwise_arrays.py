@@ -16,7 +16,7 @@ import int8blas
 from int8blas import Binary, Eltwise, ReLU
 
 BYTES, FLOATS = (np.uint8, np.uint8, np.uint8), (np.int8, np.float16, np.float32)
-# Types of two sources and a destination: in registers, and by way of a buffer of floats.
+# Types of two sources and a destination: one kind is computed in registers, the other through a buffer of floats.
 every_way = pytest.mark.parametrize("types", [BYTES, FLOATS], ids=["bytes", "floats"])
 OPTIONS = {"scales": {"src0": 0.5, "src1": 0.25, "dst": 0.7}, "zero_points": {"src0": 5}}
 

@@ -1,4 +1,4 @@
-"""Element-wise functions made of exp: near the exact value, and the same bits on every instruction set."""
+"""Element-wise functions made of exp: close to the exact value, and the same bits on every instruction set."""
 
 from typing import NamedTuple
 
@@ -68,7 +68,7 @@ def pow(x, beta):
 
 
 class Function(NamedTuple):
-    """A function in float64, and how far from it float32 may be: |error| <= ulps * ulp(exact) + absolute(x, alpha)."""
+    """A function in float64, and the allowed error of float32: |error| <= ulps * ulp(exact) + absolute(x, alpha)."""
 
     exact: object
     ulps: float
@@ -80,15 +80,15 @@ class Function(NamedTuple):
         return self.exact.__name__
 
     def op(self, alpha, scale=1):
-        """The post-op; the parameter of pow is its exponent, and soft_relu is not defined for 0."""
+        """The post-op; for pow, alpha is the exponent; for soft_relu, it must not be 0."""
         if self.name == "pow":
             return Eltwise("pow", 1, alpha, scale)
         return Eltwise(self.name, alpha if alpha or self.name != "soft_relu" else 0.25, scale=scale)
 
 
 # A relative error of an argument y of e**y multiplies the result by |y|: alpha * x is rounded once, the argument of
-# gelu_tanh a few times. Below the normal numbers an error is that of half of 2**-149, which gelu_erf multiplies by up
-# to 14. swish is 0 for alpha * x below -174, which counts where x is above 2**102.
+# gelu_tanh a few times. For subnormal results the error is half of 2**-149, which gelu_erf multiplies by up to 14.
+# swish is 0 for alpha * x below -174, which matters for x above 2**102.
 SLOPES = (1.0, 1.702, -1.0, 0.0, 1e-30, -1e-37, 1e30)
 SUBNORMAL = 2.0**-149
 FUNCTIONS = (
@@ -123,17 +123,17 @@ def evaluate(op, values):
 
 
 def numbers(rng):
-    """Dense where functions bend, and of every magnitude."""
+    """Numbers of every magnitude, dense where functions are curved."""
     dense = [np.linspace(-limit, limit, 4001) for limit in (0.7, 2, 10, 16, 110)]
     sizes = rng.choice([-1, 1], 8000) * 2.0 ** rng.uniform(-149, 128, 8000)
-    # Where formulas change: half of ln 2, and the ends of what is told from 0.
+    # Points where formulas change: ln 2 and half of it, and where results become 0 or 1.
     ends = (0.34657359, 0.69314718, 14, 14.5, 87.33654, 103.972, 174)
     around = np.concatenate([end * (1 + EPSILON * np.arange(-20, 21)) for end in ends])
     return np.concatenate([*dense, sizes, around, -around]).astype(np.float32)
 
 
 def any_bits(rng):
-    """Of every exponent, NaN and infinities too."""
+    """Numbers of every exponent, with NaN and infinities."""
     bits = rng.integers(0, 2**32, 20000, np.uint32)
     special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 88.7, -103.9], np.float32)
     return np.concatenate([bits.view(np.float32), special])
@@ -300,7 +300,8 @@ def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):
 @pytest.mark.parametrize("src", [np.uint8, np.int8])
 @pytest.mark.parametrize("dst", [np.uint8, np.int8])
 def test_many_bytes_are_those_of_few(isa, src, dst, rng):
-    """Functions of bytes that limit them to a range have a kernel of their own, others a table; few have neither."""
+    """Functions of bytes that limit them to a range have their own kernel, others use a table; for few elements neither
+    is used."""
     values = np.arange(256).astype(np.uint8).view(src)
     functions = [
         (int8blas.ReLU(), {}), (int8blas.Eltwise("clip", -20, 30), {}), (int8blas.Eltwise("clip", 40, 90), {}),

@@ -36,7 +36,7 @@ def only(values, types):
 
 
 def check(function, oracle, arguments, options, dst_dtype, rng):
-    """Compare a call without `out`, if there is no Sum, and one with it, of any order in memory."""
+    """Compare a call without `out`, if there is no Sum, and one with `out` in any order in memory."""
     plain = oracle(*arguments, **options | {"post_ops": ()})
     with np.errstate(invalid="ignore"):
         old = (rng.standard_normal(plain.shape) * 9).astype(dst_dtype)
@@ -58,10 +58,10 @@ def test_pooling(isa, chain, dst_dtype, rng):
     for src_dtype, (kernel, window), scales, zeros in product(BYTES, windows, SCALES, ZEROS):
         src, types = image(rng, src_dtype), {"src": src_dtype, "dst": dst_dtype}
         if kernel == 2 and any(isinstance(op, PReLU) for op in chain):
-            continue  # its operands have the shape of the first windows' result
+            continue  # its operands have the shape of the result for the first windows
         given = {"scales": scales, "zero_points": only(zeros, types), "post_ops": chain}
         if not any(given.values()):
-            continue  # the primitive without attributes, which other tests are for
+            continue  # other tests cover the primitive without attributes
         for name in ("max_pool", "avg_pool"):
             more = {"include_padding": True} if name == "avg_pool" else {}
             oracle = functools.partial(reference_pooling.with_attributes, name)
@@ -109,7 +109,7 @@ def test_softmax_and_layer_norm(isa, chain, dst_dtype, src_dtype, rng):
 @pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 def test_eltwise_and_binary(isa, dst_dtype, rng):
     for src_dtype, scales, zeros in product(BYTES, SCALES, ZEROS):
-        for size in (30, 5000):  # 5000 of a function of a byte are looked up
+        for size in (30, 5000):  # for 5000 elements, a function of a byte uses a table
             src, other = image(rng, src_dtype, size), image(rng, src_dtype, size)
             options = {"zero_points": only(zeros, {"src": src_dtype, "dst": dst_dtype}), "dst_dtype": dst_dtype}
             result = int8blas.eltwise(src, ReLU(), scales=scales, **options)

@@ -1,4 +1,4 @@
-"""gather is dequantize and then indexing, bit for bit, and errors name the argument before anything is written."""
+"""gather has the bits of dequantize and then indexing, and errors name the argument before anything is written."""
 
 from itertools import product
 

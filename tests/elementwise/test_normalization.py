@@ -23,7 +23,7 @@ every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 
 
 def random_rows(rng, dtype, shape):
-    """Values of a row that are near each other, but for int32, which have all magnitudes."""
+    """Rows of values that are close to each other; int32 values have all magnitudes."""
     if np.dtype(dtype).kind == "f":
         return (rng.standard_normal(shape) * 5).astype(dtype)
     return random_integers(rng, dtype, shape)
@@ -133,14 +133,14 @@ def test_softmax_errors_are_within_the_bound(isa, rng):
 
 
 def exact_layer_norm(x, scale=1.0, epsilon=0.0):
-    """In float64, and scaled, so that nothing overflows."""
+    """Layer normalization in float64, scaled so that nothing overflows."""
     wide = x.astype(np.longdouble) * scale
     d = wide - wide.mean(axis=1, keepdims=True)
     return (d / np.sqrt((d * d).mean(axis=1, keepdims=True) + epsilon)).astype(np.float64)
 
 
 def assert_near(result, exact):
-    """Within 8 units in the last place of the largest result of a row; a mean may be off by half of 2**-149."""
+    """Check within 8 units in the last place of the largest result of a row; a mean may be off by half of 2**-149."""
     largest = np.abs(exact).max(axis=1, keepdims=True).astype(np.float32)
     assert (np.abs(result - exact) <= 8 * np.spacing(largest) + 2.0**-140).all()
 
@@ -188,8 +188,8 @@ def test_layer_norm_of_constant_rows_is_beta(isa):
 
 
 def test_layer_norm_of_a_sum(isa, rng):
-    """The bits of both steps: for few and many rows, of lengths with and without a rest, and for rows that are computed
-    twice; where arrays are of other shapes or types too."""
+    """The bits of both steps: for few and many rows, for lengths with and without a remainder, for rows that are
+    computed twice, and for arrays of other shapes or types."""
     for shape in ((1, 16), (3, 17), (2, 5, 192), (9, 100), (700, 33), (5, 1040), (4, 7), (2, 0), (0, 20)):
         gamma, beta = rng.standard_normal((2, shape[-1])).astype(np.float32)
         x, y = random_rows(rng, np.float32, (2, *shape))
@@ -355,7 +355,7 @@ def test_the_oracles_exponential_is_that_of_the_kernels(isa):
 
 
 def test_int32_beyond_the_integers_of_float32(isa, rng):
-    """The mean cancels what all elements of a row have in common, before they are rounded to float32."""
+    """A large common part of all elements of a row cancels before they are rounded to float32."""
     near = np.array([[0, 2, 4, 6], [-6, 1, 1, 9]], np.int64)
     for base in (2**24 + 1, -(2**24) - 1, 2**31 - 10, -(2**31) + 6):
         src = (near + base).astype(np.int32)

@@ -22,7 +22,7 @@ every_dimension = pytest.mark.parametrize("spatial", LAYOUTS)
 
 # Around the sizes of vectors, 16 to 64 bytes, of four of them, and of a piece of a line.
 CHANNELS = (1, 2, 3, 16, 31, 33, 63, 64, 65, 80, 127, 128, 130, 191, 255, 256, 257, 300)
-# Name -> an array with the same values, laid out otherwise in memory.
+# Name -> a function that returns the same values in another order in memory.
 ORDERS = {
     "C": np.ascontiguousarray,
     "F": np.asfortranarray,
@@ -41,7 +41,7 @@ def image(rng, dtype, spatial, sizes, channels, layout, batch=2, kind="full"):
 
 
 def check_windows(x, kernel, **options):
-    """Maxima and averages of all kinds against their oracles."""
+    """Check maxima and averages of all kinds against their oracles."""
     dilation = options.pop("dilation", 1)
     assert_same(int8blas.max_pool(x, kernel, dilation=dilation, **options),
                 reference.max_pool(x, kernel, dilation=dilation, **options), kernel=kernel, **options)  # fmt: skip
@@ -96,7 +96,7 @@ def test_ceil_mode_has_the_windows_that_begin_in_the_image_or_before(isa, spatia
 
 
 def test_the_windows_of_ceil_mode_are_those_of_torch():
-    """Sizes and divisors as torch.nn.functional.avg_pool1d 2.13 has them."""
+    """Expected sizes and divisors come from torch.nn.functional.avg_pool1d of PyTorch 2.13."""
     for size, kernel, stride, padding, counts in (
         (5, 2, 2, 0, [2, 2, 1]),
         (6, 3, 2, 1, [3, 3, 3, 2]),
@@ -143,7 +143,7 @@ def test_padding_that_counts_is_the_zero_point(isa, spatial, dtype, rng):
         constant = np.full_like(x, zero_point)
         result = int8blas.avg_pool(constant, 3, padding=1, include_padding=True, zero_point=zero_point, layout=layout)
         assert (result == zero_point).all()
-        # Without include_padding a mean is the same for every zero point.
+        # Without include_padding, the mean does not depend on the zero point.
         assert_same(int8blas.avg_pool(x, 3, padding=1, zero_point=zero_point, layout=layout),
                     reference.avg_pool(x, 3, padding=1, layout=layout))  # fmt: skip
 
@@ -187,7 +187,7 @@ def test_every_width_of_a_line(isa, rng):
 
 @every_type
 def test_large_windows(isa, dtype, rng):
-    """More elements than 16-bit sums hold, and than fit the buffer of a patch."""
+    """Windows with more elements than 16-bit sums can add, and than fit the buffer of a patch."""
     for layout, kernel in product(LAYOUTS[2], (15, 16, 17, 40)):
         for channels, kind in product((1, 3, 65), ("full", "extreme")):
             x = image(rng, dtype, 2, (42, 41), channels, layout, 1, kind)
@@ -197,7 +197,7 @@ def test_large_windows(isa, dtype, rng):
         x = image(rng, dtype, 1, (9000,), channels, layout, 1)
         check_windows(x, 8500, strides=250, layout=layout)
         check_global(x, layout)
-    for layout in LAYOUTS[2]:  # larger than the buffer by both sides together
+    for layout in LAYOUTS[2]:  # larger than the buffer only by both sides together
         check_windows(image(rng, dtype, 2, (93, 94), 1, layout, 1), (91, 92), strides=1, layout=layout)
 
 
@@ -213,7 +213,7 @@ def test_sums_beyond_32_bits(isa, layout):
 
 @every_type
 def test_rounding_is_half_to_even_of_the_quotient(isa, dtype):
-    """Counts that are divided by in 16 bits and others, with sums that are ties or next to them."""
+    """Counts for which the kernel divides in 16 bits, and others; sums are ties or next to ties."""
     for count in (*range(1, 50), *range(51, 255, 4), 128, 255, 256, 257):
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         targets = (np.arange(low, high)[:, None] * count + count // 2 + np.arange(-1, 3)).ravel()
@@ -348,7 +348,7 @@ def test_pieces_of_a_line_for_threads(isa, rng):
 
 @every_type
 def test_pieces_of_a_long_line(isa, dtype, rng):
-    """Windows of padding and of both kinds of windows where a piece begins or ends."""
+    """A piece begins or ends with windows in the padding, partly in it, or inside the image."""
     for (kernel, options), channels, extra in product(WINDOWS, (300, 1030), range(3)):
         x = image(rng, dtype, 1, (60 + extra,), channels, "nwc", 1)
         with int8blas.num_threads(1 + extra):
@@ -404,7 +404,7 @@ def test_numpy_integers_and_arrays_are_sizes(rng):
     assert_same(int8blas.max_pool(x, [2, 3], strides=[2, 2], padding=np.array([[1, 1], [0, 2]])), expected)
 
 
-# --- the space between -----------------------------------------------------------------------------------------------
+# --- gaps between elements -------------------------------------------------------------------------------------------
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""quantize, dequantize, requantize and the quantization factors: bit for bit what the formulas say."""
+"""quantize, dequantize, requantize and the quantization factors: bit for bit equal to their formulas."""
 
 from fractions import Fraction
 from itertools import product
@@ -185,7 +185,7 @@ def test_onnx_rounds_before_it_adds_the_zero_point(isa, dtype):
 
 
 def test_doubling_rounds_twice_and_single_once(isa):
-    # 0.6 * 2**-20 * x just below a half: the first rounding makes a half of it, the second one.
+    # 0.6 * 2**-20 * x is just below a half: the first rounding gives exactly a half, the second one 1.
     x, scale = np.array([873813], np.int32), 0.6 * 2.0**-20
     assert 0 < Fraction(1, 2) - Fraction(scale) * 873813 < Fraction(1, 2**20)
     assert int8blas.requantize(x, scale, scheme="doubling").tolist() == [1]
@@ -251,7 +251,7 @@ def test_the_example_of_the_guide_int8_inference():
     assert q_a == 17
     assert round(q_w, 2) == 12.96
     assert int8blas.quantize(activations, 1 / q_a, dtype=np.uint8).tolist() == [255, 238, 255, 136, 187]
-    # The guide prints -15, 528 and -1145: cut off, where its formulas round to nearest.
+    # The guide prints -15, 528 and -1145, which are truncated; its formulas round to nearest.
     assert int8blas.quantize(weights, 1 / q_w).tolist() == [-66, 88, -16, 127]
     assert int8blas.quantize_bias(np.array([2.4, -5.2, -8]), q_a, q_w).tolist() == [529, -1146, -1762]
 
@@ -292,7 +292,7 @@ def test_bias_rounds_half_to_even_and_saturates():
 
 @pytest.mark.parametrize("shape", [(5000, 8), (3, 700, 7), (2, 9000, 1), (20_000, 3), (1, 4097, 1)])
 def test_values_of_many_short_runs(isa, shape, rng):
-    """Values that are constant along a few elements, in all: too many to be written out."""
+    """Parameters that are constant along runs of a few elements; together too many for a buffer of single values."""
     axis = len(shape) - 2
     x = (rng.standard_normal(shape) * 50).astype(np.float32)
     scales = rng.uniform(0.1, 2, shape[axis]).astype(np.float32)

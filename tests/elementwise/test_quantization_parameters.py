@@ -1,4 +1,4 @@
-"""QuantizationParameters, and the file that keeps them."""
+"""QuantizationParameters, and files of them."""
 
 import dataclasses
 import json

@@ -22,7 +22,7 @@ WEIGHTS = ("oi", "iwo", "oihw", "hwio", "ohwi", "ihwo", "goihw", "hwigo", "gohwi
 
 
 def same(result, expected):
-    """Equal bit for bit, NaN too."""
+    """Whether arrays are equal bit for bit, NaN included."""
     assert result.dtype == expected.dtype
     assert result.shape == expected.shape
     np.testing.assert_array_equal(result, expected)
@@ -130,7 +130,7 @@ def test_quantizing_divides_and_does_not_multiply_by_the_reciprocal():
     scales = np.float32([0.1, 0.3, 0.7, 3, 49])
     different = 0
     for scale in scales:
-        y = x * scale  # quotients on the edges between two integers
+        y = x * scale  # quotients halfway between two integers
         expected = np.array([round(Fraction(float(v / scale))) for v in y], np.int8)
         same(reorder(y, dtype=np.int8, scales=scale), expected)
         different += np.sum(expected != np.rint(y * (np.float32(1) / scale)))

@@ -1,4 +1,4 @@
-"""The estimators, by scikit-learn's own checks, and beside its estimators."""
+"""The estimators: scikit-learn's own checks, and comparisons with its estimators."""
 
 import pickle
 
@@ -27,7 +27,7 @@ def test_checks_of_scikit_learn(estimator, check):
 
 @pytest.fixture(scope="module")
 def digits():
-    """Pixels of 0 to 16, and what they show."""
+    """Images with pixels from 0 to 16, and the digits that they show."""
     x, y = datasets.load_digits(return_X_y=True)
     return x.astype(np.uint8), y
 
@@ -46,7 +46,7 @@ def test_neighbors_are_those_of_scikit_learn(digits, kind, metric):
         distances, indices = ours.kneighbors(queries)
         expected, expected_indices = theirs.kneighbors(None if queries is None else queries.astype(float))
         assert np.allclose(distances, expected, rtol=1e-7, atol=1e-6)
-        # Equal distances may be in another order.
+        # Neighbors at equal distances may come in another order.
         gaps = np.diff(expected, axis=1) > 1e-6
         is_alone = np.concatenate([gaps, np.zeros((len(gaps), 1), bool)], axis=1)
         is_alone[:, 1:] &= gaps

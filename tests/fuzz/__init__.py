@@ -7,8 +7,8 @@ A family is a module with three functions:
     oracle(problem)     what they must be
 
 `draws.Draws` makes and records the decisions, so that `campaign.shrunk` can repeat a failing problem with smaller ones;
-`snippet.snippet` prints what is left as a program. A problem is known by the seed of its campaign, its family and its
-number, whatever came before it.
+`snippet.snippet` prints the smallest one as a program. The seed of the campaign, the family and the number determine a
+problem, independently of all problems before it.
 """
 
 from importlib import import_module

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-# One thread for the oracles, and threads that wait leave their core to others: before the libraries are loaded.
+# Set before the libraries are loaded: one thread for oracles; waiting threads leave their core to others.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("INT8BLAS_OVERSUBSCRIBE", "1")
@@ -20,7 +20,7 @@ from .campaign import Setting, decisions_of, drawn, ran, shrunk
 from .draws import Draws
 from .snippet import snippet
 
-SLICE_S = 2.0  # of a family, before the next one
+SLICE_S = 2.0  # time for a family before the next one
 
 
 def parsed(arguments):
@@ -35,7 +35,7 @@ def parsed(arguments):
 
 
 def fuzz(setting, names, first, seconds, count):
-    """Reports by family; stops at the first problem that fails."""
+    """Return the reports by family; stop at the first problem that fails."""
     total = {name: [first, 0.0] for name in names}
     for name in names:
         family(name)  # imported once, not by each process
@@ -55,7 +55,7 @@ def fuzz(setting, names, first, seconds, count):
 
 
 def tell(setting, name, report):
-    """Print a failing problem: what went wrong, and the program that is left of it."""
+    """Print a failing problem: the error, and the smallest program that shows it."""
     print(f"\n{name}: problem {report.failed} of seed {setting.seed} fails; again by\n"
           f"  python -m tests.fuzz --family {name} --seed {setting.seed} --first {report.failed} --count 1\n"
           f"{report.error}\n# The same, made smaller:", flush=True)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Problems one after the other, in a process of their own that may crash; and a failing one made smaller."""
+"""Run problems in a separate process, which may crash, and make a failing problem smaller."""
 
 import contextlib
 import faulthandler
@@ -30,7 +30,7 @@ PROGRESS = struct.Struct("q")
 
 @dataclass
 class Report:
-    """What a process did."""
+    """The outcome of a process."""
 
     count: int = 0
     seconds: float = 0.0
@@ -40,7 +40,7 @@ class Report:
 
 @dataclass
 class Setting:
-    """What is the same for all problems of a campaign."""
+    """The settings of a campaign, equal for all problems."""
 
     seed: int
     isas: tuple = ()
@@ -62,14 +62,14 @@ def drawn(setting, name, draws):
 
 
 def same(results, expected):
-    """Whether two tuples of arrays have the same types, shapes and bits, but for those of NaN."""
+    """Whether two tuples of arrays have the same types, shapes and bits, where all NaN count as equal."""
     for result, wanted in zip(results, expected, strict=True):
         if result.dtype != wanted.dtype or result.shape != wanted.shape or result.tobytes() != wanted.tobytes():
             assert_same_bits(result, wanted)
 
 
 def check(name, isa, threads, problem):
-    """The results are those of the oracle, or AssertionError."""
+    """Raise AssertionError unless the results are those of the oracle."""
     module = family(name)
     with int8blas.use_isa(isa), int8blas.num_threads(threads):
         results = module.run(problem)
@@ -78,14 +78,14 @@ def check(name, isa, threads, problem):
 
 @contextlib.contextmanager
 def quiet():
-    """Without the warning that results saturate, and that float32 overflows in an oracle."""
+    """A context without warnings of saturated results and of float32 overflow in an oracle."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
 def go(setting, name, first, count, until, progress):
-    """Problems from number `first` on, until there were enough of them, it is time, or one fails."""
+    """Run problems from number `first` on, until `count` are done, time is up, or one fails."""
     report, begin = Report(), time.perf_counter()
     with quiet():
         while report.count < count and time.perf_counter() < until:
@@ -102,7 +102,7 @@ def go(setting, name, first, count, until, progress):
 
 
 def in_process(work, progress=None):
-    """What `work` returns in a forked process, a string; and how that process ended if not well."""
+    """Call `work` in a forked process; return its string, and how the process ended if it failed."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
@@ -151,7 +151,7 @@ def ran(setting, name, first, count=1 << 62, seconds=1e9):
 
 
 def fails(setting, name, decisions):
-    """The decisions that the problem really takes, if it fails; else None."""
+    """Return the decisions that the problem uses if it fails, else None."""
     draws = Draws(setting.pools, decisions=decisions)
     with quiet():
         problem = drawn(setting, name, draws)
@@ -163,13 +163,13 @@ def fails(setting, name, decisions):
 
 
 def fails_or_crashes(setting, name, decisions):
-    """The same in a process of its own, for each problem."""
+    """The same, with a separate process for each problem."""
     text, ended = in_process(lambda: repr(fails(setting, name, decisions)))
     return list(decisions) if ended else eval(text)
 
 
 def simpler(decisions):
-    """Lists of decisions with fewer or smaller numbers, those first that are much simpler."""
+    """Lists of decisions with fewer or smaller numbers, the simplest first."""
     length = len(decisions)
     size = length
     while size:
@@ -202,7 +202,7 @@ def simplest(setting, name, decisions, fails):
 
 
 def shrunk(setting, name, decisions):
-    """The simplest decisions, found in one process, or, where problems crash, in one for each."""
+    """Return the simplest decisions that fail; use one process, or, if problems crash, one for each."""
     text, ended = in_process(lambda: repr(simplest(setting, name, decisions, fails)))
     return simplest(setting, name, decisions, fails_or_crashes) if ended else eval(text)
 

@@ -14,7 +14,7 @@ WORK = 1 << 17
 
 
 def geometry(draws, transposed=False):
-    """Sizes of the source and the kernel, and the rest."""
+    """Sizes of the source and the kernel, strides, dilation and padding."""
     spatial = draws.among((2, 1, 3))
     largest, longest = {1: (5, 3), 2: (4, 2.6), 3: (2.6, 2)}[spatial]
     while True:
@@ -44,7 +44,7 @@ def channels(draws):
 
 
 def made(draws, transposed):
-    """A convolution or deconvolution, of a size that the oracle takes milliseconds for."""
+    """A convolution or deconvolution, small enough that the oracle takes milliseconds."""
     while True:
         size, kernel, more = geometry(draws, transposed)
         groups, ic, oc = channels(draws)

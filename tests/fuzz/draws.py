@@ -1,6 +1,6 @@
-"""Random decisions of which each is an integer, and arrays that are windows of memory with random values.
+"""Random decisions, each an integer, and arrays that are views of memory with random values.
 
-A decision that is 0 is the simplest one, so that a list of decisions is made simpler by making its numbers smaller.
+0 is always the simplest decision, so smaller numbers make a list of decisions simpler.
 """
 
 from random import Random
@@ -9,9 +9,9 @@ import numpy as np
 from arrays import guarded
 
 POOL_BYTES = 1 << 24
-START_BYTES = 1 << 16  # where most windows begin, which stays in a cache
+START_BYTES = 1 << 16  # most arrays begin in this part, which stays in a cache
 FRACTION = 1 << 16
-# Of values, the simplest first: how often each kind is drawn is how often it is named.
+# Kinds of values, the simplest first; each is drawn in proportion to its occurrences here.
 KINDS = ("ones", "small", "small", "full", "full", "full", "extreme", "outliers")
 STEPS = (1, 1, 1, 1, 2, -1, -2, 3)
 GAPS = (0, 0, 0, 1, 3, 64)
@@ -51,7 +51,7 @@ class Output:
         return memory, np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
 
     def holding(self, values):
-        """The memory if these values, and nothing else, were written."""
+        """The memory as it would be if a call wrote these values and nothing else."""
         memory, array = self.fresh()
         assert (array.shape, array.dtype) == (values.shape, values.dtype)
         array[...] = values
@@ -59,7 +59,7 @@ class Output:
 
 
 class Draws:
-    """Decisions at random, or those of a list, with 0 beyond its end; `made` has them all."""
+    """Random decisions, or those of a list and 0 after its end; `made` records them."""
 
     def __init__(self, pools, seed=None, decisions=None):
         self.pools, self.made = pools, []
@@ -110,7 +110,7 @@ class Draws:
         return sizes
 
     def some(self, options):
-        """Each of some options or not, in their order."""
+        """A random subset of the options, in their order."""
         return tuple(option for option in options if self.below(2))
 
     def generator(self):
@@ -118,7 +118,7 @@ class Draws:
         return np.random.default_rng(self.below(1 << 32))
 
     def strides(self, shape, shared=False):
-        """Strides in elements: C order, Fortran order, or any other; `shared` if elements may have memory in common."""
+        """Strides in elements: C order, Fortran order, or another one; if `shared`, elements may share memory."""
         style = self.below(10)
         if style < 5:
             return dense(shape)
@@ -137,7 +137,7 @@ class Draws:
         return result
 
     def array(self, dtype, shape, shared=True):
-        """A read-only array of integers with any strides; once in a while it ends, or begins, at the guard."""
+        """A read-only array of integers with any strides; sometimes it ends or begins at a guard page."""
         pool, size = self.pools[self.among(KINDS)], np.dtype(dtype).itemsize
         if 0 in shape:
             return np.zeros(shape, dtype)
@@ -153,7 +153,7 @@ class Draws:
         return np.ndarray(shape, dtype, pool, min(place, POOL_BYTES - length) + before, strides)
 
     def output(self, dtype, shape):
-        """Where a result is to be stored, with margins that must stay as they are."""
+        """An array for a result, with margins that must stay unchanged."""
         size = np.dtype(dtype).itemsize
         strides = self.strides(shape)
         before, length = span(shape, strides) if 0 not in shape else (0, 0)
@@ -173,7 +173,7 @@ class Draws:
 
 
 def stored(output, function, *arguments, **options):
-    """The result of a function; if there is an output, the memory around the `out` that it is stored in."""
+    """The result of a function, or, if there is an output, the memory that contains `out`."""
     if output is None:
         return function(*arguments, **options)
     memory, out = output.fresh()
@@ -182,7 +182,7 @@ def stored(output, function, *arguments, **options):
 
 
 def held(output, values):
-    """What `stored` has to be."""
+    """The expected value of `stored`."""
     return values if output is None else output.holding(values)
 
 
@@ -196,7 +196,7 @@ def dense(shape):
 
 
 def span(shape, strides):
-    """Elements before the first one, and of the whole, that an array with some strides needs."""
+    """The number of elements before the first one, and in all, for an array with these strides."""
     before = after = 0
     for size, stride in zip(shape, strides, strict=True):
         if stride < 0:

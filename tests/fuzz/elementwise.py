@@ -16,7 +16,7 @@ WORK = 12
 
 
 def values(draws, dtype, shape):
-    """An array of a type, with what is special to it."""
+    """An array of a type, with its special values."""
     if np.dtype(dtype).kind == "f":
         return shared.random_floats(draws.generator(), shape).astype(dtype)
     return draws.array(dtype, shape) if dtype != np.int32 else shared.random_integers(draws.generator(), dtype, shape)

@@ -1,7 +1,7 @@
-"""Hostile files: what `load` and `PackedB.load` read, and pickles hold, with parts that somebody has changed.
+"""Hostile files: files for `load` and `PackedB.load`, and pickles, with some parts changed.
 
-Checksums are made right again, so that what is after them is reached. A file gives a value, which is then used, or an
-error of the types that are promised; nothing else, and no more memory than `LIMIT` bytes.
+Checksums are corrected afterwards, so that later checks are reached. A file must either load, and its value is then
+used, or raise an error of the documented types, with no more than `LIMIT` bytes of memory.
 """
 
 import copy
@@ -47,7 +47,7 @@ VALUES = (*NUMBERS, None, True, False, "", "u8", "int8", "float64", "x" * 99, []
 
 @cache
 def originals():
-    """Files of everything that can be in one, as (tree, data)."""
+    """Files with every kind of value, as (tree, data)."""
     eye = np.eye(5, 7, dtype=np.int8)
     weights = np.ones((2, 3, 2, 2), np.int8)
     scales = {"src": 0.5, "weights": 0.25}
@@ -65,7 +65,7 @@ def originals():
 
 
 def parsed(value):
-    """The tree and the data of what `save` writes."""
+    """The tree and the data of a file from `save`."""
     stream = io.BytesIO()
     int8blas.save(stream, value)
     content = stream.getvalue()
@@ -130,8 +130,8 @@ def written(value, data):
 
 
 def used(value):
-    """What can be done with a loaded value is done. A layer whose file is in order may have results for which there is
-    no memory: with a padding of billions, say.
+    """Use a loaded value in every possible way. A valid layer may have results too large for memory, for instance with
+    a padding of billions.
     """
     if isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:

@@ -8,7 +8,7 @@ import int8blas
 
 SCALARS = (1.0, 1.0, 1.0, 1.0, 0.0, -1.0, 0.5, -0.37, 3.0, 1e-6, 1e6, 12345.678)
 BETAS = (0.0, 0.0, 1.0, 1.0, 2.5, -1.0, 0.001)
-SATURATING_WORK = 1 << 16  # whose oracle is slow
+SATURATING_WORK = 1 << 16  # smaller, because this oracle is slow
 
 
 def zero_point(draws, dtype, count):
@@ -23,7 +23,7 @@ def zero_point(draws, dtype, count):
 
 
 def sizes(draws):
-    """M, N and K: small ones, and once in a while large ones."""
+    """M, N and K: mostly small, sometimes large."""
     return draws.sizes(3, 23 if draws.once_in(512) else 17)
 
 
@@ -72,16 +72,16 @@ def run(problem):
 
 
 def real(x, trans, zero_point, shape):
-    """op(X) less its zero points in float64."""
+    """op(X) minus its zero points, in float64."""
     x = (x.T if trans else x).astype(np.float64)
     if type(zero_point) is int:
         return x - zero_point if zero_point else x
     return x - zero_point.reshape(shape)
 
 
-# sat(rne(alpha * acc + beta * C + co)): in integers below 2**53, of which float64 has all, for alpha = 1, beta 0 or 1
+# sat(rne(alpha * acc + beta * C + co)): exact, in integers below 2**53, for alpha = 1, beta 0 or 1
 def formula(alpha, a, b, beta, trans_a, trans_b, ao, bo, offsetc="F", co=0, c=None):
-    """What reference.gemm computes, in float64 throughout: three times as fast for small matrices."""
+    """The same as reference.gemm, but all in float64: three times as fast for small matrices."""
     y = real(a, trans_a, ao, (-1, 1)) @ real(b, trans_b, bo, (1, -1))
     if alpha != 1:
         y *= alpha

@@ -1,12 +1,12 @@
-"""Hostile files whose changes are guided by coverage, with atheris: what has run new lines is changed further.
+"""Hostile files whose changes are guided by coverage, with atheris: an input that reaches new lines is changed further.
 
     pip install atheris
     python -m tests.fuzz.guided load folder_of_findings -max_total_time=3600
 
 Targets are `load`, `packed` (PackedB.load), `pickles` and `onnx`; the rest are arguments of libFuzzer. An input is the
-index of a file and its data, to which the header and the checksums are added; or a model. It is changed as the families
-`files` and `onnx_bytes` do it, or byte by byte. A crash, a wait, or an error of a type that is not promised ends it,
-and leaves the input in the current folder; giving it in place of the folder of findings repeats it.
+index of a file and its data, to which the header and the checksums are added; or a model. Changes are those of the
+families `files` and `onnx_bytes`, or of single bytes. A crash, a hang, or an error of an undocumented type ends the run
+and leaves the input in the current folder; to repeat it, give that file instead of the folder.
 """
 
 import io
@@ -43,7 +43,7 @@ def joined(text, data):
 
 
 def divided(content):
-    """The value and the data, or an error that is a ValueError."""
+    """The value and the data of an input; raise ValueError if it has none."""
     text, _, data = content.partition(BEHIND_INDEX)
     return json.loads(text), data.split(BETWEEN) if data else []
 
@@ -59,7 +59,7 @@ def loaded(load):
 
 
 def restored(content):
-    """What a pickle calls, with any arguments. Errors of any type are right."""
+    """Call the functions that a pickle calls, with any arguments. They may raise any error."""
     with suppress(Exception):
         value, data = divided(content)
         files.used(file._value(value, [np.frombuffer(part, np.uint8) for part in data]))
@@ -96,7 +96,7 @@ TARGETS = {
 
 
 def mutator(change):
-    """What libFuzzer calls: three changes of four keep the structure."""
+    """A mutator for libFuzzer: three of four changes keep the structure."""
 
     def mutated(content, largest, seed):
         if seed % 4:
@@ -130,7 +130,7 @@ def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     atheris.Setup([sys.argv[0], folder, *options], run, custom_mutator=mutator(change))
-    with files.limited_memory():  # what has no memory is refused, as a result of billions of columns
+    with files.limited_memory():  # a result that needs more, say with billions of columns, raises MemoryError
         atheris.Fuzz()
 
 

@@ -1,4 +1,4 @@
-"""What the families of quantized layers share: attributes at random, and results with and without `out`."""
+"""Shared by the families of quantized layers: random attributes, and results with and without `out`."""
 
 import numpy as np
 from layers import DST_DTYPES, SRC_DTYPES
@@ -28,14 +28,14 @@ def options(draws, zero_points=("src", "dst")):
 
 
 def with_operands(draws, problem, shape):
-    """The problem with operands for the post-ops that want one, which broadcast to the destination's shape."""
+    """The problem with operands for the post-ops that need one; they broadcast to the shape of the destination."""
     wanted = [op for op in problem.ops if isinstance(op, (Binary, PReLU))]
     operands = tuple(draws.float32s(tuple(size if draws.below(2) else 1 for size in shape), spread=1.0) for _ in wanted)
     return problem.but(operands=operands)
 
 
 def finished(draws, problem):
-    """A problem of the family: the layer's, with operands, and where its result goes."""
+    """A problem of the family: the layer with its operands, and the output for its result."""
     shape = problem.dst_shape()
     problem = with_operands(draws, problem, shape)
     out = draws.output(problem.dst_dtype, shape) if draws.below(2) else None
@@ -59,7 +59,7 @@ def oracle(problem):
 
 
 def canonical(memory, output):
-    """What is stored with one NaN for all, if there is an output."""
+    """The stored memory with every NaN replaced by the same one, if there is an output."""
     if output is None:
         return memory
     array = np.ndarray(output.shape, output.dtype, memory, output.offset, output.strides)

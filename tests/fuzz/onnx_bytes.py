@@ -1,4 +1,5 @@
-"""Hostile ONNX files: fields and bytes of models, changed. A file gives a model, or an error of the promised types."""
+"""Hostile ONNX files: models with changed fields and bytes. A file must load or raise an error of the documented
+types."""
 
 from contextlib import suppress
 from functools import cache
@@ -34,7 +35,7 @@ def originals():
 
 
 def fields(message):
-    """All (message, field) that are set, of a message and those in it."""
+    """Every (message, field) that is set in a message and in those that it contains."""
     for field, value in message.ListFields():
         yield message, field
         if field.type == field.TYPE_MESSAGE:
@@ -90,7 +91,7 @@ def run(problem):
     with limited_memory(), suppress(*REFUSED):
         model = int8blas.onnx.load(problem["content"])
         feeds = {port.name: np.ones([1] * len(port.shape), np.uint8) for port in model.get_inputs()}
-        with suppress(MemoryError):  # a graph that is in order may say how large a tensor is
+        with suppress(MemoryError):  # a valid graph may ask for a tensor of any size
             model.run(None, feeds)
     return ()
 

@@ -1,4 +1,4 @@
-"""Small ONNX models of integer operators, by int8blas.onnx and by NumPy."""
+"""Small ONNX models of integer operators, computed by int8blas.onnx and by NumPy."""
 
 from functools import cache
 

@@ -1,7 +1,7 @@
-"""Patterns of ONNX that become one node, with operands of every shape that broadcasts: the results are those of NumPy.
+"""ONNX patterns that become one node, with operands of every shape that broadcasts, against NumPy.
 
-Sums of a product or of a convolution are made float32, and a list of functions follows, of which several have an
-operand that is constant or not. Its shape may have fewer dimensions than the result, or ones in any place, or make the
+The sums of a product or a convolution are converted to float32 and pass through a list of functions. Several of these
+have an operand, constant or not, whose shape may have fewer dimensions than the result, any sizes of 1, or make the
 result larger. Sizes may be 0.
 """
 
@@ -40,7 +40,7 @@ def operand(draws, shape):
 
 
 class Text:
-    """A graph that is written node by node, beside what is constant and what is fed."""
+    """The text of a graph, written node by node, with its constants and its feeds."""
 
     def __init__(self, draws):
         self.draws, self.constants, self.feeds, self.nodes = draws, {}, {}, []
@@ -63,7 +63,7 @@ class Text:
 
 
 def functions(draws, text, name, shape, scale):
-    """Functions after a tensor, with their operands; the first one multiplies, also by what has the name `scale`."""
+    """Functions after a tensor, with their operands; the first one multiplies, also by the tensor named `scale`."""
     found = []
     for i in range(draws.integer(2, 4)):
         if not i or draws.below(3):
@@ -134,7 +134,7 @@ def of_windows(draws):
 
 
 def of_elements(draws):
-    """No product: a chain of functions begins with an input."""
+    """A chain of functions that begins with an input, without a product."""
     text = Text(draws)
     x = operand(draws, [draws.among(SIZES) for _ in range(draws.below(4))])
     return text, text.tensor("x", x, False), x, ""
@@ -149,7 +149,7 @@ def of_bytes(draws):
     a, b = draws.array(pair.a_dtype, (*lead, m, k)), draws.array(pair.b_dtype, (*b_lead, k, n))
 
     def places(size, stack, rows):
-        """One value, a vector, or a value for each row or column of each matrix, or of all."""
+        """One value, a vector, or a value for each row or column, per matrix or for all."""
         whole = [size, 1] if rows else [1, size]
         return draws.among(((), (1,), (size,), (*[1] * len(stack), *whole), (*stack, *whole)))
 
@@ -185,7 +185,7 @@ def run(problem):
 
 
 def without_signs(y):
-    """Zeros of one sign: which of them is the larger one, NumPy's maximum does not say."""
+    """Make all zeros positive, because NumPy's maximum does not order -0.0 and 0.0."""
     return y + F(0) if y.dtype == F else y
 
 
@@ -200,7 +200,7 @@ def oracle(problem):
 
 
 def rounded(a, sa, za, b, sb, zb, sy, zy):
-    """QLinearMatMul, where a vector is one of rows of A, and one of columns of B and of the result."""
+    """QLinearMatMul: a vector of A is for its rows, a vector of B or of the result is for columns."""
     sa, za = (x.reshape(-1, 1) if x.ndim == 1 else x for x in (sa, za))
     sums = np.matmul(a.astype(np.int64) - za, b.astype(np.int64) - zb)
     limits = np.iinfo(zy.dtype)

@@ -1,7 +1,7 @@
-"""DequantizeLinear, an operator, QuantizeLinear of ONNX, fused or not: by int8blas.onnx, and step by step in NumPy.
+"""ONNX's DequantizeLinear, an operator and QuantizeLinear, fused or not: int8blas.onnx against single steps in NumPy.
 
-Types, scales and zero points differ or not, and scales are of either sign. Scales are powers of two where an operator
-of bytes multiplies them in another order than its nodes do: all steps are exact then.
+Types, scales and zero points are equal or different, and scales have either sign. If an operator on bytes multiplies
+scales in another order than its nodes, they are powers of two, so that all steps are exact.
 """
 
 import math
@@ -37,9 +37,9 @@ class Row(NamedTuple):
     function : Callable
         The same in NumPy.
     powers : bool
-        Whether scales are powers of two alone.
+        Whether all scales are powers of two.
     vector : bool
-        Whether the result may have scales along its second dimension, which has the size that it had before.
+        Whether the result may have scales along its second dimension, whose size is that of the input.
     """
 
     text: str
@@ -76,21 +76,21 @@ OPERATORS = {
     "Abs": Row("Abs(f0)", np.abs, vector=True),
     "Neg": Row("Neg(f0)", np.negative, vector=True),
     "Sign": Row("Sign(f0)", np.sign, vector=True),
-    # Of two tensors, or of one taken twice.
+    # Operators of two tensors, or of the same one twice.
     "Max": Row("Max(f0, f1)", np.maximum),
     "Min": Row("Min(f0, f1)", np.minimum),
     "Sub": Row("Sub(f0, f1)", np.subtract),
     "Add": Row("Add(f0, f1)", np.add, powers=True),
     "Mul": Row("Mul(f0, f1)", np.multiply, powers=True),
-    # Of any number.
+    # Operators of any number of tensors.
     "Concat": Row("Concat<axis = 1>({})", lambda *parts: np.concatenate(parts, 1)),
-    # With weights and perhaps a bias.
+    # Operators with weights and perhaps a bias.
     "MatMul": Row("MatMul(f0, w)", np.matmul, powers=True),
     "Gemm": Row("Gemm<alpha = 0.5>(f0, w{})", lambda x, w: F(0.5) * (x @ w), powers=True),
     "Gemm, transposed": Row("Gemm<transB = 1>(f0, w{})", lambda x, w: x @ w.T, powers=True),
     "Conv": Row('Conv<auto_pad = "SAME_UPPER">(f0, w{})', convolution, powers=True),
 }  # fmt: skip
-# The more often an operator is here, the more often it is drawn.
+# Each operator is drawn in proportion to its occurrences here.
 NAMES = (*OPERATORS, "Concat", "Concat", "MaxPool", "Add")
 # The axis of the weights' scales.
 WEIGHTS = {"MatMul": 1, "Gemm": 1, "Gemm, transposed": 0, "Conv": 0}
@@ -104,7 +104,7 @@ def scale_of(draws, powers, unusual):
 
 
 def parameters(draws, name, powers, words=False, like=None, channels=0):
-    """A type, a scale and a zero point, each of which may be that of another quantization."""
+    """A type, a scale and a zero point; each may be equal to that of another quantization."""
     dtype = draws.among(WORDS if words and draws.once_in(4) else BYTES)
     limits = np.iinfo(dtype)
     zero = draws.among((0, limits.min, limits.max, draws.integer(0, 127)))
@@ -127,7 +127,8 @@ def elements(draws, dtype, shape):
 
 
 def weights_of(draws, operator, shape, source):
-    """Weights and their parameters, and perhaps a bias by the scale of the sums or by another; {} if there are none."""
+    """Weights and their parameters, and perhaps a bias with the scale of the sums or another one; {} if the operator
+    has no weights."""
     if operator not in WEIGHTS:
         return {}
     count = draws.integer(1, 3)
@@ -149,7 +150,7 @@ def problem(draws):
     shape = draws.integer(1, 2), draws.integer(1, 4), draws.integer(1, 3), draws.integer(1, 5)
     if operator.startswith("Gemm"):
         shape = shape[:2]
-    elif draws.once_in(16) and operator not in ("ReduceMax", "ReduceMin", "Reshape"):  # which have no result then
+    elif draws.once_in(16) and operator not in ("ReduceMax", "ReduceMin", "Reshape"):  # no result without elements
         shape = 0, *shape[1:]
     pair = "f1" in row.text
     sources = []

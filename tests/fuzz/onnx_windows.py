@@ -1,5 +1,5 @@
 """ONNX's operators of windows with every padding: pads, auto_pad, ceil_mode and count_include_pad, in old versions and
-new ones, of floats, of bytes and between quantizations. Floats are integers and scales powers of two, so that all sums
+new ones, on floats, on bytes and between quantizations. Floats are integers and scales powers of two, so that all sums
 are exact."""
 
 import numpy as np
@@ -9,7 +9,7 @@ from reference_onnx import average_pool, convolution_sums, dequantized, max_pool
 F = np.float32
 NAMES = {np.uint8: "uint8", np.int8: "int8", F: "float"}
 QUANTIZE = "y = QuantizeLinear(m, t, u)"
-# What each form computes: the inputs are x, w, scales s and t, zero points z and u; {} stands for attributes.
+# The nodes of each form: the inputs are x, w, scales s and t, zero points z and u; {} stands for attributes.
 FORMS = {
     "average": "y = AveragePool<{}>(x)",
     "maximum": "y = MaxPool<{}>(x)",
@@ -27,7 +27,7 @@ SCALES = tuple(F(scale) for scale in (1, 0.5, -1, -0.25))
 
 
 def attributes(draws, form, spatial, opset):
-    """Those of a node, and the least sizes of its image: a window without elements has no place."""
+    """Attributes of a node, and the smallest image in which every window has an element."""
     kernel = [draws.integer(1, 4) for _ in range(spatial)]
     given = {"kernel_shape": kernel, "auto_pad": draws.among(PADDINGS)}
     average = form.startswith("average")
@@ -106,7 +106,7 @@ def run(problem):
 
 
 def places(x, attributes):
-    """Where in the flat image the first of the largest elements of each window is."""
+    """The position in the flat image of the first largest element of each window."""
     elements, inside, _ = windows(x.astype(np.float64), **attributes)
     index, _, _ = windows(np.arange(x.size).reshape(x.shape), **attributes)
     flat = (*elements.shape[: x.ndim], -1)

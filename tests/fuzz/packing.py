@@ -1,4 +1,4 @@
-"""pack_b and what a PackedB tells: its layout, sums, certificates, back again, through a pickle; would_saturate."""
+"""pack_b and the attributes of a PackedB: layout, sums, certificates; unpack, pickle, and would_saturate."""
 
 import pickle
 
@@ -25,20 +25,20 @@ def problem(draws):
 
 
 def padded(b, trans_b, columns, depth):
-    """B' with zeros up to multiples of so many columns and so much depth."""
+    """B' padded with zeros to multiples of `columns` and `depth`."""
     b, _ = reference.signed_b(b, trans_b)
     return np.pad(b, ((0, -b.shape[0] % depth), (0, -b.shape[1] % columns)))
 
 
 def packed_data(b, trans_b):
-    """What reference.packed_data computes, all elements at once."""
+    """The same as reference.packed_data, for all elements at once."""
     b = padded(b, trans_b, reference.PANEL_COLUMNS, reference.GROUP).astype(np.int8)
     groups, panels = len(b) // reference.GROUP, b.shape[1] // reference.PANEL_COLUMNS
     return b.reshape(groups, reference.GROUP, panels, reference.PANEL_COLUMNS).transpose(2, 0, 3, 1)
 
 
 def certified(b, trans_b):
-    """What reference.certified computes, all pairs at once."""
+    """The same as reference.certified, for all pairs at once."""
     b = padded(b, trans_b, reference.PANEL_COLUMNS, 2)
     pairs = b.reshape(len(b) // 2, 2, b.shape[1])
     high, low = np.maximum(pairs, 0).sum(axis=1), np.minimum(pairs, 0).sum(axis=1)

@@ -1,4 +1,4 @@
-"""quantize, dequantize and requantize by every scheme, with parameters of some axes; quantized_multiplier."""
+"""quantize, dequantize and requantize by every scheme, with parameters along some axes; quantized_multiplier."""
 
 import elementwise as shared
 import numpy as np

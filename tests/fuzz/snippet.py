@@ -22,12 +22,12 @@ from tests.fuzz.snippet import memory, placed
 
 
 def memory(text):
-    """Bytes that `literal` has written."""
+    """Decode bytes that `literal` wrote."""
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), np.uint8)
 
 
 def placed(flat, shape, strides, offset):
-    """The array of some strides, in elements, in the memory of another one."""
+    """A view of another array's memory with these strides, in elements."""
     size = flat.itemsize
     return np.ndarray(shape, flat.dtype, flat.copy(), offset * size, [stride * size for stride in strides])
 
@@ -48,12 +48,12 @@ def literal_array(x):
 
 
 def packed(x):
-    """The bytes of an array as text."""
+    """The bytes of an array, encoded as text."""
     return base64.b85encode(zlib.compress(x.tobytes(), 9)).decode()
 
 
 def literal(x):
-    """An expression for anything that is in a problem."""
+    """An expression for any value in a problem."""
     if isinstance(x, np.ndarray):
         return literal_array(x)
     if isinstance(x, np.generic):
@@ -73,7 +73,7 @@ def literal(x):
 
 
 def snippet(name, isa, threads, problem):
-    """A program that fails as the problem does."""
+    """A program that fails in the same way as the problem."""
     lines = [f"    {literal(key)}: {literal(value)}," for key, value in problem.items()]
     call = f"    check({name!r}, {isa!r}, {threads}, problem)"
     return "\n".join([HEADER, "problem = {", *lines, "}", "with quiet():", call])

@@ -11,13 +11,14 @@ from shapes import FEW
 
 import int8blas
 
-# The smallest K for which an s32 accumulator of 255 * 128 wraps, and for which an unsigned one does.
+# The smallest K for which a sum of products 255 * 128 overflows s32, and u32.
 WRAPS_S32, WRAPS_U32 = 2**31 // (255 * 128) + 1, 2**32 // (255 * 128) + 1
 LONG = (WRAPS_S32 - 1, WRAPS_S32, WRAPS_S32 + 1, 2**17 + 2, WRAPS_U32 + 5)
 
 
 def patterns(dtype, count):
-    """Vectors of `count` extreme values: constant, alternating by 1, 2, 3 and 4, and one half against the other."""
+    """Vectors of `count` extreme values: constant, alternating with periods of 1 to 4 equal elements, and with opposite
+    halves."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     yield "low", np.full(count, low, dtype)
     yield "high", np.full(count, high, dtype)
@@ -37,7 +38,7 @@ def test_extreme_patterns(isa, pair, form):
 
 @pytest.mark.parametrize("form", B_FORMS)
 def test_extreme_patterns_of_few_rows_or_columns(isa, pair, form):
-    """Kernels that add in s16 for a while, for as long as the largest products allow."""
+    """Some kernels first add in s16, as many products as cannot overflow."""
     for m, n, k in ((1, 70, 531), (2, 65, 260), (300, 1, 600), (70, 3, 531), (90, 8, 1030), (3, 40, 600)):
         for (a_name, a), (b_name, b) in product(patterns(pair.a_dtype, k), patterns(pair.b_dtype, k)):
             a, b = np.tile(a, (m, 1)), np.tile(b[:, np.newaxis], (1, n))
@@ -77,10 +78,10 @@ def test_only_one_panel_of_several_is_beyond_the_certificate(isa, rng):
 @pytest.mark.parametrize("distance", [1, 4, 8, 16])
 @pytest.mark.parametrize("rows", [12, 14, 29])
 def test_the_largest_products_that_meet_in_16_bits(isa, rows, distance):
-    """Two products of -128 and -128 are the only ones of two bytes each whose sum does not fit; where tiles have enough
-    rows and panels, those of one panel, column and block of K are."""
+    """The sum of two products of s8 values only overflows s16 if both are -128 * -128. Such pairs are placed in one
+    panel, column and block of K; the sizes give tiles with enough rows and panels."""
     n, k = 80, 83
-    a = np.zeros((rows, k), np.uint8)  # -128 in kernels that multiply A less 128
+    a = np.zeros((rows, k), np.uint8)  # acts as -128 in kernels that subtract 128 from A
     for column, at in ((0, 0), (33, 5), (79, 66)):
         b = np.full((k, n), 127, np.int8)
         b[[at, at + distance], column] = -128

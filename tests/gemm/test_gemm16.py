@@ -51,7 +51,8 @@ def test_gemm(isa, name, bits, shape):
 
 @pytest.mark.parametrize("name", GEMMS)
 def test_the_largest_products(isa, name):
-    """-32768 * -32768 twice is 2**31, which a multiply-add of pairs wraps. A long K leaves int32, and saturates."""
+    """Two products -32768 * -32768 add up to 2**31, which overflows in a multiply-add of pairs. A long K exceeds int32
+    and saturates."""
     a_dtype, b_dtype = GEMMS[name]
     for k in (2, 3, 500, 70_000):
         for a_value in (np.iinfo(a_dtype).min, np.iinfo(a_dtype).max):

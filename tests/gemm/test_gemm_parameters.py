@@ -46,7 +46,7 @@ def test_the_positional_arguments_are_those_of_scipy(pair):
 
 
 def both(pair, rng, alpha, beta, order, trans_a, trans_b, overwrite_c):
-    """The same call to our function and to sgemm: (result, c) of each, on values that float32 holds exactly."""
+    """Make the same call to our function and to sgemm, with values exact in float32; return (result, c) of each."""
     m, n, k = 5, 3, 4
     a = rng.integers(0, 9, (k, m) if trans_a else (m, k)).astype(pair.a_dtype)
     b = rng.integers(0, 9, (n, k) if trans_b else (k, n)).astype(pair.b_dtype)
@@ -117,7 +117,7 @@ def test_operands_are_anything_that_numpy_makes_an_array_of(isa):
 
 
 def uniform_gemm(alpha, acc, beta, c, co):
-    """The value of every element, in both orders of C and larger than a tile, if every product is acc and C is c."""
+    """The value that all elements have if every sum is acc and C is c; in both orders of C, larger than a tile."""
     high, low = divmod(abs(acc), 127)
     a = np.tile(np.array([127, 1], np.int8), (17, 1))
     b = np.tile(np.sign(acc) * np.array([[high], [low]]), (1, 53)).astype(np.int8)

@@ -13,11 +13,11 @@ from sharing import shared
 
 import int8blas
 
-# Beyond what sums in int32 hold, and on every path: few rows, few columns, tiles, and K in parts for threads.
+# Sums exceed int32, on every path: few rows, few columns, tiles, and K divided among threads.
 LONG = [
     (1, 1, 66_000), (16, 1, 66_000), (1, 20, 131_075), (3, 17, 66_001), (20, 2, 132_003), (9, 18, 66_002),
 ]  # fmt: skip
-# On the paths tiny, rows, dots, thin and blocks, with columns that fill panels and that do not.
+# Problems for several paths, with columns that fill panels and columns that do not.
 SHORT = [
     *FEW, (4, 4, 4), (64, 64, 64), (1, 300, 70), (5, 640, 300), (300, 1, 600), (300, 8, 600), (200, 300, 3),
     (130, 96, 150), (130, 100, 150), (9, 48, 700),
@@ -35,7 +35,7 @@ def exact(a, b, ao=0, bo=0):
 
 
 def operands(rng, pair, m, n, k, ends):
-    """Random values, or the ends of the types, whose sums are largest."""
+    """Random values, or, if `ends`, the extreme values with the largest sums."""
     a, b = np.iinfo(pair.a_dtype), np.iinfo(pair.b_dtype)
     if ends:
         return (np.full((m, k), a.max if a.min == 0 else a.min, pair.a_dtype),
@@ -44,7 +44,7 @@ def operands(rng, pair, m, n, k, ends):
 
 
 def outputs(m, n, k):
-    """Arrays of every order and alignment; of a long K, whose sums are stored one way, two."""
+    """Arrays of every order and alignment; only two for a long K, whose sums are always stored in the same way."""
     yield None
     yield np.full((m, n), -1, np.int64, order="F")
     if k > 60_000:
@@ -92,12 +92,12 @@ def test_threads_and_parts_of_k_in_int64(isa, pair, rng):
 
 
 def test_a_large_result_in_int64(isa, rng):
-    """Written past the caches, where the kernels can."""
+    """The result is written with non-temporal stores if the kernels have them."""
     a, b = rng.integers(0, 256, (1100, 40), np.uint8), rng.integers(-128, 128, (40, 2000), np.int8)
     expected = exact(a, b)
     for columns in (2000, 1995):
         memory = np.full(1100 * 2000 + 8, 7, np.int64)
-        out = memory[-memory.ctypes.data // 8 % 8 :][: 1100 * 2000].reshape(1100, 2000)  # lines of the cache
+        out = memory[-memory.ctypes.data // 8 % 8 :][: 1100 * 2000].reshape(1100, 2000)  # aligned to cache lines
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 int8blas.matmul(a, b[:, :columns], out=out[:, :columns])

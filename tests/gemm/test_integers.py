@@ -14,7 +14,7 @@ MODES = ("saturate", "wrap", "raise")
 
 
 def draw(rng, dtype, shape, kind):
-    """Values of a dtype: small ones, all of them, its ends, or a part of its bits."""
+    """Values of a dtype: small values, the whole range, its ends, or numbers of fewer bits."""
     if dtype is np.bool_:
         return rng.integers(0, 2, shape).astype(bool)
     info = np.iinfo(dtype)
@@ -31,7 +31,7 @@ def exact(a, b):
 
 
 def stored(product, dtype, overflow):
-    """An exact product as a dtype, or None if that raises."""
+    """An exact product converted to a dtype, or None if matmul must raise an error."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     if overflow == "wrap":
         return ((product - low) % (high - low + 1) + low).astype(dtype)
@@ -69,7 +69,8 @@ SHAPES = [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (9, 1, 50), (1, 300, 1), (
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bits", [(3, 9), (12, 12), (14, 14), (15, 15), (16, 7), (20, 31), (33, 33), (63, 63)])
 def test_every_kind_of_multiply_add(isa, shape, bits):
-    """Products of these bits take pairs of s16, s32 or 64 bits; sums pass all blocks and edges of tiles."""
+    """Operands of these widths are multiplied as pairs of s16, as s32, or in 64 bits; sizes have several blocks and
+    incomplete tiles."""
     m, k, n = shape
     rng = np.random.default_rng(m + k + n)
     a, b = (rng.integers(-(2**count), 2**count, size, np.int64, endpoint=count < 63) if count < 63
@@ -82,7 +83,7 @@ def test_every_kind_of_multiply_add(isa, shape, bits):
 
 
 def test_sums_at_the_ends_of_s32_and_s64(isa):
-    """Each kind of multiply-add with the largest operands that take it, for all k."""
+    """Each kind of multiply-add with the largest operands for which it is chosen, at every k."""
     for count in (7, 13, 14, 15, 31):
         low = np.full((7, 4100), -(2**count), np.int64)
         for b in (low.T, ~low.T):
@@ -101,7 +102,7 @@ def test_sums_at_the_ends_of_s32_and_s64(isa):
 
 
 def test_sums_that_cancel(isa):
-    """float64 cannot tell whether these sums fit 64 bits: digits do."""
+    """float64 is not precise enough to decide whether these sums fit 64 bits; a computation by digits is."""
     x = np.random.default_rng(3).integers(2**61, 2**62, (4, 90), np.int64)
     a, b = np.hstack([x, -x]), np.hstack([x, x]).T.copy()
     b[0, 0] += 1
@@ -112,7 +113,7 @@ def test_sums_that_cancel(isa):
 @pytest.mark.parametrize("dtype", [np.int16, np.int64])
 @pytest.mark.parametrize("large", [False, True])
 def test_strides_stacks_and_out(isa, dtype, large):
-    """Of tiny and of large products, of values that fit bytes and of values that do not."""
+    """Tiny and large products, of values that fit 8 bits and values that do not."""
     m, k, n = (70, 90, 80) if large else (3, 4, 5)
     rng = np.random.default_rng(5)
     for high in (100, 9000):
@@ -137,7 +138,7 @@ def test_strides_stacks_and_out(isa, dtype, large):
 
 
 def test_strides_of_dimensions_of_one_element(isa):
-    """They are open: NumPy calls such arrays contiguous."""
+    """Such strides may have any value: NumPy considers the arrays contiguous."""
     x = np.lib.stride_tricks.as_strided(np.arange(10, 30, dtype=np.int16), (2, 1, 1), (2, 34, 6))
     assert x.flags.c_contiguous
     np.testing.assert_array_equal(int8blas.matmul(x, [[10**6]])[:, 0, 0], [10 * 10**6, 11 * 10**6])

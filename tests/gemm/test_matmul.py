@@ -9,7 +9,7 @@ from arrays import Canary, assert_same, random_values
 
 import int8blas
 
-# Shapes of A and B, all that numpy.matmul takes.
+# Shapes of A and B of every kind that numpy.matmul accepts.
 SHAPES = (
     ((5,), (5,)), ((0,), (0,)), ((1,), (1,)),
     ((5,), (5, 17)), ((3, 5), (5,)), ((0, 5), (5,)), ((5,), (5, 0)), ((0,), (0, 3)),

@@ -1,6 +1,6 @@
-"""Where a matrix unit multiplies whole registers: sizes around its rows, panels, steps and blocks, and where it starts.
+"""Products on a matrix unit: sizes around its rows, panels, K steps and blocks, and where the path begins.
 
-The same sizes go through all instruction sets; those without such a unit take other ways.
+The same sizes go through all instruction sets; those without such a unit take other paths.
 """
 
 import sys
@@ -18,10 +18,10 @@ from int8blas import Eltwise, ReLU
 
 ROWS = (2, 3, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97)
 COLUMNS = (16, 31, 32, 33, 48, 65, 100)
-# Steps of 64; blocks of 512 and, up to half as much again or twice as much, of all of K.
+# K around steps of 64, blocks of 512, and the larger sizes up to which one block takes the whole K.
 DEPTHS = (64, 65, 127, 128, 191, 513, 767, 769, 1024, 1027, 1540)
 LAYOUTS = ("rows", "columns", "every other column", "rows")
-# In the process, before the import: a signal stack as small as POSIX allows.
+# Code that runs before the import: a signal stack as small as POSIX allows.
 SMALL_SIGNAL_STACK = """
 import ctypes, faulthandler
 faulthandler.disable()
@@ -50,7 +50,7 @@ def test_sizes(isa, pair, form, rng):
 
 @pytest.mark.parametrize("k", DEPTHS)
 def test_depths_of_extreme_operands(isa, k):
-    """All products at their largest: a step too many, or too few, would show."""
+    """All products at their largest: one step too many or too few would change the result."""
     for m, n in ((40, 70), (16, 48)):
         a, b = np.full((m, k), 255, np.uint8), np.full((k, n), -128, np.int8)
         for make in B_FORMS.values():
@@ -86,7 +86,7 @@ def test_what_sums_start_from(isa, pair, layout, k, rng):
 @pytest.mark.parametrize("side", ["start", "end"])
 @pytest.mark.parametrize(("gap", "direction"), [(0, 1), (1, 1), (64, -1)])
 def test_a_that_is_loaded_once(isa, gap, direction, side, rng):
-    """It may be read where it lies, whole registers only, and nothing beside it."""
+    """The unit may load A in place, only in whole registers, and must not read outside it."""
     for m in (2, 5, 16, 32, 37, 64):
         for k in (64, 100, 128, 576):
             a = with_strides(rng.integers(0, 256, (m, k), np.uint8), (direction * (k + gap), 1), guarded(side))
@@ -99,7 +99,7 @@ def test_a_that_is_loaded_once(isa, gap, direction, side, rng):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("m", [20, 65, 256, 300])
 def test_b_beyond_a_cache(isa, threads, m, rng):
-    """Blocks that are fetched ahead, and pieces of a plain B that are packed one at a time."""
+    """Blocks are prefetched, and a plain B is packed piece by piece."""
     n, k = 1100, 1030
     a, b = SIGN_PAIRS[0].operands(rng, m, n, k)
     expected = reference.gemm(1, a, b)
@@ -139,7 +139,8 @@ def test_epilogues(isa, dst_dtype, rng):
     [(64, (3, 3)), (128, (1, 3)), (64, (3, 2)), (256, (3, 3)), (96, (3, 3)), (3, (7, 7)), (8, (3, 3)), (40, (2, 5))],
 )
 def test_windows_in_lines(isa, ic, kernel, strides, layout, rng):
-    """Windows of whole steps, read where they are, and others; lines that fill registers, or nearly, or do not."""
+    """Windows of whole K steps, which are read in place, and others; lines that fill registers, nearly fill them, or do
+    not."""
     for size in ((7, 16), (5, 30), (6, 33), (7, 9)):
         for src_dtype in (np.uint8, np.int8):
             random_convolution(rng, size, kernel, ic, 40, n=2, strides=strides, padding=1, src_dtype=src_dtype,
@@ -148,7 +149,7 @@ def test_windows_in_lines(isa, ic, kernel, strides, layout, rng):
 
 @pytest.mark.parametrize(("groups", "ic", "oc"), [(2, 64, 96), (3, 24, 120)])
 def test_windows_of_groups_in_lines(isa, groups, ic, oc, rng):
-    """Lines of weights are padded for each group anew, for whole pairs of panels and for what is left."""
+    """Lines of weights are padded for each group separately, for pairs of panels and a single last panel."""
     random_convolution(rng, (20, 32), (3, 3), ic, oc, n=2, groups=groups, padding=1).check()
 
 
@@ -161,7 +162,7 @@ def test_images_of_several_blocks(isa, size, ic, kernel, rng):
 
 def test_windows_for_many_channels(isa, rng):
     """A matrix of windows that is gathered once for several blocks of columns."""
-    with int8blas.num_threads(1):  # several would share the columns
+    with int8blas.num_threads(1):  # several threads would divide the columns
         random_convolution(rng, (9, 10), (3, 3), 100, 1100, padding=1).check()
 
 
@@ -172,7 +173,7 @@ def test_windows_with_dilation_of_lines(isa, kernel, rng):
 
 @pytest.mark.skipif(sys.platform != "linux" or "amx" not in int8blas.available_isas(), reason="needs AMX")
 def test_a_process_that_may_not_have_tiles_does_without():
-    """Linux refuses tile registers where a signal stack has no room for them."""
+    """Linux refuses tile registers if the signal stack is too small to save them."""
     assert run_python("-c", MULTIPLY).stdout.split() == ["amx", "True"]
     assert run_python("-c", SMALL_SIGNAL_STACK + MULTIPLY).stdout.split() == ["avx512vnni", "True"]
 

@@ -10,13 +10,13 @@ from arrays import WITHOUT_VNNI, assert_same
 
 import int8blas
 
-# K around multiples of 8, 16 and 1024, and in several blocks; panels and rows that are whole and not.
+# K around multiples of 8, 16 and 1024, and in several blocks; complete and incomplete panels and tiles of rows.
 SHAPES = (
     (24, 48, 1), (20, 50, 7), (64, 48, 64), (7, 24, 500), (12, 33, 513), (61, 130, 300), (97, 63, 511), (70, 65, 1024),
     (71, 49, 1027),
 )  # fmt: skip
 LONGER = ((33, 67, 2100), (21, 49, 66003))
-# 255 times 128 and minus 128 are the last products within 16 bits.
+# 255 * 128 and 255 * -128 are the largest products within 16 bits.
 FOURS = (
     (32, 32, 32, 32), (32, 32, 32, 33), (-32, -32, -32, -32), (-33, -32, -32, -32), (127, 1, 0, 0), (127, 0, 2, 0),
     (-128, 0, 0, 0), (-128, 0, 0, -1), (127, 127, 127, 127), (-128, -128, -128, -128), (127, -128, 127, -128),
@@ -42,7 +42,7 @@ def no_outliers(rng, k, n):
 
 
 def mixed(rng, k, n):
-    """Panels that are split beside some that are not."""
+    """Some panels that are split, and some that are not."""
     b = small(rng, k, n)
     b[:, 16:32] = rng.integers(-128, 128, b[:, 16:32].shape)
     return b

@@ -23,13 +23,13 @@ SHAPES = tuple(product((0, 1, 2, 3, 4, 5, 66), (0, 1, 15, 16, 17, 48, 50)))
 
 @pytest.fixture(params=DTYPES, ids=["int8", "uint8"])
 def dtype(request):
-    """Both types a B can have."""
+    """The two types of B."""
     return request.param
 
 
 @pytest.fixture
 def b(dtype, rng):
-    """A B with a panel that is certified, one that is not, and padding on both edges."""
+    """A B with a certified panel, one that is not certified, and padding at both edges."""
     b = random_values(rng, dtype, (9, 37), "small")
     b[3, 20] = np.iinfo(dtype).max
     b[2, 20] = np.iinfo(dtype).max
@@ -43,7 +43,7 @@ def packed(b):
 
 
 def assert_is_packing_of(packed, b):
-    """Every attribute of `packed` is what the oracle says for b."""
+    """Check every attribute of `packed` against the oracle for b."""
     assert isinstance(packed, int8blas.PackedB)
     assert packed.shape == b.shape
     assert packed.dtype == b.dtype
@@ -385,7 +385,7 @@ def test_saving_over_a_mapped_file_leaves_the_mapped_matrix_alone(tmp_path):
     assert (process.returncode, process.stdout) == (0, "True\n")
 
 
-# --- files that are not right ----------------------------------------------------------------------------------------
+# --- invalid files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[True, False], ids=["mapped", "read"])
@@ -402,7 +402,7 @@ def load(request, tmp_path):
 
 @pytest.fixture
 def content(packed, tmp_path):
-    """The bytes of a good file."""
+    """The bytes of a valid file."""
     packed.save(tmp_path / "good")
     return (tmp_path / "good").read_bytes()
 

@@ -1,6 +1,7 @@
-"""Plans for machines that nobody has here: what must stay in a cache fits, and cores are worth their waking.
+"""Plans for machines other than this one: blocks fit their caches, and every thread has enough work to pay for its
+start.
 
-A plan is a pure function of problem, machine and instruction set, so that nothing is multiplied, and no operands exist.
+A plan is a pure function of problem, machine and instruction set, so these tests need no operands.
 """
 
 import itertools
@@ -17,8 +18,8 @@ CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128)
 SHAPES = (*itertools.product((1, 2, 7, 8, 33, 64, 65, 100, 256, 500, 1024, 3000), (16, 48, 100, 256, 1000, 4096),
                              (16, 64, 256, 1000, 4096, 12000)), (20000, 48, 256), (100, 20000, 512))  # fmt: skip
 FORMS = {"plain": {}, "columns": {"b_columns": True}, "packed": {"packed": True}}
-# Tables of which none has been built: registers of 128 and of 1024 bits have tiles of other shapes. The rest of each is
-# that of kernels for this architecture.
+# Kernel tables that do not exist: registers of 128 and of 1024 bits, with tiles of other shapes. All other fields are
+# those of existing kernels for this architecture.
 OTHER_TILES = {
     "128 bits": {"isa": "ref", "tile": (6, 1)},
     "128 bits, lanes": {"isa": "avxvnni", "tile": (8, 1)},
@@ -29,8 +30,8 @@ OTHER_TILES = {
 TABLES = {isa: {"isa": isa} for isa in built_isas()} | {
     name: table for name, table in OTHER_TILES.items() if table["isa"] in built_isas()
 }
-# Bytes of L1, of a core's part of L2, and of L3, and cores, of CPUs with 64-bit Arm; and their kernels, or those of a
-# table with tiles of their size where they have not been built.
+# For CPUs with 64-bit Arm: bytes of L1, of a core's part of L2, and of L3, the number of cores, and their kernel table,
+# or one with tiles of the same size if their kernels are not in this build.
 ARM_CPUS = {
     "Cortex-A53": (32 * KIB, 128 * KIB, 0, 4),
     "Cortex-A72": (32 * KIB, 256 * KIB, 0, 4),
@@ -42,7 +43,7 @@ ARM_CPUS = {
 ARM_TABLES = {name: table for name, table in TABLES.items() if name in ("neon", "dotprod", "i8mm", "128 bits")}
 PANEL = 16
 MARGIN = 1.15
-THREAD_BYTES = 1 << 19  # which take as long to come from memory as the multiply-adds that pay for a thread
+THREAD_BYTES = 1 << 19  # loading them takes as long as the multiply-adds that pay for a thread
 
 
 def machine(l2=1024 * KIB, cores=1, l1=32 * KIB):
@@ -54,7 +55,7 @@ def units(pieces):
 
 
 def tiles(plan, pieces, n):
-    """Elements of C in the units of some pieces, with those of rows that are not there."""
+    """Elements of C in the tiles of some pieces, including rows beyond the edge of C."""
     height, width = plan["unit"]
     columns = -(-n // PANEL) * PANEL
     return sum(
@@ -66,9 +67,10 @@ def tiles(plan, pieces, n):
 def time_of(plan, m, n, k, packed):
     """A simple model of the time, in multiply-adds.
 
-    The thread that has most multiplies its part, where rows of a tile that are not there take as long as others, or
-    waits for its part of the largest matrix to come from memory. It packs its part of B, or all of it, a byte in the
-    time of 8. Waking takes half of what pays for a thread each time that twice as many run.
+    The thread with the most work determines the time: it multiplies its part, where rows beyond the edge take as long
+    as others, or waits for its part of the largest matrix to arrive from memory. It packs its part of B, or all of B; a
+    packed byte takes as long as 8 multiply-adds. Each doubling of the number of threads adds half the work that pays
+    for a thread.
     """
     work = plan["thread_work"]
     if plan["k_parts"] > 1:
@@ -83,15 +85,15 @@ def time_of(plan, m, n, k, packed):
 
 
 def slab_columns(plan):
-    """Columns of C that are divided among the threads at a time."""
+    """The number of columns of C that the threads divide at a time."""
     return plan["units"][1] * plan["unit"][1]
 
 
 def block_bytes(plan, m):
-    """Bytes of A and of B that stay in the L2 cache: a block of A with the panels of B of a tile; or a block of B, with
-    the A of a row of tiles, for a matrix unit."""
+    """Bytes that stay in the L2 cache: a block of A and the panels of B of a tile, or, for a matrix unit, a block of B
+    and the rows of A of one row of tiles."""
     words = 2 if plan["widens"] else 1
-    if m <= plan["mr"]:  # B is read once, whatever the cache holds of it
+    if m <= plan["mr"]:  # B is read only once, so that it need not stay in a cache
         return m * plan["kc"], 0
     if plan["by_matrix"]:
         return min(plan["mr"], m) * plan["kc"], plan["nc"] * PANEL * plan["kc"]
@@ -113,8 +115,8 @@ def test_blocks_fit_the_l2_cache(table, l2):
 @pytest.mark.parametrize("table", ARM_TABLES)
 @pytest.mark.parametrize("cpu", ARM_CPUS)
 def test_blocks_fit_the_caches_of_arm(cpu, table):
-    """What a tile reads again and again, a panel of B, also fits the L1 cache with the tile's rows of A; and the parts
-    of all threads are as even as on other machines."""
+    """A panel of B, which every tile reads again, fits the L1 cache together with the tile's rows of A, and threads
+    have equally even parts as on other machines."""
     l1, l2, l3, cores = ARM_CPUS[cpu]
     seen = 0
     for (m, n, k), form, threads in itertools.product(SHAPES, FORMS.values(), {1, cores}):
@@ -132,9 +134,9 @@ def test_blocks_fit_the_caches_of_arm(cpu, table):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_blocks_are_the_same_in_a_cache_that_is_larger_than_they_need(table):
-    least = (2048 if table == "amx" else 1024) * KIB  # as the tables' sizes were measured
+    least = (2048 if table == "amx" else 1024) * KIB  # the sizes at which the tables were tuned
     for (m, n, k), form in itertools.product(SHAPES, FORMS.values()):
-        if n * k > 1024 * KIB:  # B is in one cache and not in the other
+        if n * k > 1024 * KIB:  # B fits one cache and not the other
             continue
         plans = [plan_of(m, n, k, machine=machine(l2), **TABLES[table], **form) for l2 in (least, 2 * least)]
         for fact in ("path", "unit", "parts", "mc", "kc", "np", "slab"):
@@ -144,7 +146,7 @@ def test_blocks_are_the_same_in_a_cache_that_is_larger_than_they_need(table):
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("cores", CORES)
 def test_no_thread_has_more_than_a_unit_above_the_mean(table, cores):
-    """Units are tiles, or rows of them where threads would write to the same lines of C."""
+    """A unit is a tile, or a row of tiles where threads would otherwise write to the same cache lines of C."""
     for (m, n, k), form in itertools.product(SHAPES, FORMS.values()):
         plan = plan_of(m, n, k, machine=machine(cores=cores), **TABLES[table], **form)
         assert plan["threads"] <= cores
@@ -156,7 +158,8 @@ def test_no_thread_has_more_than_a_unit_above_the_mean(table, cores):
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("form", FORMS)
 def test_time_does_not_grow_with_cores(table, form):
-    """But by a little: a thread is woken for as much work as pays on the average, which may be less in whole tiles."""
+    """A small increase is allowed: threads are started if the average part pays, and parts of whole tiles may be
+    smaller."""
     for m, n, k in SHAPES:
         before, plan_before = math.inf, None
         for cores in CORES:

@@ -1,4 +1,4 @@
-"""Properties of random problems: shapes, layouts, values and parameters between those of the other tests."""
+"""Properties of random problems: shapes, layouts, values and parameters that the other tests do not have."""
 
 import numpy as np
 import reference

@@ -1,4 +1,4 @@
-"""The oracles themselves, against cases worked out by hand and against sums of Python integers."""
+"""Tests of the oracles: against cases computed by hand and against sums of Python integers."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def test_values_that_cannot_saturate_give_the_exact_result(isa, form, rng):
         assert_same(int8blas.gemm_u8s8s32(1, a, B_FORMS[form](b), numerics="saturating"), reference.gemm(1, a, b))
 
 
-# The document's ranges in which nothing can saturate, and those of which it warns.
+# Ranges from the documentation: those in which nothing can saturate, and those for which it warns.
 @pytest.mark.parametrize(("name", "a", "b", "saturates"), [
     ("u8, s8", (0, 255), (-128, 127), True),
     ("u7, s8", (0, 127), (-128, 127), False),
@@ -55,7 +55,7 @@ def test_values_that_cannot_saturate_give_the_exact_result(isa, form, rng):
 ])  # fmt: skip
 def test_the_ranges_of_the_document(isa, name, a, b, saturates, rng):
     gemm, dtype = (int8blas.gemm_u8s8s32, np.uint8) if name[0] == "u" else (int8blas.gemm_s8s8s32, np.int8)
-    # All pairs of ends, in rows and columns of their own, and random values between them.
+    # All combinations of extreme values, in separate rows and columns, with random values between them.
     ends_a, ends_b = np.array(np.meshgrid(a, a, a, a)).reshape(4, -1), np.array(np.meshgrid(b, b, b, b)).reshape(4, -1)
     x = np.vstack([ends_a.T, rng.integers(*a, (20, 4), endpoint=True)]).astype(dtype)
     y = np.hstack([ends_b, rng.integers(*b, (4, 20), endpoint=True)]).astype(np.int8)
@@ -83,7 +83,7 @@ def test_pairs_are_the_same_across_blocks_and_threads(isa, pair, rng):
 
 
 def test_sums_beyond_int32(isa, pair):
-    k = 2**17 + 3  # 2^16 pairs of 2^15 - 1 stay below 2^31, one more does not
+    k = 2**17 + 3  # 2^16 sums of pairs of 2^15 - 1 stay below 2^31; one more does not
     a = np.full((1, k), np.iinfo(pair.a_dtype).max, pair.a_dtype)
     b = np.full((k, 2), np.iinfo(pair.b_dtype).max, pair.b_dtype)
     b[:, 1] = np.iinfo(pair.b_dtype).min

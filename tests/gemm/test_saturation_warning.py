@@ -1,4 +1,4 @@
-"""The warning that an int32 result was saturated: when an element was, and never otherwise."""
+"""The warning about saturated int32 results appears if and only if an element saturates."""
 
 import warnings
 from itertools import product
@@ -11,7 +11,7 @@ from reference import INT32_MAX, INT32_MIN
 
 import int8blas
 
-# From these K on the largest products of a pair of types leave int32.
+# From these K on, sums of the largest products of the two types exceed int32.
 LEAST_K = {("uint8", "uint8"): 33026, ("uint8", "int8"): 65794, ("int8", "uint8"): 65794, ("int8", "int8"): 131072}
 
 
@@ -64,7 +64,7 @@ def test_offsets_c_and_alpha_saturate_too(isa, shape):
     m, n, k = shape
     a, b = np.full((m, k), 2, np.uint8), np.full((k, n), 3, np.int8)
     x = 6 * k
-    cases = (  # what is added to x, and whether that leaves int32
+    cases = (  # the number added to x, and whether the sum exceeds int32
         ({"co": INT32_MAX - x}, False),
         ({"co": INT32_MAX - x + 1}, True),
         ({"co": [INT32_MAX - x] * (n - 1) + [INT32_MAX - x + 1], "offsetc": "R"}, True),

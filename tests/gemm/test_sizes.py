@@ -1,5 +1,4 @@
-"""Sizes at their ends: arrays without elements however large, results too large to be addressed, and values of any
-length in errors."""
+"""Extreme sizes: huge arrays without elements, results too large for the address space, and long values in errors."""
 
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ import int8blas
 from int8blas import Attributes, Binary, Eltwise, InnerProduct, ReLU, Sum, calibration
 
 LARGE = 2**30
-# No loop over so many ends.
+# A loop over so many elements would never end.
 ENDLESS = 2**60
 U8, F32 = np.ones((2, 3), np.uint8), np.ones((2, 3), np.float32)
 
@@ -18,7 +17,7 @@ def virtual(dtype, *shape):
     return np.broadcast_to(np.ones((), dtype), shape)
 
 
-# --- no elements ------------------------------------------------------------------------------------------------------
+# --- no elements -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
@@ -69,7 +68,7 @@ def test_layer_norm_of_no_rows_makes_no_factors():
             int8blas.layer_norm(src, np.ones(3, np.float32))
 
 
-# --- beyond 64 bits ---------------------------------------------------------------------------------------------------
+# --- beyond 64 bits --------------------------------------------------------------------------------------------------
 
 
 def test_results_that_can_not_be_addressed_name_their_sources():
@@ -100,7 +99,7 @@ def test_shapes_broadcast_as_those_of_numpy(first, second):
     np.testing.assert_array_equal(int8blas.binary("add", a, b), a + b)
 
 
-# --- values in errors -------------------------------------------------------------------------------------------------
+# --- values in errors ------------------------------------------------------------------------------------------------
 
 LONG = {
     "10**400": 10**400,

@@ -1,4 +1,5 @@
-"""Products of small values without VNNI: what of A and of B fits 16 bits is added there, exactly, to the very edge."""
+"""Products of small values without VNNI: sums that fit 16 bits are added in 16 bits, exactly, up to the largest
+values."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,9 @@ from arrays import B_FORMS, SIGN_PAIRS, WITHOUT_VNNI, assert_same
 import int8blas
 
 HERE = sorted({*WITHOUT_VNNI} & {*int8blas.available_isas()})
-# Whole tiles and others, one block of rows or of K and several, K of whole groups and not.
+# Complete and incomplete tiles, one and several blocks of rows and of K, K in whole groups and not.
 SHAPES = ((7, 48, 64), (24, 49, 301), (65, 100, 1030), (100, 130, 512), (200, 64, 1100))
-# Of values: the lowest, the highest, and one that is far from them in the middle, or None.
+# Ranges of values: the lowest, the highest, and an outlier in the middle of the matrix, or None.
 RANGES = {
     "bools": (0, 1, None),
     "up to 2": (0, 2, None),
@@ -25,7 +26,8 @@ RANGES = {
     "up to 2 but for one": (0, 2, 255),
     "all": (-128, 255, None),
 }
-# Largest A', largest pair sum of B', and the multiply-add: sums of 32767 fit 16 bits, of 32768 they are taken not to.
+# Largest A', largest sum of a pair of B', and the multiply-add that is chosen: 32767 counts as fitting 16 bits, 32768
+# does not.
 EDGES = (
     (217, 151, "pairs"), (128, 256, "widened"), (127, 256, "pairs"), (255, 128, "pairs"), (255, 129, "widened"),
     (254, 129, "pairs"), (128, 128, "pairs"), (127, 129, "two groups"), (128, 129, "pairs"), (255, 22, "two groups"),
@@ -35,7 +37,7 @@ EDGES = (
 
 
 def values(rng, dtype, shape, name):
-    """Values of a range, as far as the type has it."""
+    """Values of a range, limited to the type."""
     low, high, large = RANGES[name]
     info = np.iinfo(dtype)
     if high < info.min:
@@ -48,7 +50,7 @@ def values(rng, dtype, shape, name):
 
 
 def ranges_of(dtype):
-    """The ranges that are different ones for a type."""
+    """The names of the ranges that are distinct for a type."""
     return [name for name in RANGES if name != "-2 to 2" or dtype == np.int8]  # of uint8 "up to 2"
 
 
@@ -96,7 +98,7 @@ def test_zero_points_and_the_rest_of_the_formula(isa, pair, a_range, b_range, fo
 @pytest.mark.parametrize(("largest", "pair_sum", "_way"), EDGES)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_sums_that_fit_16_bits(isa, largest, pair_sum, _way, sign):
-    # As many groups as are added in 16 bits, twice, so that all products of a sum are as large as can be.
+    # Twice as many groups as are added in 16 bits, so that all products of such a sum have the largest value.
     groups = 2 * min(512, 32767 // min(largest * pair_sum, 32767))
     low, high = pair_sum // 2, pair_sum - pair_sum // 2
     if sign > 0 and high > 127:
@@ -219,8 +221,8 @@ def test_bools_sums_in_int64_and_a_long_k(isa, form, rng):
     assert_same(int8blas.matmul(a, B_FORMS[form](b)), reference.gemm(1, a, b))
 
 
-# Values of a matrix that is multiplied by its transpose, and what they allow: sums of two products of 127 * 127 fit 16
-# bits, and so do those of two groups up to 90 and of six up to 52.
+# Values of a matrix that is multiplied by its transpose, and the sums they allow in 16 bits: two products of values up
+# to 127, two groups of values up to 90, six groups of values up to 52.
 SPREADS = (
     (0, 2, "many groups"), (0, 1, "many groups"), (-2, 2, "many groups"), (200, 252, "many groups"),
     (0, 53, "two groups"), (-45, 45, "two groups"), (0, 91, "pairs"), (-64, 63, "pairs"), (128, 255, "pairs"),
@@ -230,7 +232,7 @@ SPREADS = (
 
 
 def spread(rng, low, high, shape):
-    """Values from `low` to `high`, both of which occur, as the type that holds them."""
+    """Values from `low` to `high`, both included, in the type that holds them."""
     x = rng.integers(low, high + 1, shape)
     x.flat[[5, -5]] = low, high
     x[3] = high
@@ -242,7 +244,7 @@ def spread(rng, low, high, shape):
 def test_a_triangle_of_small_values_is_exact(isa, low, high, _way, order, rng):
     for n, k in ((64, 97), (97, 515), (70, 4200), (33, 1030)):
         a = np.asarray(spread(rng, low, high, (n, k)), order=order)
-        wide = a.astype(np.float64)  # whose sums are exact, too
+        wide = a.astype(np.float64)  # the sums are exact in float64 too
         syrk = int8blas.syrk_u8s32 if a.dtype == np.uint8 else int8blas.syrk_s8s32
         zeros = rng.integers(np.iinfo(a.dtype).min, np.iinfo(a.dtype).max, n, endpoint=True).astype(np.int32)
         for threads in (1, 3):

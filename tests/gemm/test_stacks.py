@@ -1,4 +1,5 @@
-"""Stacks of matrices that fit a register, of vectors, and of small matrices: one kernel or one decision for a run."""
+"""Stacks of matrices that fit a register, of vectors, and of small matrices: one kernel call or one plan for a run of
+them."""
 
 from itertools import product
 
@@ -9,7 +10,7 @@ from arrays import assert_same, guarded, needs_mprotect, random_values
 
 import int8blas
 
-# (M, N, K): every number of pairs of k and of vectors of lanes, the largest spans, and one beyond in each.
+# (M, N, K): every number of pairs of k and of vectors, the largest sizes of the path, and one more in each dimension.
 SIZES = [
     (1, 1, 1), (2, 2, 2), (3, 3, 3), (3, 1, 3), (4, 4, 4), (4, 1, 4), (1, 1, 16), (2, 8, 2), (16, 1, 1), (1, 16, 1),
     (5, 3, 3), (3, 5, 3), (2, 2, 8), (2, 1, 7), (4, 4, 1), (1, 1, 17), (1, 1, 64), (1, 1, 130), (17, 1, 1), (4, 4, 5),
@@ -74,7 +75,7 @@ def test_extreme_values(isa, pair):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_stacks_of_several_dimensions(isa, pair, threads, rng):
-    """Dimensions that go on evenly are one; others are runs."""
+    """Dimensions with one common stride are merged into one; others give several runs."""
     with int8blas.num_threads(threads):
         for m, n, k in ((3, 3, 3), (1, 1, 40), (6, 5, 7)):
             a = random_values(rng, pair.a_dtype, (3, 5, 4, m, k))

@@ -58,7 +58,7 @@ def test_c(isa, c_layout, misalign, alpha, beta, rng):
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (1, 1), (0.5, -0.5)])
 @pytest.mark.parametrize("c_layout", ["F", "F, padded columns"])
 def test_columns_of_many_tiles(isa, pair, c_layout, alpha, beta, rng):
-    """Tiles of C are turned several at a time, of a block of rows or of what is left."""
+    """Kernels transpose several tiles of C at a time, of a whole block of rows and of the last, smaller block."""
     for (m, n, k), form in product([shape for shape in BLOCKED if shape[0] > 1], B_FORMS.values()):
         a, b = pair.operands(rng, m, n, k)
         values, zero_points = random_c(rng, (m, n)), {"ao": 3, "bo": rng.integers(0, 100, n), "co": -7}

@@ -1,4 +1,5 @@
-"""Products of a matrix and its transpose: one triangle (syrk_u8s32, syrk_s8s32), or both by the path "triangle"."""
+"""Products of a matrix and its transpose: one triangle (syrk_u8s32, syrk_s8s32), or both triangles by the path
+"triangle"."""
 
 import ctypes
 import inspect
@@ -34,9 +35,9 @@ DEPTHS = (0, 1, 3, 4, 5, 64, 130, 515, 1023, 1025, 2100)
 SHAPES = tuple(zip(SIDES, (DEPTHS * 2)[3 : 3 + len(SIDES)], strict=True)) + tuple(
     zip(SIDES, (DEPTHS * 3)[8 : 8 + len(SIDES)], strict=True)
 )
-# Of a whole C, larger than what tiny, few_columns and small_k take, and with panels that are not whole.
+# Sizes for a whole C: larger than the paths tiny, few_columns and small_k take, and with incomplete panels.
 WHOLE = ((64, 300), (97, 515), (130, 1030), (160, 97), (300, 257), (515, 128), (97, 4200))
-MATRIX_WHOLE_K = 4096  # from which the matrix unit's time for the other half is longer than that of the mirror
+MATRIX_WHOLE_K = 4096  # from this K on, the matrix unit computes the other half more slowly than it can be mirrored
 TRIANGLES = (False, True)
 PARAMETERS = (
     {},
@@ -56,7 +57,7 @@ def dtype(request):
 
 
 def arguments_of(parameters, dtype, n, rng):
-    """alpha, beta and ao, with a zero point for each row where a vector is wanted."""
+    """alpha, beta and ao, with a zero point for each row if a vector is asked for."""
     arguments = {"alpha": 1, "beta": 0, **parameters}
     if parameters.get("ao") == "vector":
         arguments["ao"] = random_values(rng, dtype, n)
@@ -158,7 +159,7 @@ def test_a_of_any_strides(isa, dtype, layout, rng):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_that_divide_k(isa, dtype, threads, rng):
-    """Tall matrices of few columns, whose sums fit int32 or do not."""
+    """Tall matrices of few columns, with sums that fit int32 and sums that do not."""
     for n, k in ((5, 20_000), (33, 21_000), (70, 40_003)):
         a = random_values(rng, dtype, (k, n), "extreme")
         with int8blas.num_threads(threads):
@@ -189,7 +190,7 @@ def test_sums_beyond_int32_are_carried_and_saturate(isa, dtype, lower, numerics,
 
 
 def test_only_elements_of_the_triangle_count_as_saturated(isa, dtype):
-    """The rest of C is not looked at, whatever it holds."""
+    """Values in the rest of C do not matter."""
     a = np.ones((40, 3), dtype)
     for lower, value in product(TRIANGLES, (INT32_MAX, INT32_MIN)):
         c = np.where(np.tri(40, dtype=bool) == lower, np.int32(0), np.int32(value))
@@ -202,7 +203,7 @@ def test_only_elements_of_the_triangle_count_as_saturated(isa, dtype):
             FUNCTIONS[dtype](1 if value > 0 else -1, a, 1, c.T, lower=lower)
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
+# --- which elements are written --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lower", TRIANGLES)
@@ -222,7 +223,7 @@ def test_the_rest_of_c_is_not_written(isa, dtype, lower, alpha, beta, rng):
 
 
 def half_read_only(n, lower):
-    """A C of zeros whose rows lie some pages apart, and of whose rest no more than whole pages can be written.
+    """A C of zeros whose rows lie some pages apart; the pages outside the triangle are read-only.
 
     Pages begin 8 columns after a multiple of 16, so that a cell on the diagonal lies in two.
     """
@@ -244,7 +245,7 @@ def half_read_only(n, lower):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("lower", TRIANGLES)
 def test_the_rest_of_c_is_not_written_with_what_was_there(isa, dtype, lower, threads, rng):
-    """As another thread may write it meanwhile: here it cannot be written."""
+    """Another thread may write to the rest of C meanwhile; in this test the rest is read-only."""
     n = mmap.PAGESIZE // 4 + 20
     for k, alpha, beta in ((20, 1, 0), (3, 1, 1), (3, 0.5, 0.25)):
         c = half_read_only(n, lower)
@@ -355,14 +356,14 @@ def test_a_whole_gram_matrix_of_long_vectors(isa, dtype, rng):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_large_gram_matrix_of_long_vectors(isa, threads):
-    """Its sums in int64 are made of segments of K too, however large it is."""
+    """Its int64 sums are also added in segments of K, however large the matrix is."""
     n, k = 1030, 33_100
     values = np.arange(n) % 251 + 5
     x = np.repeat(values.astype(np.uint8), k).reshape(n, k)
     with int8blas.num_threads(threads):
         plan = int8blas.explain(x, x.T)
         assert (plan.path, plan.segments > plan.k_parts) == ("triangle", True)
-        if isa != "ref":  # for which it takes half a minute
+        if isa != "ref":  # ref would take half a minute
             assert_same(int8blas.matmul(x, x.T, dtype=np.int64), k * np.outer(values, values))
 
 
@@ -396,7 +397,7 @@ def test_what_is_not_a_gram_matrix(isa, rng):
 
 @pytest.mark.parametrize(("threads", "n", "k"), [(2, 385, 70), (2, 401, 41), (3, 700, 40), (5, 970, 24)])
 def test_threads_that_pack_what_they_need(isa, dtype, threads, n, k, rng):
-    """From 12 panels of 16 rows for each thread on."""
+    """Threads do so if each has at least 12 panels of 16 rows."""
     x = random_values(rng, dtype, (n, k))
     zeros = rng.integers(0, 100, n).astype(np.int32)
     exact = reference.exact_product(x, x, trans_b=True)
@@ -410,7 +411,7 @@ def test_threads_that_pack_what_they_need(isa, dtype, threads, n, k, rng):
 
 
 def test_more_columns_than_a_block_of_a_matrix_unit_has(isa, dtype, rng):
-    """1024 of 512 k; other instruction sets have them all at once."""
+    """A block there has 1024 columns and 512 k; other instruction sets take all columns at once."""
     n = 1090 if isa == "amx" else 300
     x = random_values(rng, dtype, (n, 515))
     expected = reference.exact_product(x, x, trans_b=True)

@@ -1,4 +1,5 @@
-"""The golden problems: every instruction set, several numbers of threads, and a file whose lines stay."""
+"""The golden problems: on every instruction set and several numbers of threads, from a file whose lines never
+change."""
 
 import hashlib
 import re
@@ -11,7 +12,7 @@ import int8blas
 from int8blas._golden import add, cases, digests
 from int8blas._golden.draws import Draws
 
-# The digest of the first lines of the file, by their number: what was golden once stays golden. A line for each time
+# Number of lines -> the digest of the first lines of the file, which must never change. There is an entry for each time
 # that problems were added.
 RECORDED = {
     910: "1f97cc4f3a6fdda68734a29c860929ca665cb17e2baff5ea8d1ba476ee735ea0",
@@ -146,7 +147,7 @@ def test_problems_have_names_of_their_own():
 
 
 def test_draws_are_splitmix64():
-    """The first words of the reference implementation for the seed 1234567."""
+    """The first words are those of the reference implementation for the seed 1234567."""
     draws = Draws("")
     draws._counter = 1234567
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]

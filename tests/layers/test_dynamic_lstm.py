@@ -20,7 +20,7 @@ every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 def octets(rng, shape, dtype, values):
     limits = np.iinfo(dtype)
-    if values == "small":  # the kernels without VNNI have a way of their own for small weights
+    if values == "small":  # the kernels without VNNI have a separate path for small weights
         middle = 128 if dtype == np.uint8 else 0
         return rng.integers(middle - 30, middle + 30, shape).astype(dtype)
     if values == "extreme":
@@ -29,7 +29,7 @@ def octets(rng, shape, dtype, values):
 
 
 class Problem:
-    """A random layer with its arguments."""
+    """A random layer and the arguments of its call."""
 
     def __init__(
         self, rng, units=18, inputs=7, n=3, t=4, *, direction="left2right", dtypes=(np.int8, np.int8), values="full",
@@ -236,11 +236,11 @@ def test_execution(arguments, more, message):
         DynamicLSTM(W, R, scales=SCALES)(*arguments, **more)
 
 
-# --- pickles that were made to deceive --------------------------------------------------------------------------------
+# --- forged pickles --------------------------------------------------------------------------------------------------
 
 
 def pickled(**more):
-    """What restores a layer, its cells, and what follows these."""
+    """The function that restores a layer, the layer's cells, and the arguments after them."""
     restore, (cells, *rest) = DynamicLSTM(W, R, scales=SCALES, **more).__reduce__()
     return restore, cells, rest
 

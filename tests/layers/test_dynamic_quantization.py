@@ -1,4 +1,5 @@
-"""A float source quantized by its own range, while it is packed: the bits of the formula, then of an integer source."""
+"""A float source is quantized by its own range while it is packed: the bits of the formula, then of the integer
+layer."""
 
 import pickle
 from itertools import product
@@ -73,8 +74,8 @@ def test_shapes_around_the_edges_of_tiles(isa, src_dtype, dynamic, dynamic_dtype
 @every_range
 @every_target
 def test_many_columns_and_blocks(isa, dynamic, dynamic_dtype, rng):
-    """Rows that are quantized once, for one block of columns, or again for the next."""
-    with int8blas.num_threads(1):  # several would share the columns
+    """Rows are quantized once for one block of columns, or again for the next block."""
+    with int8blas.num_threads(1):  # several threads would divide the columns
         for m, n, k in ((70, 1100, 800), (300, 600, 1100), (480, 1100, 1100)):
             check(rng, normal(rng, m, k), n, dynamic, dynamic_dtype)
 
@@ -113,7 +114,7 @@ def test_rows_of_every_kind(isa, src_dtype, dynamic, dynamic_dtype, rng):
         "least": np.resize([float(np.finfo(src_dtype).smallest_subnormal), 0], 20),
     }  # fmt: skip
     rows = np.stack([np.broadcast_to(np.float64(row), 20) for row in kinds.values()]).astype(src_dtype)
-    # One at a time, where a range is that of the kind itself; all of them; and each in one column of 37.
+    # Each kind alone, where it determines the range; all kinds as rows; and all kinds as columns.
     for name, row in zip(kinds, rows, strict=True):
         check(rng, np.repeat(row[np.newaxis], 3, axis=0), 33, dynamic, dynamic_dtype, kind=name)
         check(rng, np.resize(row, (2, 83)), 5, dynamic, dynamic_dtype, kind=name)
@@ -185,9 +186,9 @@ def test_saturating_numerics(isa, dynamic, dynamic_dtype, rng):
 @every_target
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
 def test_a_row_that_is_not_finite_has_no_results(isa, src_dtype, dynamic, dynamic_dtype, bad, rng):
-    """One value at any place is enough; the other rows have the results that they have without it."""
+    """One such value at any position is enough; the results of the other rows do not change."""
     weights, scale = random_weights(rng, 37, 70)
-    weights[3] = 0  # also where the sum is 0 whatever the source is
+    weights[3] = 0  # also for a sum that is 0 for every source
     arguments = {
         "src_dtype": src_dtype, "dynamic": dynamic, "dynamic_dtype": dynamic_dtype, "scales": {"weights": scale},
     }  # fmt: skip
@@ -211,7 +212,7 @@ def test_a_row_that_is_not_finite_has_no_results(isa, src_dtype, dynamic, dynami
 
 
 def test_rows_that_are_not_finite_in_parts_of_other_threads(isa, rng):
-    """Threads find a common range in parts."""
+    """Each thread finds the range of its part."""
     weights, scale = random_weights(rng, 20, 500)
     for dynamic_dtype, row, bad in product((np.int8, np.uint8), (0, 250, 999), (np.nan, np.inf)):
         layer = InnerProduct.dynamic(
@@ -253,7 +254,7 @@ def test_zero_points_of_weights(isa, src_dtype, dynamic, dynamic_dtype, weights_
 @every_range
 @every_target
 def test_zero_points_of_weights_in_long_sums_and_with_post_ops(isa, dynamic, dynamic_dtype, rng):
-    """Sums beyond int32, several blocks of K and of columns, and rows that are kept for the next columns."""
+    """Sums beyond int32, several blocks of K and of columns, and quantized rows that are kept for the next columns."""
     with int8blas.num_threads(1):
         for m, n, k in ((3, 20, 66_000), (130, 300, 1100)):
             weights = rng.integers(0, 256, (n, k), np.uint8) | np.uint8(128 if k > 10**4 else 0)
@@ -339,7 +340,7 @@ def test_the_result_is_near_that_of_float64(isa, rng):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=name_of)
 def test_a_result_in_int32_is_quantized_by_its_own_range(isa, dtype, rng):
-    # The guide's three steps: a result in s32, its range, and from there to 8 bits.
+    # The three steps of the guide: compute in s32, find the range, and convert to 8 bits.
     src = rng.integers(0, 256, (9, 50), np.uint8)
     weights, scales = rng.integers(-128, 128, (20, 50), np.int8), np.float32([0.25, 0.125])
     sums = InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.int32)(src)

@@ -25,7 +25,7 @@ from int8blas import Attributes, Binary
 
 TENSORS = ("src", "weights", "dst")
 
-# Every set of tensors that can have a value of its own for each row or column.
+# Every set of tensors that can have a value for each row or column.
 VECTORS = [vectors for count in range(4) for vectors in combinations(TENSORS, count)]
 
 every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
@@ -170,7 +170,7 @@ def test_a_vector_of_one_value_is_one_value(isa, rng):
 
 @pytest.mark.parametrize("zero_points", [(), ("src",)], ids=["", "zero point"])
 def test_scales_of_rows_alone(isa, zero_points, rng):
-    """To float32, what kernels store themselves."""
+    """The destination is float32, which the micro-kernels store directly."""
     for m, n, k in FEW_LAYERS:
         problem = random_problem(
             rng, m, n, k, dst_dtype=np.float32, scales=("src", "weights"), zero_points=zero_points, vectors=("weights",)
@@ -204,7 +204,7 @@ def test_sums_beyond_32_bits(isa, vectors, dst_dtype, rng):
         problem = random_problem(
             rng, m, n, 66100, src_dtype, weights_dtype, dst_dtype, bias, ("weights",), ("src", "weights"), vectors
         )
-        # All products of the first row and column are -255 * 255: their sum is below the range of int32.
+        # All products of the first row and column have the largest magnitude and one sign: their sum is beyond int32.
         problem.src[0] = np.iinfo(src_dtype).max
         problem.weights[0] = np.iinfo(weights_dtype).min
         problem.zero_points["src"] = np.full_like(problem.zero_points["src"], np.iinfo(src_dtype).min)
@@ -310,7 +310,7 @@ def test_large_zero_points_of_the_destination(isa, dst_dtype, rng):
 
 
 def test_float16_is_rounded_as_numpy_rounds(isa, rng):
-    # All finite halves, the numbers halfway between them and their neighbours, and what overflows.
+    # All finite float16 values, the numbers halfway between them with their neighbours, and values that overflow.
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves[:-1] + halves[1:]) / 2
     values = np.concatenate([halves, middles, np.nextafter(middles, 0), np.nextafter(middles, np.inf)])

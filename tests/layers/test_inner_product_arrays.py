@@ -76,7 +76,7 @@ def test_operands_are_never_written(isa, rng):
 
 
 def guarded_problem(rng, allocate, *shape, layout="C", **keywords):
-    """A problem of which every array lies at a protected page."""
+    """A problem in which every array ends or begins at a protected page."""
 
     def vector(values):
         return values if np.ndim(values) == 0 else place(np.reshape(values, (1, -1)), "C", allocate)[0]
@@ -147,7 +147,7 @@ def test_out_may_be_an_operand(isa, rng):
 
 
 def pairs_of_shapes():
-    """Shapes of weights and source, and of the destination for it."""
+    """Shapes of weights and source, and of the resulting destination."""
     yield (7, 12), (12,), (7,)
     yield (7, 12), (5, 12), (5, 7)
     yield (7, 12), (2, 3, 12), (2, 3, 7)

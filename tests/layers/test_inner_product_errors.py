@@ -312,7 +312,7 @@ def test_a_scale_of_the_source_that_takes_the_product_out_of_float32():
 
 
 def test_packed_weights_that_are_not_those_of_the_shape():
-    """As a pickle that was made to deceive has them: no product of sizes tells."""
+    """A forged pickle can contain such weights; the product of their sizes is right."""
     make, (weights, bias) = InnerProduct(s8(OC, IC), src_dtype=np.uint8, dst_dtype=np.int32).__reduce__()
     assert (make(weights, bias)(u8(N, IC)) == IC).all()
     with refused(ValueError, "weights must have been packed in their shape (5, 6), got PackedB(shape=(5, 6), dtype"):

@@ -13,9 +13,9 @@ from int8blas import Attributes, Binary, Eltwise, InnerProduct, PReLU, ReLU, Sum
 
 TENSORS = ("src", "weights", "dst")
 
-# So few tiles of so many k that these are divided among threads.
+# So few tiles and so large a K that threads divide K.
 LONG = ((6, 16, 42000), (5, 13, 42001))
-# Tiles in both directions, few rows with much of B, few columns, a long K.
+# Tiles in both dimensions, few rows with a large B, few columns, a long K.
 THREADED = ((257, 272, 130), (1, 2050, 530), (2, 1500, 700), (3000, 5, 300), (16, 16, 20000), (3, 5, 20001))
 
 

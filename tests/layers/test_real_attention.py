@@ -10,7 +10,7 @@ from int8blas.layers.real_attention import real_attention
 from int8blas.layers.real_product import real_matmul
 
 F = np.float32
-# Stacks, and m, d, n and e; rows in several blocks, columns in several panels, d and n in several blocks of k.
+# Shape of the stack, m, d, n and e; rows in several blocks, columns in several panels, d and n in several blocks of k.
 SHAPES = [
     ((), 1, 1, 1, 1), ((), 5, 3, 7, 4), ((1, 6), 9, 32, 81, 32), ((2, 3), 33, 7, 100, 50), ((3,), 70, 4, 1030, 17),
     ((2, 1), 3, 513, 16, 49), ((4,), 40, 16, 15, 16),
@@ -25,7 +25,8 @@ def problem(rng, stack, m, d, n, e):
 
 
 def masks(rng, stack, m, n):
-    """None, one for all rows, for each row, of each matrix, of one number, with numbers that are no column's."""
+    """No mask; a mask for all rows, for each row, for each matrix; one number for each row, and one number for
+    everything."""
     for shape in ((n,), (m, n), (*stack, 1, n), (*stack, m, n), (*(1,) * len(stack), m, 1), ()):
         yield np.where(rng.random(shape) < 0.2, -np.inf, rng.normal(0, 1, shape)).astype(F)
     yield None

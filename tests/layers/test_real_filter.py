@@ -1,4 +1,4 @@
-"""real_filter, and depthwise convolutions of floats: the bits of products and sums that NumPy rounds one at a time."""
+"""real_filter, and depthwise convolutions of floats: the bits of NumPy's products and sums, each rounded separately."""
 
 import itertools
 

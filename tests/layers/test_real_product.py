@@ -16,8 +16,8 @@ from int8blas.layers.real_product import RealProduct, real_matmul
 
 @shared
 def expected(x, weights, scale):
-    """A fused multiply-add at a time: all numbers of :func:`problem` are multiples of 2**-26 below 2**26, so that
-    float64 holds what a float32 is rounded from."""
+    """Compute one fused multiply-add at a time: all numbers of :func:`problem` are multiples of 2**-26 below 2**26, so
+    that float64 holds each exact sum before it is rounded to float32."""
     sums = np.zeros((x.shape[0], weights.shape[1]), np.float32)
     for k in range(x.shape[1]):
         sums = (sums.astype(np.float64) + np.outer(x[:, k].astype(np.float64), weights[k])).astype(np.float32)
@@ -91,7 +91,7 @@ def test_scales_of_blocks(shape, isa, rng):
 
 
 def test_few_rows_with_scales_of_blocks_of_any_size(isa, rng):
-    """Blocks that are whole groups are multiplied in registers, all others from the buffer."""
+    """Blocks that are whole groups are converted in registers, all others through a buffer."""
     for block in (4, 6, 36):
         for rows in (1, 2, 8, 9):
             x = rng.integers(-8, 9, (rows, 72)).astype(np.float32)
@@ -120,7 +120,7 @@ def test_scales_of_blocks_round_each_weight(isa, rng):
         sums = (sums.astype(np.float64) + x[:, k, None].astype(np.float64) * weight).astype(np.float32)
     found = RealProduct(weights, scale)(x)
     np.testing.assert_array_max_ulp(found, sums, 1)
-    # Nine rows come from the buffer.
+    # Nine rows use the buffer.
     assert_same_bits(RealProduct(weights, scale)(np.repeat(x, 9, 0))[:1], found)
 
 
@@ -183,13 +183,13 @@ def test_errors():
 
 
 def stack(rng, *shape):
-    """Numbers of 13 bits, whose products float64 adds to any float32 of their sums without rounding."""
+    """Numbers of 13 bits, whose products float64 can add to their float32 sums without rounding."""
     return (rng.integers(-(2**12), 2**12, shape) * 2.0**-8).astype(np.float32)
 
 
 @shared
 def matrix_products(a, b):
-    """A fused multiply-add at a time, as in `expected`."""
+    """Compute one fused multiply-add at a time, as in `expected`."""
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     y = np.zeros((*shape, a.shape[-2], b.shape[-1]), np.float32)
     for k in range(a.shape[-1]):
@@ -209,7 +209,7 @@ def test_matrices_of_any_layout(isa, columns, rng):
 
 
 def test_steps_that_are_no_whole_numbers(isa, rng):
-    """Fields of records."""
+    """The operands are fields of records."""
     a, b = stack(rng, 9, 20), stack(rng, 20, 50)
     wanted = matrix_products(a, b)
     records = [np.zeros(x.shape, [("byte", "i1"), ("value", "f4")]) for x in (a, b)]
@@ -236,7 +236,7 @@ def test_stacks_of_matrices(isa, rng):
 
 
 def test_rows_whose_step_says_nothing(isa, rng):
-    """A dimension of size 1 may have any step: that of a transposed array's is not the one between its rows."""
+    """A dimension of size 1 may have any stride; in a transposed array it is not the distance between rows."""
     a, b = stack(rng, 1, 9, 7).transpose(1, 0, 2), stack(rng, 7, 20)
     assert a.flags.c_contiguous
     assert a.strides[1] != 28

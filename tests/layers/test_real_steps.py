@@ -1,4 +1,4 @@
-"""lstm_steps and gru_steps: the bits of the steps that NumPy and real_matmul compute one after the other."""
+"""lstm_steps and gru_steps: the bits of single steps by NumPy and real_matmul."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def tanh(x):
 
 
 def stepwise(gates, states, lengths, cell):
-    """Run a cell, and keep the states of rows that have no more steps."""
+    """Run a cell, and keep the states of sequences that have ended."""
     outputs = np.zeros((*gates.shape[:2], states[0].shape[1]), np.float32)
     for step, gate in enumerate(gates):
         going = np.full(gates.shape[1], True) if lengths is None else step < lengths

@@ -1,4 +1,4 @@
-"""LSTM and GRU: the bits of the oracle for every kind, direction, shape and type, and near the real layers."""
+"""LSTM and GRU: the bits of the oracle for every kind, direction, shape and type, and results close to real layers."""
 
 from itertools import product
 
@@ -26,7 +26,7 @@ UNITS = (1, 3, 15, 16, 17, 20, 32, 47, 48, 49, 64, 70)
 @pytest.mark.parametrize("units", UNITS)
 def test_units_inputs_and_rows(isa, kind, units, rng):
     for n, inputs in zip(range(1, 10), (1, 70, 4, 5, 16, 33, 64, 7, 10), strict=True):
-        for values in ("full", "small"):  # the kernels without VNNI have a way of their own for small weights
+        for values in ("full", "small"):  # the kernels without VNNI have a separate path for small weights
             random_problem(rng, kind, units, inputs, n, t=3, values=values).check()
 
 
@@ -197,7 +197,7 @@ def test_rows_do_not_depend_on_one_another(isa, kind, rng):
 
 
 def real_layer(kind, src, weights, recurrent, bias):
-    """h of every step in float64, from zeros."""
+    """The states h of all steps in float64, from states of zeros."""
     units = recurrent.shape[0]
     h, c, states = np.zeros((src.shape[1], units)), np.zeros((src.shape[1], units)), []
     logistic = scipy.special.expit
@@ -233,7 +233,7 @@ def test_near_the_layer_in_real_numbers(isa, kind, weights_scale, rng):
     )
     exact = real_layer(kind, src, weights, recurrent, bias)
     error = np.abs(layer(src)[0] - exact)
-    # A state is off by up to 1 / 254, weights by up to limit / 126; the sums of hundreds of such errors nearly cancel.
+    # A state has an error up to 1 / 254, a weight up to limit / 126; in sums, hundreds of such errors nearly cancel.
     assert error.max() < 0.03
     assert error.mean() < 0.005
     quantized = quantize(src, 1 / 127, 128, np.uint8)

@@ -118,7 +118,7 @@ CREATION = [
     ({"data_shift": 256}, ValueError, "data_shift must be between 0 and 255, got 256"),
     ({"data_shift": 1.5}, TypeError, "data_shift must be an integer, got float"),
     ({"data_shift": [1, 2]}, ValueError, "data_shift must be one integer, got an array of shape (2,)"),
-    # the rest
+    # other arguments
     ({"direction": "forward"}, ValueError,
      "direction must be 'left2right', 'right2left', 'bidirectional_concat' or 'bidirectional_sum', got 'forward'"),
     ({"src_dtype": np.int8}, TypeError, "src_dtype must be uint8, float32, float16 or bfloat16, got int8"),

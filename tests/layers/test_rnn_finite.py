@@ -1,4 +1,4 @@
-"""Sources and first states of recurrent layers that are not finite: NaN from that step of their sequence on."""
+"""A value of a source or first state that is not finite gives NaN from its step to the end of its sequence."""
 
 from itertools import product
 

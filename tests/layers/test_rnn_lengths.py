@@ -1,4 +1,4 @@
-"""Sequences of different length in recurrent layers: each has the bits that it has alone, and 0.0 beyond its end."""
+"""Sequences of different lengths in recurrent layers: each has the same bits as alone, and 0.0 after its end."""
 
 from itertools import product
 
@@ -87,7 +87,8 @@ def test_lengths_of_all_steps_and_one_for_all(isa, kind, rng):
 @every_kind
 @every_direction
 def test_any_number_of_threads_and_stretches_of_time(isa, kind, direction, rng):
-    # Few rows, whose units are divided; whole tiles of rows for each thread; sums that are computed in stretches.
+    # Few rows, whose units are divided; whole tiles of rows for each thread; sums that are computed for several steps
+    # at once.
     for n, units, t, src_dtype in ((2, 530, 3, np.uint8), (40, 150, 5, np.float32), (40, 33, 60, np.uint8)):
         problem = with_lengths(rng, kind, units, 30, n, t, direction=direction, src_dtype=src_dtype)
         layer, expected = problem.layer(), problem.expected()

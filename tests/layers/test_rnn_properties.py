@@ -1,4 +1,4 @@
-"""Properties of random recurrent layers: what lies between the cases of the other tests."""
+"""Properties of random recurrent layers: cases between those of the other tests."""
 
 import numpy as np
 from arrays import Canary
@@ -16,7 +16,7 @@ widths = st.integers(1, 70) | st.sampled_from((1, 3, 4, 15, 16, 17, 64, 128, 130
 
 @st.composite
 def problems(draw):
-    """A layer with its operands."""
+    """A recurrent layer with its operands."""
     problem = random_problem(
         np.random.default_rng(draw(seeds)),
         draw(st.sampled_from(KINDS)),

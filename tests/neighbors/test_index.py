@@ -1,4 +1,4 @@
-"""An index: what brute force over its vectors finds, after any sequence of changes, from memory and from files."""
+"""An index finds what brute force over its vectors finds, after any sequence of changes, in memory and from files."""
 
 import builtins
 import json
@@ -24,7 +24,7 @@ KINDS = ("float", "int8", "uint8")
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    """Shards that are packed, merged and full after some rows."""
+    """Let shards be packed, merged and full after only a few rows."""
     monkeypatch.setattr(shards, "LEAST", 8)
     monkeypatch.setattr(shards, "MOST", 48)
 
@@ -37,7 +37,7 @@ class Model:
         self.vectors = {}
 
     def quantized(self, x):
-        """Integers and a step for each row."""
+        """Quantized rows and the step of each row."""
         if self.kind != "float":
             return x, np.ones(len(x), np.float32)
         steps = np.full(len(x), self.scale)
@@ -46,7 +46,7 @@ class Model:
         return np.clip(np.rint(x / steps[:, np.newaxis]), -128, 127).astype(np.int8), steps
 
     def asked(self, q):
-        """Integers and the factor of each query's scores."""
+        """Quantized queries and the factor of each query's scores."""
         if self.metric == "cosine":
             return self.quantized(q)[0], np.ones(len(q))
         if self.metric == "sqeuclidean" or self.kind != "float":
@@ -62,7 +62,7 @@ class Model:
             self.vectors[int(id_)] = row, step
 
     def every(self, q, allowed):
-        """All scores, and the ids, of the vectors that are allowed; best first for each query."""
+        """The scores and the ids of all allowed vectors, best first for each query."""
         ids = np.array([id_ for id_ in self.vectors if allowed(id_)], np.int64)
         rows, factors = self.asked(q)
         base = np.array([self.vectors[id_][0] for id_ in ids]).reshape(len(ids), self.dim).astype(rows.dtype)
@@ -80,7 +80,7 @@ def draw(rng, kind, count, dim, spread):
 
 
 def random_filter(rng, largest):
-    """A filter, and a function that says whether it means an id."""
+    """A filter, and a function that tells whether it includes an id."""
     kind = rng.integers(5)
     if kind == 0:
         ids = rng.integers(0, largest + 5, rng.integers(0, largest + 1))
@@ -248,7 +248,7 @@ def test_ranking_of_integers_with_a_scale(metric, rng):
     scores, ids = index.search(q, 7)
     found = index.search(q, 7, rescore=x * (1.0 if metric == "cosine" else 0.5))
     assert np.allclose(found[0], scores, rtol=1e-12)
-    assert (found[1] == ids).mean() > 0.9  # of nearly equal cosines, rounding may exchange two
+    assert (found[1] == ids).mean() > 0.9  # rounding may swap two nearly equal cosines
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -312,7 +312,7 @@ def test_an_index_without_vectors():
 
 @pytest.mark.usefixtures("small_shards")
 def test_searches_run_beside_changes():
-    """Each result is of vectors as they were at one moment: an id has one vector, and vectors 0 to 9 are never away."""
+    """Each result shows the index at one moment: an id has one vector, and vectors 0 to 9 are always present."""
 
     def vectors(ids):
         return np.stack([ids % 128, ids // 128, np.ones_like(ids)], axis=1).astype(np.int8)
@@ -352,11 +352,11 @@ def test_searches_run_beside_changes():
 
 
 class CutError(BaseException):
-    """The process ends here."""
+    """A stand-in for the end of the process."""
 
 
 class CutFile:
-    """A file of which a write is cut in the middle."""
+    """A file in which a write stops in the middle."""
 
     def __init__(self, file, allowed):
         self.file, self.allowed = file, allowed
@@ -379,7 +379,8 @@ class CutFile:
 
 
 def cut_after(monkeypatch, count):
-    """Let `count` calls that change files pass, and cut the next one; return the calls so far."""
+    """Let `count` calls that change files succeed, and stop in the middle of the next one; return a list of the
+    calls."""
     calls = []
 
     def allowed():
@@ -440,7 +441,7 @@ def test_a_save_that_is_cut_leaves_a_whole_index(tmp_path, monkeypatch, rng):
         if whole:
             break
     assert len(calls) == count > 10
-    assert outcomes == sorted(outcomes)  # the old index, and from one moment on the new one
+    assert outcomes == sorted(outcomes)  # first always the old index, then always the new one
     assert not outcomes[0]
     assert outcomes[-1]
 

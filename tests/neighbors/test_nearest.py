@@ -1,4 +1,4 @@
-"""The nearest rows: those that a stable argsort of all scores gives, whatever the blocks, shards and threads."""
+"""nearest returns the rows that a stable argsort of all scores gives, for all blocks, shards and threads."""
 
 import ctypes
 import pickle
@@ -70,7 +70,7 @@ def test_equal_scores_are_in_the_order_of_rows(isa, pair, form, metric, rng):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_rows_that_become_better_and_better(isa, metric):
-    """Each row is among the best when it comes, or none is after the first ones."""
+    """Either each row is better than all before it, or none is better than the first ones."""
     steps = np.arange(3000)
     rows = np.stack([steps // 24, steps % 24, np.ones_like(steps)], axis=1).astype(np.int8)
     queries = np.array([[127, 1, 1], [-128, -1, 1]], np.int8)
@@ -81,7 +81,7 @@ def test_rows_that_become_better_and_better(isa, metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("form", FORMS)
 def test_any_number_of_rows_is_found(isa, form, metric, rng):
-    """More than 1024, up to all; the queries then pass through the base in several batches."""
+    """Find more than 1024 rows, up to all; queries then go through the base in several batches."""
     for m, n, k in ((1, 2500, 40), (260, 1100, 12), (3, 30_000, 4)):
         queries, rows = rng.integers(-128, 128, (m, k), np.int8), rng.integers(-3, 4, (n, k), np.int8)
         mask = rng.random(n) < 0.2
@@ -304,7 +304,7 @@ def test_a_signal_ends_the_search(rng):
         calls.append(done)
         ctypes.pythonapi.PyErr_SetInterrupt()
 
-    # A process that a shell has put into the background ignores interrupts.
+    # A process that a shell started in the background ignores interrupts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -40,14 +40,15 @@ def test_blocks_of_every_size_and_type(isa, pair, form, dtype, rng):
 
 
 def by_product(x, y):
-    """The same distances where differences would take much memory; sums of float64 are exact up to 2**53."""
+    """The same distances without a large array of differences; sums in float64 are exact up to 2**53."""
     x, y = x.astype(float), y.astype(float)
     return (np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1) - 2 * (x @ y.T)).astype(np.int64)
 
 
 @pytest.mark.parametrize("kind", ["full", "extreme"])
 def test_few_rows_from_rows_in_place(isa, pair, kind, rng):
-    """Kernels of 1, 2 and 4 rows x, and products of blocks for more, up to 16; K around the vectors of a kernel."""
+    """Kernels of 1, 2 and 4 rows x, and blocked products for more rows, up to 16; K is around the vector sizes of a
+    kernel."""
     for k, n in ((1, 3), (2, 9), (15, 7), (16, 1), (17, 5), (31, 6), (33, 2), (63, 4), (64, 9), (65, 8), (127, 5),
                  (130, 30), (385, 350), (1500, 180)):  # fmt: skip
         x, y = operands(rng, pair, 17, n, k, kind)
@@ -63,7 +64,8 @@ def test_few_rows_from_rows_in_place(isa, pair, kind, rng):
 
 @pytest.mark.parametrize("plan", ["own_rows", "own_columns", "slabs", "k_parts", "transposed", "plain"])
 def test_squares_are_found_where_y_is_packed(isa, pair, plan, rng):
-    """By each thread for itself, for all threads, in parts of K; and before paths that do not pack y."""
+    """Each thread computes them for itself, or for all threads, or in parts of K; paths that do not pack y compute them
+    first."""
     m, n, k, threads = {
         "own_rows": (400, 130, 90, 3),
         "own_columns": (40, 700, 300, 3),
@@ -81,7 +83,8 @@ def test_squares_are_found_where_y_is_packed(isa, pair, plan, rng):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_small_k_with_many_distances(isa, pair, form, rng):
-    """Written in whole cache lines, and past the caches where they are many; rows that begin off a line, and do not."""
+    """Distances are written in whole cache lines, with non-temporal stores if there are many; rows are aligned or
+    not."""
     for m, n, k in ((2100, 2048, 3), (257, 304, 1), (130, 416, 8), (70, 710, 13), (90, 560, 16), (65, 768, 32)):
         x, y = operands(rng, pair, m, n, k, "extreme")
         expected = by_product(x, y).astype(np.int32)
@@ -117,7 +120,7 @@ def test_results_of_any_strides(isa, pair, layout, dtype, rng):
 
 
 def test_one_row_from_more_than_a_cache_has(isa, pair, rng):
-    """Rows y that come from memory are read one after the other: whole steps, a part of one, and four rows and more."""
+    """Rows of y from memory are read one after the other: whole steps and a remainder, and four rows or more."""
     for n, k in ((17_003, 64), (2_850, 385), (1_101, 1024)):
         x, y = operands(rng, pair, 1, n, k)
         with int8blas.num_threads(1):
@@ -134,7 +137,7 @@ def test_nothing_outside_is_touched(isa, pair, side, rng):
         assert_same(out, reference.sqeuclidean(x, y).astype(np.int32), m=m, n=n, k=k)
 
 
-# The last K up to which all distances fit int32, of one type and of two; and those between which other ways are taken.
+# The last K up to which all distances fit int32, for operands of one type and of two types.
 LIMITS = {True: INT32_MAX // 255**2, False: INT32_MAX // 383**2}
 
 

@@ -1,4 +1,4 @@
-"""Observers against brute force on the values themselves."""
+"""Observers against brute force on all values."""
 
 import math
 import pickle
@@ -27,7 +27,7 @@ float32s = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.float
 
 
 def small(observer, **options):
-    """An observer with few bins if it searches them, which is quick."""
+    """An observer; if it searches bins, it has few of them, so that the test is fast."""
     return observer(**({"bins": 256} if observer in (EntropyObserver, LeastSquaresObserver) else {}), **options)
 
 
@@ -110,7 +110,7 @@ def test_min_max_is_the_definition_and_keeps_zero_exact(values, kind):
     assert error.max() <= float(parameters.scale) * (0.501 if symmetric else 1.001)
 
 
-# --- batches, channels, what is refused ------------------------------------------------------------------------------
+# --- batches, channels, refused values -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("observer", ORDERLESS)
@@ -231,7 +231,7 @@ def test_memory_does_not_grow(observer, rng):
 
 
 def bin_width(x, bins):
-    """The width of a bin: the smallest power of two above every |x|, divided."""
+    """The width of a bin: the smallest power of two above every |x|, divided by the number of bins."""
     return 2.0 ** math.frexp(float(np.abs(x).max()))[1] / bins
 
 
@@ -278,7 +278,7 @@ def test_percentiles_of_values_on_the_edges_of_bins():
         high = min(rank + 1, 1000) / 1024
         parameters = PercentileObserver(percentile, bins=1024, dtype=np.uint8).observe(x).parameters()
         assert_parameters(parameters, 0, high, np.uint8, True)
-    parameters = PercentileObserver(50, bins=1024, symmetric=False).observe(x - 0.5).parameters()  # 2048 bins a unit
+    parameters = PercentileObserver(50, bins=1024, symmetric=False).observe(x - 0.5).parameters()  # 2048 bins per unit
     assert_parameters(parameters, 251 / 1024 - 0.5, 750.5 / 1024 - 0.5, np.int8, False)
 
 
@@ -286,7 +286,7 @@ def test_percentiles_of_values_on_the_edges_of_bins():
 
 
 def middles(rng, size, bins, spread, shift=0.0):
-    """Values on the middles of the bins that an observer with `bins` bins has for them."""
+    """Values in the middle of the bins that an observer with `bins` bins uses for them."""
     values = rng.normal(shift, spread, size).clip(-0.99, 0.99)
     values[0] = 0.99
     return (np.floor(values * bins) + 0.5) / bins

@@ -28,7 +28,8 @@ def per_channel(values, ndim):
 
 
 def assert_nearest(result, expected):
-    """float32 that are the nearest ones to real numbers, or, where these lie halfway, next to them."""
+    """Check that float32 values are the nearest ones to real numbers; for a number halfway, either neighbour is
+    right."""
     assert result.dtype == np.float32
     assert result.shape == expected.shape
     np.testing.assert_array_max_ulp(result, expected.astype(np.float32), 1)
@@ -128,7 +129,7 @@ def test_shifted_bias_is_the_formula(shape, shift, rng):
 
 
 def test_a_shifted_source_with_the_shifted_bias_gives_the_same_sums(rng):
-    """Appendix A of the article: X is shifted by 128 to u8, and the convolution of s8 is that of u8 with b'."""
+    """Appendix A of the article: shift X by 128 to u8; with b', the u8 convolution equals the s8 convolution."""
     src = rng.integers(-128, 128, (1, 6, 7, 3), np.int8)
     weights = rng.integers(-128, 128, (4, 3, 3, 3), np.int8)
     bias = rng.integers(-1000, 1000, 4).astype(np.float32)

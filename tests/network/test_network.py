@@ -1,4 +1,4 @@
-"""calibrate, fuse_quantization and move_strides: small networks against the same computed by hand."""
+"""calibrate, fuse_quantization and move_strides: small networks against results computed by hand."""
 
 import math
 from itertools import product
@@ -185,7 +185,7 @@ def test_layers_that_can_not_add():
 
 
 def execute(graph, strides, layers, x):
-    """All results of a network of int8 convolutions, which add what joins them, from an image."""
+    """All results of a network of int8 convolutions for an image; inputs that join are added."""
     values = {"x": x}
     for name, (src, *joined) in graph.items():
         if name not in layers:
@@ -218,7 +218,7 @@ def random_layers(rng, graph, pointwise, channels=8):
 
 
 def assert_moved(rng, graph, strides, pointwise, outputs=(), sizes=((9, 8), (1, 2), (12, 13))):
-    """The network with moved strides, which gives the same results as before where nothing reads them."""
+    """Move the strides of a network, check that its outputs keep their results, and return it."""
     layers = random_layers(rng, graph, pointwise)
     new_graph, new_strides = int8blas.move_strides(graph, strides, pointwise, outputs)
     wanted = {*graph, *outputs} - {source for read in graph.values() for source in read} | set(outputs)
@@ -328,7 +328,7 @@ def test_a_name_that_is_taken():
         int8blas.move_strides(graph, {"a": 1, "b": 2}, {"b"})
 
 
-# --- all of it -------------------------------------------------------------------------------------------------------
+# --- all steps together ----------------------------------------------------------------------------------------------
 
 
 def convolve(x, weights, bias, stride=1):

@@ -1,4 +1,4 @@
-"""floats="onnxruntime": the parts that onnxruntime computes, and their results beside those of this package."""
+"""floats="onnxruntime": the parts that onnxruntime computes, and their results next to those of this package."""
 
 import pickle
 

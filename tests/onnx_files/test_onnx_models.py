@@ -548,7 +548,7 @@ def test_links_beside_a_link_lead_nowhere_else(cache, target):
 
 @pytest.mark.parametrize("location", ["../../blobs/bb", "bb", "deep/bb"])
 def test_the_folder_of_a_link_s_target_is_reached_by_links_alone(cache, location):
-    """Names resolve beside the link: files in the target's folder have no name of their own."""
+    """Names resolve next to the link: files in the target's folder have no name of their own."""
     (cache.parents[1] / "blobs" / "aa").write_bytes(external(location))
     with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
         int8blas.onnx.load(cache / "model.onnx")

@@ -1,7 +1,7 @@
 """Products of int8 tensors stay in int8, whatever an exporter writes around them.
 
-Each problem draws a product, the form of its weights, a bias, what follows, and the end. The oracle computes them in
-float64 from the dequantized tensors.
+Each problem draws a product, the form of its weights, a bias, the functions after it, and the end of the graph. The
+oracle computes them in float64 from the dequantized tensors.
 """
 
 import math

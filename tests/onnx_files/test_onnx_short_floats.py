@@ -10,7 +10,7 @@ from int8blas.core.arrays import bfloat16_dtype
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(bfloat16_dtype())}
 POOL = "<kernel_shape = [32, 64]>"
-# Operators on x of shape (2048, 8) or (1, 8, 32, 64): attributes, further inputs, and the float64 result.
+# Operators on x of shape (2048, 8) or (1, 8, 32, 64): attributes, further inputs, and the expected result in float64.
 SUMS = {
     "ReduceSum": ("", ", rows", lambda x: x.sum(0, keepdims=True)),
     "ReduceSum of a row": ("", ", columns", lambda x: x.sum(1, keepdims=True)),

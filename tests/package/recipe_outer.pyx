@@ -1,4 +1,4 @@
-"""Calls the path that the page "extend" writes, on a problem that it is for: built by test_recipes.py."""
+"""Calls the path that the page "extend" describes, on a problem for that path; test_recipes.py builds it."""
 
 cimport int8blas.core.cnumpy as cnp
 from int8blas.gemm.call cimport set_a, set_ao, set_b, set_bo, set_c

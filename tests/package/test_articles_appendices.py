@@ -26,7 +26,7 @@ def padded(src, before, after, value):
 
 
 def random_layer(rng, shape, dtype):
-    """(source, weights, bias) of small numbers; the bias in sixteenths."""
+    """(source, weights, bias) of small numbers; the bias has multiples of 1/16."""
     n, h, w, channels, outputs, kernel = shape
     info = np.iinfo(dtype)
     src = rng.integers(info.min, info.max + 1, (n, h, w, channels), dtype)
@@ -110,7 +110,7 @@ def test_a_skip_connection_is_a_sum_post_op(shape, skip_dtype, rng, isa):
     np.testing.assert_array_equal(out, expected)
 
 
-# With other factors, float32 rounds: the result is next to the formula's value.
+# With other factors, float32 rounds: the result is next to the value of the formula.
 @every_shape
 def test_a_skip_connection_with_any_factors(shape, rng, isa):
     src, weights, bias = random_layer(rng, shape, np.uint8)

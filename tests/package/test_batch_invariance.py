@@ -13,7 +13,7 @@ import int8blas
 from int8blas import Attributes, Binary, Eltwise, PReLU, ReLU
 
 ROWS = 67
-# Borders of tiles, single rows, and parts of several sizes.
+# Parts at the edges of tiles, single rows, and parts of several sizes.
 PARTS = [(0, 1), (66, 67), (3, 4), (0, 2), (1, 9), (5, 38), (0, 64), (16, 67)]
 U8, S8, F32, F16 = np.uint8, np.int8, np.float32, np.float16
 
@@ -52,7 +52,7 @@ def convolution(rng, kind="Convolution", ic=8, oc=17, groups=1, **more):
 
 
 def recurrent(kind, gates, **more):
-    """Sequences are the second dimension."""
+    """A recurrent layer, as a function whose first dimension is the sequences."""
 
     def make(rng):
         weights = [draw(rng, (1, size, gates, 17), S8) for size in (9, 17)]
@@ -90,12 +90,12 @@ def with_operand(function, shape, dtype):
 
 
 def of_columns(function):
-    """A function of x and a random y with as many columns."""
+    """A function of x and a random y with the same number of columns."""
     return with_operand(function, (90, 200), S8)
 
 
 def model(text, dtype):
-    """A network with a product with weights of this type."""
+    """An ONNX model of a product with weights of this type."""
 
     def make(rng):
         constants = {"w": draw(rng, (200, 33), dtype), "s": np.float32(0.01), "z": np.zeros((), dtype)}
@@ -105,7 +105,7 @@ def model(text, dtype):
     return make
 
 
-# Name -> what makes a function of a batch, the shape of a row, the type of the batch.
+# Name -> (a function that creates a function of a batch, the shape of a row, the type of the batch).
 LAYERS = {
     **{f"gemm_{signs}s32": (gemm(signs), (200,), U8 if signs[0] == "u" else S8) for signs in ("u8s8", "s8s8", "u8u8")},
     "gemm, packed": (gemm("s8u8", packed=True), (200,), S8),

@@ -1,4 +1,4 @@
-"""python -m int8blas bench, in short; and the loops that measure the machine's limits."""
+"""python -m int8blas bench with short runs, and the loops that measure the limits of the machine."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ NUMBER = (int, float)
 
 
 def assert_has(found, fields):
-    """A JSON object has these fields, of these types, and no others."""
+    """Check that a JSON object has exactly these fields, with these types."""
     assert set(found) == set(fields)
     for name, types in fields.items():
         assert isinstance(found[name], types), name
@@ -192,7 +192,7 @@ def test_a_terminal_has_a_progress_bar():
         try:
             while data := os.read(ours, 4096):
                 shown += data
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # Linux reports a closed reading end in this way
             pass
         os.close(ours)
         assert process.wait(TIMEOUT_S) == 0
@@ -275,7 +275,7 @@ def test_a_run_prints_the_warning_last(others, monkeypatch, capsys):
     assert last.startswith("warning: 1.9 of 2 CPUs went to other") if others else last == ""
 
 
-# --- what it is made of ----------------------------------------------------------------------------------------------
+# --- parts of the report ---------------------------------------------------------------------------------------------
 
 
 def test_a_shape_of_each_class_is_measured_first():
@@ -332,7 +332,7 @@ def test_contestants_take_turns():
 
 @pytest.mark.parametrize("slow", [1, 2, 3])
 def test_a_slow_first_call_does_not_decide_how_many_a_sample_has(slow, monkeypatch):
-    """Or its sample would be one call that wakes its threads."""
+    """Otherwise a sample would be a single call, which includes the start of its threads."""
     calls, now = [], [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 

@@ -1,4 +1,4 @@
-"""int8blas.h: that it is what cython_blas has, and that a module in C is built with it and runs."""
+"""int8blas.h declares the functions of cython_blas, and a module in C builds with it and runs."""
 
 import re
 import shutil
@@ -43,7 +43,7 @@ def build(folder):
 
 
 def member(name):
-    """The declaration of a function in the header, without the names of its parameters, as Cython writes it."""
+    """The declaration of a function in the header, in Cython's form: without the names of its parameters."""
     text = " ".join(HEADER.read_text().split())
     result, parameters = re.search(rf"(\w+) \(\*{name}\)\(([^)]*)\);", text).groups()
     types = []
@@ -76,7 +76,7 @@ def test_a_module_imports_the_functions_in_c_and_cpp(source, tmp_path):
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """The folder of the example, built."""
+    """The folder of the example, after the build."""
     if not EXAMPLE.exists():
         pytest.skip("the examples are not here")
     folder = tmp_path_factory.mktemp("c") / "example"

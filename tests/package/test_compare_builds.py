@@ -1,4 +1,5 @@
-"""benchmarks/compare_builds.py and record_bits.py: what is slower, what is measured again, what differs."""
+"""benchmarks/compare_builds.py and record_bits.py: which cases are slower, which are measured again, which results
+differ."""
 
 import importlib.util
 import json
@@ -17,10 +18,11 @@ BUILD = str(Path(int8blas.__file__).resolve().parents[1])
 
 @pytest.fixture(scope="module")
 def ratios():
-    """The module build_ratios. Others of benchmarks/ have the names of modules of the tests."""
+    """The module build_ratios. Other modules in benchmarks/ have the same names as modules of the tests, so the folder
+    is not on the path."""
     spec = importlib.util.spec_from_file_location("build_ratios", BENCHMARKS / "build_ratios.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where a dataclass looks for its annotations
+    sys.modules[spec.name] = module  # a dataclass looks here for its annotations
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
@@ -28,7 +30,7 @@ def ratios():
 
 @pytest.fixture
 def results(ratios):
-    """What makes results of classes from pairs of times, one for each measurement."""
+    """A function that creates results of classes from pairs of times, one pair per measurement."""
 
     def make(**classes):
         return [

@@ -1,4 +1,4 @@
-"""cython_blas: from a compiled extension, from ctypes and from Numba, with the results and errors that it promises."""
+"""cython_blas: from a compiled extension, from ctypes and from Numba, with the documented results and errors."""
 
 import ctypes
 import itertools
@@ -38,7 +38,7 @@ setup(name="cython_caller", ext_modules=cythonize(extension, include_path=[str(P
 
 
 def build(folder):
-    """Run the setup.py of a folder, with warnings of Python as no errors."""
+    """Run the setup.py of a folder; Python's warnings are not errors there."""
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout + process.stderr
@@ -46,7 +46,7 @@ def build(folder):
 
 @pytest.fixture(scope="module")
 def caller_folder(tmp_path_factory):
-    """Where cython_caller.pyx has been compiled against the installed package."""
+    """The folder in which cython_caller.pyx has been compiled against the installed package."""
     folder = tmp_path_factory.mktemp("cython")
     shutil.copy(TESTS / "cython_caller.pyx", folder)
     (folder / "setup.py").write_text(SETUP)
@@ -126,7 +126,7 @@ TYPES = {"char": ctypes.c_char, "int": ctypes.c_int, "int64_t": ctypes.c_int64, 
 
 
 def capsule_function(name):
-    """The ctypes function of a capsule, whose name is its signature."""
+    """The ctypes function of a capsule; the name of a capsule is the signature."""
     capsule = cython_blas.__pyx_capi__[name]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -140,12 +140,12 @@ FUNCTIONS = {name: capsule_function(name) for name in cython_blas.__pyx_capi__}
 
 
 def address(array):
-    """Of its first element, or None."""
+    """The address of the first element of an array, or None."""
     return None if array is None else array.ctypes.data
 
 
 def as_stored(matrix, transpose, padding, offset=0):
-    """The matrix in rows, or its transpose, with bytes before it and between its rows, and its leading dimension."""
+    """The matrix or its transpose in C order, with gaps before it and between its rows, and its leading dimension."""
     stored = matrix.T if transpose else matrix
     rows, columns = stored.shape
     memory = np.zeros(offset + rows * (columns + padding), matrix.dtype)
@@ -155,7 +155,7 @@ def as_stored(matrix, transpose, padding, offset=0):
 
 
 class Packed:
-    """B packed into memory of a caller, some bytes off the alignment of malloc()."""
+    """B packed into memory of the caller, which is less aligned than memory from malloc()."""
 
     def __init__(self, b, transpose=False, offset=0, padding=3):
         stored, ldb = as_stored(b, transpose, padding)
@@ -169,7 +169,7 @@ class Packed:
 
 
 def plain_call(pair, m, n, k, a, b, c, /, **changes):
-    """gemm on contiguous operands, with some arguments changed, by name."""
+    """Call gemm on contiguous operands; `changes` are other values for some arguments."""
     arguments = {
         "transa": b"N", "transb": b"N", "offsetc": b"F", "m": m, "n": n, "k": k, "alpha": 1.0, "a": address(a),
         "lda": max(1, k), "ao": 0, "b": address(b), "ldb": max(1, n), "bo": 0, "beta": 0.0, "c": address(c),
@@ -180,7 +180,7 @@ def plain_call(pair, m, n, k, a, b, c, /, **changes):
 
 
 def packed_call(pair, m, n, k, a, b, c, /, **changes):
-    """The same with the address of a packed B."""
+    """The same with a packed B."""
     arguments = {
         "transa": b"N", "offsetc": b"F", "m": m, "n": n, "k": k, "alpha": 1.0, "a": address(a), "lda": max(1, k),
         "ao": 0, "b": b, "bo": 0, "beta": 0.0, "c": address(c), "ldc": max(1, n), "co": None,
@@ -190,7 +190,7 @@ def packed_call(pair, m, n, k, a, b, c, /, **changes):
 
 
 def parameters(rng, pair, m, n):
-    """Values for every parameter of the formula."""
+    """Random values for every parameter of the formula."""
     for alpha, beta, offsetc in itertools.product((1.0, -0.3), (0.0, 1.0, 2.5), "FCr"):
         ao, bo = rng.integers(0, 128, 2)
         count = {"F": 1, "C": m, "r": n}[offsetc]
@@ -306,7 +306,7 @@ with int8blas.use_isa("ref"), int8blas.num_threads(2):
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 M, N, K = 3, 18, 5
-NAMES = (  # of the arguments, in their order
+NAMES = (  # the names of the arguments, in order
     "transa", "transb", "offsetc", "m", "n", "k", "alpha",
     "a", "lda", "ao", "b", "ldb", "bo", "beta", "c", "ldc", "co",
 )  # fmt: skip
@@ -330,7 +330,7 @@ WRONG = {
 
 
 def wrong_values(pair):
-    """(name, value) of what each argument must not be."""
+    """(name, value) of invalid values for each argument."""
     yield from ((name, value) for name, values in WRONG.items() for value in values)
     for name, dtype in (("ao", pair.a_dtype), ("bo", pair.b_dtype)):
         yield from ((name, value) for value in (int(np.iinfo(dtype).min) - 1, int(np.iinfo(dtype).max) + 1, 2**31 - 1))
@@ -362,7 +362,7 @@ def test_pointers_that_cannot_be(pair, rng):
         co_number = c_number - 2
         c_bytes = 4 * M * N
         assert call(pair, M, N, K, a, operand, None, c=start + 2) == c_number
-        # C and A, C and B, C and co share a byte, or lie side by side.
+        # C and A, C and B, C and co share a byte, or are adjacent.
         for name, size, number in (("a", M * K, c_number), ("b", K * N, c_number), ("co", 4, co_number)):
             if name == "b" and call is packed_call:
                 assert call(pair, M, N, K, a, operand, None, c=(packed.address + 256) & ~3) == c_number
@@ -422,13 +422,13 @@ assert plain_call(SIGN_PAIRS[0], 500, 3000, 3000, a, b, c) == NO_MEMORY
     assert (process.returncode, process.stderr) == (0, "")
 
 
-# --- one triangle -----------------------------------------------------------------------------------------------------
+# --- one triangle ----------------------------------------------------------------------------------------------------
 
 SYRK_NAMES = ("uplo", "trans", "n", "k", "alpha", "a", "lda", "ao", "beta", "c", "ldc")
 
 
 def syrk_call(dtype, n, k, a, c, /, **changes):
-    """syrk on contiguous operands, with some arguments changed, by name."""
+    """Call syrk on contiguous operands; `changes` are other values for some arguments."""
     values = (b"U", b"N", n, k, 1.0, address(a), max(1, k), 0, 0.0, address(c), max(1, n))
     arguments = dict(zip(SYRK_NAMES, values, strict=True))
     assert changes.keys() <= arguments.keys()
@@ -471,7 +471,7 @@ def test_the_number_of_a_wrong_argument_of_a_triangle(rng):
 
 
 def dot_call(pair, n, x, y, result, /, **changes):
-    """The product of two vectors that are contiguous, with some arguments changed, by name."""
+    """Call dot on contiguous vectors; `changes` are other values for some arguments."""
     arguments = {
         "n": n, "x": address(x), "incx": 1, "y": address(y), "incy": 1, "result": address(result),
     }  # fmt: skip
@@ -514,7 +514,7 @@ def test_the_number_of_a_wrong_argument_of_a_dot_product():
     assert result[0] == 0
 
 
-# --- a packed matrix of Python's -------------------------------------------------------------------------------------
+# --- a PackedB from Python -------------------------------------------------------------------------------------------
 
 
 def test_the_address_stays(rng):
@@ -543,7 +543,7 @@ needs_page = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is 
 
 
 def fences(language):
-    """The code of this language in the page."""
+    """The code blocks in this language on the page."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
@@ -567,7 +567,7 @@ def test_the_page_calls_from_numba():
 
 
 def find(queries, base, packed, count, metric=b"I", ldq=None):
-    """What nearest_s8 or nearest_u8 finds, and its result."""
+    """Call nearest_s8 or nearest_u8; return the status and the rows that it finds."""
     m, k = queries.shape
     indices, scores = np.full((m, count), 7, np.int64), np.full((m, count), 7.0)
     function = FUNCTIONS["nearest_s8" if queries.dtype == np.int8 else "nearest_u8"]

@@ -1,4 +1,4 @@
-"""What the pages in docs/ are made of: public names, pictures."""
+"""The pages in docs/: public names, links, pictures, and names of files and functions."""
 
 import pathlib
 import re
@@ -15,7 +15,8 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 def public_names():
-    """What the reference has: names of the package, and those of its modules after theirs."""
+    """The names for the reference: public names of the package, and of its modules with the module's name before
+    them."""
     yield from {*int8blas.__all__} - {"calibration", "onnx", "__version__"}
     yield from calibration.__all__
     yield from (f"onnx.{name}" for name in int8blas.onnx.__all__)
@@ -77,7 +78,7 @@ def test_the_list_of_tasks_has_every_task():
 ROOT = DOCS.parent
 ROOMS = "core|gemm|stage|convolution|layers|elementwise|network|onnx|neighbors"
 FILE = r"(int8blas|csrc|tests|benchmarks|examples|docs)/[\w./<>*-]+"
-# What a recipe adds.
+# Files that a recipe adds.
 ADDED = {"int8blas/gemm/paths/outer.pyx", "tests/gemm/paths/test_outer.py"}
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(DOCS.rglob("*.md")))]
 
@@ -87,7 +88,7 @@ def text_of(page):
 
 
 def in_code(page):
-    """What stands between backticks."""
+    """The texts between backticks."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE))
 
 
@@ -121,7 +122,7 @@ def test_files_in_the_lists_of_the_architecture_are_there():
 @pytest.mark.parametrize("page", ["docs/architecture.md", "docs/howto/extend.md", "CONTRIBUTING.md"])
 def test_modules_and_functions_that_a_page_names_are_there(page):
     words = in_code(page)
-    # A folder of a room is written as a part of a module's name.
+    # gemm.paths is a folder, although it is written like part of a module's name.
     words = [re.sub(r"^gemm\.paths\.", "gemm.paths/", word) for word in words]
     named = [word.split(".") for word in words if re.fullmatch(rf"({ROOMS})(\.[\w/]+)+", word)]
     for room, module, *names in named:

@@ -1,4 +1,4 @@
-"""The network of examples/sentence_encoder.py, small and with random weights: int8 beside float32."""
+"""The network of examples/sentence_encoder.py, small and with random weights: int8 compared with float32."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ WORDS, LONGEST, LAYERS, HEADS, WIDTH, HIDDEN = 200, 40, 2, 3, 48, 112
 
 @pytest.fixture(scope="module")
 def tensors():
-    """Random weights, under the names of BERT; a product has about the variance of its source."""
+    """Random weights, under the names of BERT; a product has about the same variance as its source."""
     rng = np.random.default_rng(1)
     found = {}
 

@@ -1,4 +1,4 @@
-"""The fuzzer of random problems: it finds faults, makes them small, and prints programs that fail."""
+"""The fuzzer of random problems: it finds faults, makes problems smaller, and prints programs that fail."""
 
 import functools
 import os
@@ -65,7 +65,7 @@ def test_the_oracles_of_all_elements_at_once_are_those_of_all_tests():
 
 
 def wrong(results):
-    """Results of which one element is off by one."""
+    """Results with an error of one in one element."""
     result = results[0].copy()
     result.flat[-1] += 1
     return (result, *results[1:])

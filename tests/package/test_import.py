@@ -1,4 +1,4 @@
-"""What importing the package brings along, and that everything public is documented."""
+"""Which modules the package imports, and whether everything public is documented."""
 
 import inspect
 import json

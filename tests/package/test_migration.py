@@ -1,4 +1,5 @@
-"""What docs/migration.md says of other libraries, where they are installed: the calls give the same numbers."""
+"""The statements of docs/migration.md about other libraries, if these are installed: the calls give the same
+numbers."""
 
 import ctypes
 import importlib.metadata
@@ -27,7 +28,7 @@ def s8(rng, *shape):
 
 
 def weights(rng, *shape):
-    """int8 of 7 bits: no sum of two products with uint8 leaves int16, so that every library is exact on every CPU."""
+    """int8 values of 7 bits: sums of two products with uint8 fit int16, so that every library is exact on every CPU."""
     return rng.integers(-64, 64, shape, np.int8)
 
 
@@ -66,7 +67,7 @@ def test_arguments_of_ssyrk(rng):
 
 
 def library(distribution, name):
-    """The path of a shared library of an installed distribution; skips where it is not installed."""
+    """The path of a shared library of an installed distribution; skip the test if it is not installed."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -76,7 +77,7 @@ def library(distribution, name):
 
 
 def assert_runs(code, *arguments, **environment):
-    """A process of its own runs the code, which can import this module."""
+    """Run the code in a separate process, where it can import this module."""
     here = os.path.dirname(__file__)
     paths = os.pathsep.join([here, os.path.dirname(here), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = run_python("-c", code, *arguments, PYTHONPATH=paths, **environment)
@@ -208,7 +209,7 @@ def test_mkl_adds_its_offsets_and_is_unsigned_on_the_left_if_row_major():
 
 @pytest.fixture
 def onnx():
-    """A function that executes one operator with onnxruntime, on arrays, or None for inputs that are left out."""
+    """A function that executes one operator with onnxruntime, on arrays; None is an omitted input."""
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
 
     def execute(operator, *inputs, outputs=1, domain="", **attributes):
@@ -410,7 +411,7 @@ def test_observers(torch, rng):
 
 @pytest.fixture
 def engine(torch):
-    """Sets torch's quantized engine, for the duration of a test."""
+    """A function that sets torch's quantized engine until the end of the test."""
     before = torch.backends.quantized.engine
 
     def use(name):
@@ -467,7 +468,7 @@ def test_dynamic_modules(torch, engine, rng):
 
     result, expected = of_engine("qnnpack")
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
-    result, expected = of_engine("fbgemm")  # 7 bits of the source
+    result, expected = of_engine("fbgemm")  # a source of 7 bits
     assert np.linalg.norm(result - exact) < np.linalg.norm(expected - exact)
 
 
@@ -507,18 +508,18 @@ def test_an_index_of_faiss(metric, rng):
     some = ids[10:300]
 
     def same(found, expected):
-        """Vectors of equal scores may be in another order."""
+        """Check equal results; vectors with equal scores may be in any order."""
         assert np.array_equal(found[0], expected[0])
         differs = np.diff(found[0], axis=1, prepend=np.inf, append=np.inf) != 0
         is_alone = differs[:, 1:] & differs[:, :-1]
-        is_alone[:, -1] = False  # the next one may be equal
+        is_alone[:, -1] = False  # the next vector, which is not shown, may have the same score
         assert np.array_equal(found[1][is_alone], expected[1][is_alone])
 
     same(ours.search(q, 9), theirs.search(q.astype(F), 9))
     selected = faiss.SearchParameters(sel=faiss.IDSelectorBatch(some))
     same(ours.search(q, 9, include=some), theirs.search(q.astype(F), 9, params=selected))
     assert np.array_equal(ours.reconstruct(ids[30:40]), np.stack([theirs.reconstruct(int(i)) for i in ids[30:40]]))
-    # Between two scores, as faiss leaves out those that are equal to the radius.
+    # The radius lies between two scores, because faiss excludes scores equal to the radius.
     radius = ours.search(q, 40)[0][0, -1] + 0.5
     limits, scores, found = ours.range_search(q, radius)
     expected = theirs.range_search(q.astype(F), radius)

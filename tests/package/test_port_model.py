@@ -1,4 +1,4 @@
-"""benchmarks/port_model.py: loops in a disassembly, and what a model says about them."""
+"""benchmarks/port_model.py: loops in a disassembly, and the model's results for them."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "port_model.py"
 
-# A loop of two multiplications in a loop of none, then one of three, of which a branch forward skips one.
+# A loop with two multiplications inside a loop with none, then a loop with three, one of which a forward branch skips.
 ARM = """
 dot.o:	file format elf64-littleaarch64
 
@@ -45,7 +45,8 @@ Disassembly of section .text:
        e: 	jne	0x0 <tile>
       10: 	jmp	0x0 <tile>
 """
-# What llvm-mca 19 prints about 100 iterations of one load, two multiplications and a branch, as far as it is read.
+# The part that the script reads of llvm-mca 19's output for 100 iterations of one load, two multiplications and a
+# branch.
 REPORT = {
     "CodeRegions": [
         {
@@ -62,7 +63,7 @@ def model():
     """The script as a module."""
     spec = importlib.util.spec_from_file_location("port_model", SCRIPT)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where a dataclass looks for its annotations
+    sys.modules[spec.name] = module  # a dataclass looks here for its annotations
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]

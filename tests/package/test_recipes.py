@@ -1,4 +1,5 @@
-"""The recipes of docs/howto/extend.md: their code compiles against this checkout and computes what it says."""
+"""The recipes of docs/howto/extend.md: their code compiles against this checkout and computes the documented
+results."""
 
 import pathlib
 import pickle
@@ -40,19 +41,19 @@ setup(name="recipe", ext_modules=cythonize(extensions, include_path=[place], com
 
 
 def text_of(recipe):
-    """The section of the page that is a recipe."""
+    """The section of the page with this recipe."""
     (text,) = re.findall(rf"^## {recipe}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     return text
 
 
 def code_of(recipe, language):
-    """The blocks of code in one language of a recipe."""
+    """The code blocks of a recipe in one language."""
     blocks = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", text_of(recipe), re.MULTILINE | re.DOTALL)
     return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in blocks]
 
 
 def compiled(folder, *names):
-    """The last of some modules of Cython that lie in a folder, imported."""
+    """Compile some Cython modules in a folder, and import the last one."""
     (folder / "setup.py").write_text(SETUP)
     command = [sys.executable, "setup.py", str(PACKAGE.parent), " ".join(names), "build_ext", "--inplace"]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The rooms of the package: what may import what, in Python and in Cython."""
+"""The rooms (subpackages) of the package: which may import which, in Python and in Cython."""
 
 import ast
 import graphlib
@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "sklearn": {"core", "gemm", "stage", "layers", "neighbors"},
     "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
 }
-# Public paths, and what python -m int8blas runs: above the rooms.
+# Modules above the rooms: public import paths, and the module that python -m int8blas runs.
 ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}
 NAMED = re.compile(
     r"^\s*(?:from\s+int8blas(?:\.([\w.]+))?\s+c?import\s+(\([^)]*\)|.+)|c?import\s+int8blas\.([\w.]+))", re.MULTILINE
@@ -104,7 +104,8 @@ def test_every_module_is_in_a_room():
 
 
 def test_numpy_is_declared_in_one_place():
-    """Cython would read all of NumPy's declarations again for each module, and each would look up all of its types."""
+    """Otherwise Cython would parse all of NumPy's declarations for each module, and each module would look up all its
+    types."""
     declares = re.compile(r"^ *(cimport numpy|from numpy cimport)", re.MULTILINE)
     assert [path.name for path in MODULES if declares.search(path.read_text())] == []
 

@@ -1,4 +1,4 @@
-"""What `inspect.signature` says of everything public is what the stubs and the docstrings say."""
+"""For everything public, `inspect.signature`, the stubs and the docstrings agree."""
 
 import ast
 import inspect
@@ -19,19 +19,19 @@ LITERALS = (bool, int, float, str, tuple, type(None))
 
 
 def is_method(member):
-    """Whether an attribute of a class is called: functions of Python and of Cython, static and class methods."""
+    """Whether an attribute of a class is a method: a function of Python or Cython, a static or a class method."""
     return inspect.isroutine(member) or isinstance(member, (staticmethod, classmethod))
 
 
 def members_of(cls):
-    """Names of a class's public attributes that are the package's own."""
+    """Names of a class's public attributes that this package defines."""
     own = [base for base in cls.__mro__ if base.__module__.startswith("int8blas.")]
     names = {name for base in own for name in vars(base) if not name.startswith("_")}
     return sorted(names | ({"__call__"} if any("__call__" in vars(base) for base in own) else set()))
 
 
 def public_callables():
-    """("name" or "Class.method", object) for everything that is called."""
+    """("name" or "Class.method", object) for everything callable."""
     for place in (int8blas, calibration):
         for name in place.__all__:
             value = getattr(place, name)
@@ -49,7 +49,7 @@ CLASSES = {name: value for name, value in CALLABLES.items() if isinstance(value,
 
 
 def parameters_of(name):
-    """The parameters that a caller gives, from `inspect`."""
+    """The parameters for a caller, from `inspect`."""
     parameters = list(inspect.signature(CALLABLES[name]).parameters.values())
     owner, _, member = name.partition(".")
     if member and not isinstance(inspect.getattr_static(CLASSES[owner], member), (staticmethod, classmethod)):
@@ -75,7 +75,7 @@ def defined(statements, name):
 
 
 def overloads_of(name):
-    """The definitions of a function, a method or a class's constructor in a stub, `self` left out."""
+    """The definitions of a function, a method or a class's constructor in a stub, without `self`."""
     owner, _, member = name.partition(".")
     value = CALLABLES[owner]
     found = defined(definitions(value.__module__), owner)
@@ -107,7 +107,7 @@ def declared(function):
 
 
 def is_default(node, value):
-    """Whether a default in a stub is that of the function: "..." stands for what is no literal."""
+    """Whether a default in a stub is the function's; "..." stands for anything but a literal."""
     if isinstance(node, ast.Constant) and node.value is ...:
         return not isinstance(value, LITERALS)
     said = ast.literal_eval(node)
@@ -153,7 +153,7 @@ def test_a_stub_has_the_attributes(name):
 
 
 def section_of(docstring, title):
-    """The entries of a section of a docstring, (names, type, text); None without it."""
+    """The entries of a section of a docstring, (names, type, text); None if there is no such section."""
     found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n--+$|\Z)", docstring, re.MULTILINE | re.DOTALL)
     if not found:
         return None
@@ -163,7 +163,7 @@ def section_of(docstring, title):
 
 
 def same_as(docstring):
-    """The function whose parameters a docstring without a section refers to."""
+    """The function to which a docstring without parameters refers for them."""
     (name,) = re.findall(r"Parameters.*? are\s+those\s+of\s+:func:`(\w+)`", docstring)
     return name
 
@@ -173,7 +173,7 @@ def test_a_docstring_has_the_parameters(name):
     parameters = [p for p in parameters_of(name) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     docstring = inspect.getdoc(CALLABLES[name])
     section = section_of(docstring, "Parameters")
-    if section is None and hasattr(CALLABLES[name], "__dataclass_fields__"):  # what functions return
+    if section is None and hasattr(CALLABLES[name], "__dataclass_fields__"):  # functions return these classes
         section = section_of(docstring, "Attributes")
         assert {p.name for p in parameters} <= {n for names, _, _ in section for n in names}
     elif section is None and parameters:
@@ -244,7 +244,7 @@ def test_a_layer_has_the_signature_of_its_call():
 def test_help_has_the_signatures():
     text = pydoc.render_doc(int8blas.GRU, renderer=pydoc.plaintext)
     assert "class GRU" in text
-    # Python 3.13 prints one parameter a line where all of them do not fit in one.
+    # Python 3.13 prints one parameter per line if they do not all fit in one line.
     text = re.sub(r"[\s|]", "", text)
     assert "GRU(weights_layer,weights_iter,bias=None,*,linear_before_reset=False," in text
     assert "__call__(self,/,src,h0=None,*,lengths=None,out=None)" in text
@@ -275,7 +275,7 @@ def test_a_packed_matrix_is_not_called():
 
 @pytest.mark.parametrize("name", CALLABLES)
 def test_a_signature_is_short(name):
-    """Annotations are printed as they are written: not what an alias stands for, nor private modules."""
+    """Annotations are printed as written, without expanded aliases or private modules."""
     signature = inspect.signature(CALLABLES[name])
     assert "numpy._typing" not in str(signature)
     assert "int8blas._" not in str(signature)

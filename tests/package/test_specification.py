@@ -1,4 +1,4 @@
-"""docs/specification.md names what there is: everything in code font is a name, a parameter, a test or a file."""
+"""Everything in code font in docs/specification.md exists: a name, a parameter, a test or a file."""
 
 import ast
 import functools
@@ -28,7 +28,7 @@ def functions_of(name):
 
 
 def resolve(node):
-    """The object that a name or an attribute of the package means."""
+    """The object for a name or an attribute of the package."""
     if isinstance(node, ast.Name):
         places = (int8blas, int8blas.calibration)
         return next(getattr(place, node.id) for place in places if hasattr(place, node.id))
@@ -36,7 +36,7 @@ def resolve(node):
 
 
 def check_call(node):
-    """The keywords of a call are parameters."""
+    """Check that the keywords of a call are parameters."""
     names = {keyword.arg for keyword in node.keywords}
     known = set(inspect.signature(resolve(node.func)).parameters)
     assert names <= known, f"{ast.unparse(node)}: {sorted(names - known)}"

@@ -1,4 +1,4 @@
-"""The stubs, as a type checker understands them."""
+"""The stubs, checked with mypy."""
 
 import os
 import pathlib
@@ -15,8 +15,8 @@ PLACE = pathlib.Path(int8blas.__file__).parents[1]
 
 def test_mypy_agrees_with_the_examples(tmp_path):
     pytest.importorskip("mypy")
-    installed = PLACE.name == "site-packages"  # where mypy looks by itself, and nowhere else
-    # Of a checkout mypy also checks the package's own modules, which pyproject.toml has rules for.
+    installed = PLACE.name == "site-packages"  # mypy looks only here by itself
+    # In a checkout mypy also checks the modules of the package, for which pyproject.toml has rules.
     config = "" if installed else PLACE / "pyproject.toml"
     cache = tmp_path / "cache"
     mypy = [sys.executable, "-m", "mypy", "--strict", f"--config-file={config}", f"--cache-dir={cache}", EXAMPLES]

@@ -1,4 +1,4 @@
-"""The version has one source, and files, pages and the change log agree with it; the release script keeps them so."""
+"""The version has one source; files, pages and the change log agree with it, also after the release script."""
 
 import pathlib
 import re
@@ -15,7 +15,7 @@ from int8blas import _version
 
 ROOT = pathlib.Path(__file__).parents[2]
 SECTION = re.compile(r"^## \[(.*?)\](?: - (\d{4}-\d\d-\d\d))?$", re.MULTILINE)
-# How pages name what they measured: "int8blas 0.1.0", "int8blas (avx2) 0.1.0".
+# How pages name the version that they measured: "int8blas 0.1.0", "int8blas (avx2) 0.1.0".
 MEASURED = re.compile(r"\bint8blas (?:\(\w+\) )?(\d+\.\d+\.\d+(?:\.dev0)?)")
 
 
@@ -28,11 +28,11 @@ def git(root, *arguments):
     return subprocess.run(["git", "-C", root, *author, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-# ------------------------------------------------------------------------------------------- what states a version ----
+# ------------------------------------------------------------------------------------------- files with a version ----
 
 
 def assert_one_version(root):
-    """Files of a checkout state the same version."""
+    """Check that all files of a checkout state the same version."""
     (version,) = re.findall(r'^__version__ = "(.*)"$', (root / "int8blas" / "_version.py").read_text(), re.MULTILINE)
     assert re.findall(r"^version: (.*)$", (root / "CITATION.cff").read_text(), re.MULTILINE) == [version]
     (first, date), *past = SECTION.findall((root / "CHANGELOG.md").read_text())
@@ -98,7 +98,7 @@ def test_the_commit_of_a_checkout_is_what_git_describes(checkout):
 
 
 def test_a_folder_inside_another_checkout_has_no_commit(checkout):
-    """As an sdist has that is unpacked there, or an environment."""
+    """Examples are an unpacked sdist and an environment inside a checkout."""
     assert _version.describe(checkout / "int8blas") == ""
 
 
@@ -124,7 +124,7 @@ def release(root, *arguments):
 
 @pytest.fixture
 def next_version(checkout):
-    """What a development version becomes."""
+    """The version that a development version becomes."""
     return int8blas.__version__.removesuffix(".dev0")
 
 

@@ -1,4 +1,4 @@
-"""Attributes and post-ops: checked when they are created, immutable, and what the documents say of them."""
+"""Attributes and post-ops: checks at creation, immutability, and the examples of the documentation."""
 
 import copy
 import dataclasses
@@ -202,7 +202,7 @@ def test_arrays_and_mappings_are_read_only():
 
 
 def through_pickle(value):
-    """The value after pickling, out of band too."""
+    """The value after pickling, with and without out-of-band buffers."""
     buffers = []
     data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     yield pickle.loads(data, buffers=buffers)
@@ -245,12 +245,12 @@ def test_attributes_survive_pickling():
                 assert_same_bits(other.output_scales[1], value.output_scales[1])
 
 
-# --- what the documents say of scales and post-ops -------------------------------------------------------------------
+# --- examples of the documentation -----------------------------------------------------------------------------------
 
 
 def test_tanh_then_sum_with_scales_of_the_post_ops(isa, rng):
-    # dst = 1 / scale_dst * (tanh(scale_src * scale_weights * sum) + scale_old * old): the output scale is that of
-    # source and weights alone, and those of the post-ops lead to the destination's.
+    # dst = 1 / scale_dst * (tanh(scale_src * scale_weights * sum) + scale_old * old): the output scale is only for
+    # source and weights; the scales of the post-ops contain the destination's.
     scale_src, scale_weights, scale_dst, scale_old = 0.01, rng.uniform(0.002, 0.01, 20), 1 / 127, 0.25 / 127
     src, weights = rng.integers(0, 256, (9, 30), np.uint8), rng.integers(-128, 128, (20, 30), np.int8)
     old = rng.integers(-128, 128, (9, 20), np.int8)
@@ -291,7 +291,7 @@ def test_the_newer_model_divides_after_the_post_ops(isa, rng):
         ),
         scales={"src": scale_src, "weights": scale_weights, "dst": scale_dst},
     )
-    # With a power of two as the destination's scale it does not matter where it is multiplied.
+    # If the scale of the destination is a power of two, it does not matter where it is multiplied.
     assert_same_bits(newer(src, out=old.copy()), older(src, out=old.copy()))
 
 
@@ -350,7 +350,7 @@ def test_a_convolution_with_groups_and_quantized_weights(isa, layout, rng):
 
 @pytest.mark.parametrize("form", [float, np.float32, np.float64, np.float16, np.longdouble, np.array, lambda x: [x]])
 def test_numbers_given_at_execution_are_as_those_given_before(form, rng):
-    """Of every type that a number may have; they are rounded to float32 once."""
+    """Numbers may have any numeric type; they are rounded to float32 once."""
     weights = rng.normal(size=(20, 9)).astype(np.float32)
     x = rng.integers(0, 256, (3, 9), np.uint8)
     scales, zero_points = {"src": 0.0625, "dst": 0.5}, {"src": 7, "dst": -3}

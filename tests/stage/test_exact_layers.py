@@ -1,4 +1,4 @@
-"""Layers to int32 with nothing real in their formula: integer arithmetic, saturated once, on every path."""
+"""Layers with int32 results and only integers in their formula: integer arithmetic, saturated once, on every path."""
 
 from itertools import product
 
@@ -16,7 +16,7 @@ INT32 = np.iinfo(np.int32)
 EXACT = {"dst_dtype": np.int32, "scales": ()}
 TENSORS = ("src", "weights", "dst")
 
-# The path by which `explain` says that it is computed, and a convolution that takes it: size, kernel, channels, more.
+# Path in the output of `explain` -> a convolution that takes it: size, kernel, channels, further arguments.
 PATHS = {
     "blocks": ((9, 9), (1, 1), 70, 33, {}),
     "lines": ((9, 9), (3, 3), 40, 50, {"padding": 1}),
@@ -30,13 +30,13 @@ every_path = pytest.mark.parametrize("name", PATHS)
 
 
 def large(rng, kind, shape):
-    """Offsets of which no float32 has all digits."""
+    """Offsets that float32 cannot represent."""
     return rng.integers(-(2**30), 2**30, shape, np.int32) | 1 if kind else None
 
 
 @shared
 def integers(problem):
-    """What it is in Python's integers, saturated."""
+    """The result in Python's integers, saturated."""
     src, weights = problem.src.astype(object), problem.weights.astype(object)
     zero_points = {tensor: np.asarray(value).astype(object) for tensor, value in problem.zero_points.items()}
     sums = (src - zero_points.get("src", np.array(0, object)).reshape(-1, 1)) @ (
@@ -68,7 +68,7 @@ def test_inner_products_with_every_zero_point(isa, with_bias, vectors, rng):
 
 
 def test_zero_points_and_bias_beyond_int32_together(isa, rng):
-    """They are added to the sum before it saturates, also where the two of a column have no room in int32."""
+    """Both are added to the sum before it saturates, even if their own sum for a column exceeds int32."""
     for (m, n, k), sign in product(((5, 33, 40), (1, 50, 7), (70, 20, 66_000)), (1, -1)):
         problem = random_problem(rng, m, n, k, bias=None, zero_points=("src",), **EXACT)
         for bias, zero in product((None, INT32.max - 5, large(rng, True, n)), (INT32.max, large(rng, True, n))):

@@ -17,7 +17,7 @@ every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 
 
 def problems(rng, ops=()):
-    """An inner product and convolutions of every strategy and both orders; their results are the sums and a bias."""
+    """An inner product, and convolutions for every path and both layouts, whose results are the sums and a bias."""
     plain = {"dst_dtype": np.float32, "scales": (), "zero_points": ("src",), "ops": ops}
     yield random_problem(rng, 7, 33, 20, **plain)
     for layout, groups in product(("nhwc", "nchw"), (1, 2, 16)):
@@ -41,7 +41,7 @@ def values_of(mask, problem, draw):
 
 
 def stored(y, dtype, scale=None, zero=None, rounds_first=False):
-    """Results with a scale and a zero point for each, as they are stored."""
+    """Results, quantized with a scale and a zero point for each."""
     with np.errstate(all="ignore"):
         y = y if scale is None else y * (ONE / scale)
         if np.dtype(dtype).kind == "f":
@@ -53,7 +53,7 @@ def stored(y, dtype, scale=None, zero=None, rounds_first=False):
 
 
 def real(problem, **changes):
-    """What a layer computes in float32."""
+    """The float32 result of a layer."""
     return problem.but(dst_dtype=np.dtype(np.float32), **changes).expected()
 
 

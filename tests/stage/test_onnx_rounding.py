@@ -1,4 +1,4 @@
-"""Layers and functions with ONNX's rounding: what they compute is rounded before the zero point is added."""
+"""Layers and functions with ONNX's rounding: results are rounded before the zero point is added."""
 
 from itertools import cycle, product
 

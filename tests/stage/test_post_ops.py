@@ -20,14 +20,14 @@ every_binary = pytest.mark.parametrize("op", BINARIES, ids=lambda op: getattr(op
 
 
 def identity(n, ops, dst_dtype=np.float32):
-    """A layer whose sums are 0, with these post-ops, of which the first ones can put any value in their place."""
+    """A layer whose sums are 0, with these post-ops; the first of them can replace the 0 by any value."""
     return int8blas.InnerProduct(
         np.zeros((n, 1), np.int8), src_dtype=np.uint8, dst_dtype=dst_dtype, attributes=Attributes(post_ops=ops)
     )
 
 
 def through(values, *ops, operands=()):
-    """float32 values (rows, columns) after some post-ops; the sign of a zero is kept."""
+    """float32 values (rows, columns) after some post-ops; zeros keep their sign."""
     negative_zero = Eltwise("linear", -1, -0.0)
     layer = identity(values.shape[1], (negative_zero, Binary(), *ops))
     return layer(np.zeros((len(values), 1), np.uint8), operands=[values, *operands])

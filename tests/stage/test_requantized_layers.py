@@ -30,7 +30,7 @@ every_scheme = pytest.mark.parametrize("scheme", ["doubling", "single"])
 
 
 def in_integers(problem, scheme):
-    """A problem's layer with another arithmetic."""
+    """The layer of a problem with integer arithmetic."""
     masks = {"scales": problem.masks(problem.scales), "zero_points": problem.masks(problem.zero_points)}
     return getattr(int8blas, problem.primitive)(
         problem.weights,
@@ -45,7 +45,7 @@ def in_integers(problem, scheme):
 
 
 def exact_sums(problem):
-    """Its sums without bias, in int64, by the oracle."""
+    """The oracle's sums without bias, in int64."""
     zero_points = {tensor: value for tensor, value in problem.zero_points.items() if tensor != "dst"}
     if problem.primitive == "InnerProduct":
         return reference.exact_product(
@@ -120,7 +120,8 @@ def test_deconvolutions(isa, scheme, rng):
 
 @every_scheme
 def test_the_ends_of_shifts_and_sums(isa, scheme):
-    """Factors from those that leave nothing to those that saturate everything, and sums up to both ends of int32."""
+    """Factors range from those that give only zeros to those that saturate everything, and sums reach both ends of
+    int32."""
     factors = np.array([2.0**-40, 2.0**-33, 2.0**-32, 2.0**-31, 2.0**-30, 3e-5, 0.5, 0.999, 1, 1.5, 2, 2.0**29,
                         2.0**30, 2.0**31, 2.0**32, 2.0**40, 2.0**90], np.float32)  # fmt: skip
     n = len(factors)
@@ -151,7 +152,7 @@ def test_sums_beyond_int32_saturate_before_they_are_scaled(isa, scheme, rng):
 
 @every_scheme
 def test_zero_points_of_rows_and_columns(isa, scheme, rng):
-    """Beside sums in int32, and beside sums that leave it."""
+    """They are applied to sums within int32, and to sums beyond it."""
     for (src_dtype, weights_dtype), (m, n, k) in product(sign_pairs(), ((1, 20, 40), (9, 33, 20), (2, 3, 66_100))):
         problem = random_layer(rng, m, n, k, src_dtype=src_dtype, weights_dtype=weights_dtype, dst_dtype=np.int32)
         rows = random_values(rng, src_dtype, m).astype(np.int32)
@@ -199,7 +200,7 @@ def test_pickles_and_files_keep_it(tmp_path, rng):
     for copy in (pickle.loads(pickle.dumps(layer)), int8blas.load(tmp_path / "layer.i8")):
         assert copy.attributes.requantization == "doubling"
         assert_same_bits(copy(problem.src), expected(problem, "doubling"))
-    assert len(Attributes().__reduce__()[1]) == 4  # as earlier versions have it
+    assert len(Attributes().__reduce__()[1]) == 4  # the same as in earlier versions
 
 
 WEIGHTS = np.ones((2, 3), np.int8)

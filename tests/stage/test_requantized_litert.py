@@ -33,7 +33,7 @@ def tensor(model, shape, dtype, scales, zero_point, data=None, axis=0):
 
 
 def by_litert(operator, src, weights, bias, shape, scales, zero_points, activation, axis=0, **options):
-    """What the reference kernel of an operator makes of int8."""
+    """The result of an operator's int8 reference kernel."""
     name, version = OPTIONS[operator]
     model, graph, code, layer = schema.ModelT(), schema.SubGraphT(), schema.OperatorCodeT(), schema.OperatorT()
     code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, operator)
@@ -86,7 +86,7 @@ def test_fully_connected_rounds_once(activation, rng):
         src, weights = rng.integers(-128, 128, (m, k), np.int8), rng.integers(-127, 128, (oc, k), np.int8)
         bias, scales, zero_points = random_values(rng, 1, oc)
         wanted = by_litert("FULLY_CONNECTED", src, weights, bias, (m, oc), scales, zero_points, activation)
-        # The product of source's and weights' scales is a float32 there, if the weights have one scale.
+        # If the weights have a single scale, LiteRT rounds the product of the scales of source and weights to float32.
         scales = {"weights": scales["src"] * scales["weights"][0], "dst": scales["dst"]}
         layer = InnerProduct(weights, bias, scales=scales, **arguments("single", activation, zero_points))
         assert_same_bits(layer(src), wanted, m=m, k=k, oc=oc)

@@ -1,4 +1,4 @@
-"""Weights whose scales are by groups of k: the sums of the groups, scaled and added in float32 one after the other."""
+"""Weights with scales by groups of k: the sums of the groups are scaled and added in float32 one after the other."""
 
 import copy
 import io
@@ -31,7 +31,7 @@ def random_scales(rng, groups, n):
 
 
 def grouped_problem(rng, m, n, k, group, scales=("src", "dst"), **arguments):
-    """A random problem with groups of so many k."""
+    """A random problem with groups of `group` k."""
     problem = random_problem(rng, m, n, k, scales=scales, **arguments)
     values = vars(problem) | {"scales": problem.scales | {"weights": random_scales(rng, k // group, n)}}
     return GroupedProblem(**values)
@@ -87,7 +87,7 @@ def test_values_of_source_and_destination_at_execution(isa, rng):
 
 @pytest.mark.parametrize("kind", ["full", "largest", "smallest"])
 def test_the_longest_groups_hold_the_largest_sums(isa, kind, rng):
-    """Of integers beyond 2**24, which are rounded before they are scaled."""
+    """Such sums exceed 2**24, and are rounded to float32 before they are scaled."""
     longest, n = 16384, 5
     for (src_dtype, weights_dtype), m, zero in product(sign_pairs(), (1, 9), (False, True)):
         src, weights = (
@@ -104,7 +104,7 @@ def test_the_longest_groups_hold_the_largest_sums(isa, kind, rng):
 
 
 def test_groups_are_added_in_their_order(isa):
-    """Large, small, and as large with the other sign: what comes second is lost in the first."""
+    """The groups have a large sum, a small one, and the negative of the first: rounding loses the small sum."""
     weights = np.repeat(np.int8([[1, 1, -1], [1, -1, 1]]), 4, axis=1)
     scales = np.float32([[1e8, 1e8], [1, 1e8], [1e8, 1]])
     layer = InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.float32, scales={"weights": scales})
@@ -114,7 +114,7 @@ def test_groups_are_added_in_their_order(isa):
 
 @pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 def test_infinities_of_both_signs_are_nan(isa, dst_dtype, rng):
-    """An integer destination has its zero point for NaN."""
+    """An integer destination stores its zero point for NaN."""
     weights = np.repeat(np.int8([[100, -100], [100, 100], [-100, -100]]), 4, axis=1)
     for m in (1, 9):
         src, scales = np.full((m, 8), 255, np.uint8), {"weights": np.full((2, 3), 3e38, np.float32)}
@@ -131,7 +131,7 @@ def test_saturating_numerics(isa, rng):
 
 @pytest.mark.parametrize("certified", [True, False])
 def test_panels_with_and_without_a_certificate(isa, certified, rng):
-    """Without VNNI they are multiplied in other ways, panel by panel."""
+    """Without VNNI the two kinds of panels take different kernels."""
     for m, n, k, group in SHAPES:
         problem = grouped_problem(rng, m, n, k, group)
         weights = problem.weights // (1 if not certified else 4)
@@ -243,7 +243,7 @@ def test_float_weights_are_quantized_group_by_group(group, rng):
     assert layer.group == group
     assert np.array_equal(layer.weights.unpack().T, quantized)
     assert_same_bits(layer.scales["weights"], scales)
-    # Values of one's own, without and with the group that they tell.
+    # The caller's own scales, without the size of a group, which follows from them, and with it.
     own = scales * np.float32(1.5)
     for given in (None, group):
         layer = InnerProduct(
@@ -256,7 +256,7 @@ def test_float_weights_are_quantized_group_by_group(group, rng):
 
 
 def test_the_commonest_layer_is_one_call(isa, rng):
-    """And nearer to the float product than with a scale for all of k, where magnitudes differ along it."""
+    """If magnitudes differ along k, the result is closer to the float product than with one scale for all k."""
     magnitudes = np.repeat(10.0 ** rng.uniform(-2, 0, 8), 64)
     w, b = rng.normal(0, 1, (40, 512)) * magnitudes, rng.normal(0, 1, 40)
     x = (rng.normal(0, 1, (20, 512)) / magnitudes).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Negative scales of source, weights and destination, in layers of every destination."""
+"""Negative scales of source, weights and destination, in layers with every type of destination."""
 
 from itertools import product
 
@@ -16,7 +16,7 @@ every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 
 
 def signed(problem, signs):
-    """The problem with these signs of scales; vectors keep some of their own."""
+    """The problem with these signs of scales; vectors keep some signs of their own."""
     scales = {}
     for (tensor, scale), sign in zip(problem.scales.items(), signs, strict=True):
         mixed = np.where(np.arange(np.size(scale)) % 3, sign, 1).astype(np.float32) if np.ndim(scale) else sign

@@ -1,4 +1,4 @@
-"""int8blas.torch: modules that other libraries have quantized, torchao's config, torch._int_mm."""
+"""int8blas.torch: modules quantized by other libraries, torchao's config, torch._int_mm."""
 
 import copy
 import pickle
@@ -12,7 +12,7 @@ import pytest
 import int8blas
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
-with warnings.catch_warnings():  # torch's own, at import
+with warnings.catch_warnings():  # torch itself warns at import
     warnings.simplefilter("ignore")
     import int8blas.torch as i8
 nn = torch.nn

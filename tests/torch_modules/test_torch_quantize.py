@@ -12,7 +12,7 @@ import pytest
 import int8blas
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
-with warnings.catch_warnings():  # torch's own, at import
+with warnings.catch_warnings():  # torch itself warns at import
     warnings.simplefilter("ignore")
     import int8blas.torch as i8
 nn = torch.nn
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def _start():
     torch.manual_seed(0)
-    torch._dynamo.reset()  # its limit of compilations counts for the process
+    torch._dynamo.reset()  # the limit of compilations applies to the whole process
 
 
 def error(result, expected):
@@ -120,7 +120,7 @@ def test_state_dict_goes_through_safe_files():
     assert not torch.equal(other(x), model(x))
     assert str(other.load_state_dict(torch.load(buffer, weights_only=True))) == "<All keys matched successfully>"
     assert torch.equal(other(x), model(x))
-    # The loaded layer has memory of its own.
+    # The loaded layer does not share memory.
     model[0].scale.zero_()
     assert other[0].scale.abs().sum() > 0
 
@@ -199,7 +199,7 @@ def test_weights_alone(group, dtype):
     weight, bias = (each.detach().float().numpy() for each in (float_layer.weight, float_layer.bias))
     wanted = int8blas.RealProduct(weight.T, bias=bias, group=group)(x.float().numpy())
     assert torch.equal(layer(x), torch.from_numpy(wanted).to(dtype))
-    # Only weights are rounded.
+    # Only weights are quantized.
     assert error(layer(x), torch.nn.functional.linear(x.float(), layer.weight, float_layer.bias.float())) < (
         1e-6 if dtype == torch.float32 else 5e-3
     )

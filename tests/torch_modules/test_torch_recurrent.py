@@ -11,7 +11,7 @@ import pytest
 import int8blas
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
-with warnings.catch_warnings():  # torch's own, at import
+with warnings.catch_warnings():  # torch itself warns at import
     warnings.simplefilter("ignore")
     import int8blas.torch as i8
 nn = torch.nn
@@ -65,7 +65,7 @@ def test_layers_are_near_the_float_ones(kind, options):
         assert_near(layer(x[0], first), float_layer(x[0], first))
         y, _ = layer(x.bfloat16())
         assert y.dtype == torch.bfloat16
-        # The weights that the integers stand for.
+        # Compare with a layer of the dequantized weights.
         assert_near(layer(x), i8.dequantize_(copy.deepcopy(layer))(x))
 
 

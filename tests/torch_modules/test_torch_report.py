@@ -1,4 +1,4 @@
-"""int8blas.torch: what quantize_ says, report and compare."""
+"""int8blas.torch: the output of quantize_, report and compare."""
 
 import copy
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
-with warnings.catch_warnings():  # torch's own, at import
+with warnings.catch_warnings():  # torch itself warns at import
     warnings.simplefilter("ignore")
     import int8blas.torch as i8
 nn = torch.nn
@@ -75,7 +75,7 @@ def test_a_report_has_errors_sizes_times_and_reasons():
             assert rows["parts.never"].error is None
             assert rows["parts.table"].bytes_before == 50 * 32 * 4
             assert rows["parts.table"].bytes_after == 50 * 32 + 50 * 4
-            # Without the float model the table is what its integers stand for.
+            # Without the float model, the table is compared with its own dequantized values.
             assert (rows["parts.table"].error > 0) == (reference is not None)
             assert 0 < rows["parts.lstm"].error < 0.03
             assert 0 < found.model.error < 0.03

@@ -14,14 +14,14 @@ LARGE_DOTS_OF_COLUMNS = ((3, 999, 1030), (16, 300, 999))
 
 @pytest.mark.parametrize(("shapes", "form"), [(LARGE_DOTS, "packed"), (LARGE_DOTS_OF_COLUMNS, "F order")])
 def test_explain_tells_the_path(isa, shapes, form, rng):
-    if isa == "amx" and form == "packed":  # more columns are for the matrix unit
+    if isa == "amx" and form == "packed":  # the matrix unit takes more columns
         shapes = [shape for shape in shapes if shape[1] <= 4]
-    # ref has no kernels for operands in place.
+    # ref has no kernels that read operands in place.
     check_explained("blocks" if isa == "ref" else "few_columns", isa, shapes, form, rng)
 
 
 def test_explain_tells_whether_more_rows_pack_b(isa, rng):
-    """They read columns in place with VNNI of 512 bits, whose kernels have 16 of them."""
+    """With 512-bit VNNI they read columns in place, because these kernels take 16 columns."""
     a, b = SIGN_PAIRS[1].operands(rng, 64, 300, 999)
     b = np.asfortranarray(b)
     in_place = isa == "avx512vnni"
@@ -30,7 +30,8 @@ def test_explain_tells_whether_more_rows_pack_b(isa, rng):
 
 
 def test_vectors_that_are_not_contiguous(isa, pair, rng):
-    """Every other k, other steps, and k that runs backwards in either operand, of matrices by vectors and by few."""
+    """Every other k, other steps, and k that runs backwards in either operand, for products of matrices by vectors and
+    by few columns."""
     for m, n, k in ((40, 1, 200), (300, 2, 65), (70, 4, 516), (9, 3, 1030), (5, 1, 8)):
         for step in (2, 3, 7, -1, -2, -5):
             size = k * abs(step)

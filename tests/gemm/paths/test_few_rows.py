@@ -18,5 +18,5 @@ def test_rows_of_a_large_b(isa, rng):
 
 
 def test_explain_tells_the_path(isa, rng):
-    # ref has no kernels for operands in place.
+    # ref has no kernels that read operands in place.
     check_explained("blocks" if isa == "ref" else "few_rows", isa, LARGE, "C order", rng)

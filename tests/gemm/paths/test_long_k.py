@@ -16,7 +16,8 @@ import int8blas
 
 # Kernels take 4, 2 and 1 vectors of each operand.
 COUNTS = (1, 2, 3, 4, 5, 8, 11, 16)
-# Steps of a kernel are vectors of 16 to 64 bytes, up to 4 at once; segments have 32,768 k; int32 holds 65,793.
+# Steps of a kernel are vectors of 16 to 64 bytes, up to 4 at once; segments have 32,768 k; int32 sums hold 65,793
+# products.
 LENGTHS = (64, 65, 79, 95, 127, 128, 191, 257, 300, 511, 513, 1030)
 LONG_LENGTHS = (32_767, 32_768, 32_769, 32_800, 65_535, 65_536, 65_537, 65_793, 65_794, 66_001, 98_305, 131_075)
 THREADS = (1, 2, 3)
@@ -33,7 +34,7 @@ def exact(a, b):
 
 
 def ends(pair):
-    """Values of the two types whose products are largest, and those of opposite signs whose sums are."""
+    """The values of the two types with the largest products, and those with the largest products of the other sign."""
     a, b = np.iinfo(pair.a_dtype), np.iinfo(pair.b_dtype)
     return itertools.product((a.min, a.max), (b.min, b.max))
 
@@ -89,7 +90,7 @@ def test_k_around_vectors_and_segments(isa, pair, k, rng):
     ],
 )
 def test_the_largest_sums(isa, pair, m, n, k):
-    """Lanes of a vector add up to 32,768 products each before they are added in int64."""
+    """Each lane of a vector adds up to 32,768 products before the lanes are added in int64."""
     for value_a, value_b in ends(pair):
         a, b = np.full((m, k), value_a, pair.a_dtype), np.full((n, k), value_b, pair.b_dtype).T
         for threads in (1, 2):
@@ -99,7 +100,7 @@ def test_the_largest_sums(isa, pair, m, n, k):
 
 
 def test_ten_million_k(isa, pair):
-    """Periods whose sums are known, in memory and as one byte that is repeated."""
+    """Periodic values whose sums are known, in memory and as one byte that is broadcast."""
     k, period = 10_000_000, 1_000
     x = np.arange(period) % 256
     x, y = x.astype(np.uint8).view(pair.a_dtype), (7 * x + 3).astype(np.uint8).view(pair.b_dtype)
@@ -159,7 +160,7 @@ def test_every_layout(isa, a_layout, b_layout, rng):
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_vectors_side_by_side_are_set_apart(isa, side, rng):
-    """Lines of 16 k of up to 2, 4 and 8 vectors, without gaps and with them, forwards and backwards."""
+    """Lines of 16 k of up to 2, 4 and 8 adjacent vectors, with and without gaps, forwards and backwards."""
     for pair, count in itertools.product(SIGN_PAIRS, range(1, 9)):
         for k, gap, step in ((64 * count + 37, 0, 1), (64 * count, 3, 1), (64 * count + 15, 1, -1)):
             a, b = pair.operands(rng, 1, count, k)
@@ -233,7 +234,7 @@ def test_explain_tells_the_path(isa):
     for m, n, k in ((1, 1, 300), (16, 16, 20_000), (1, 16, 65_536), (4, 3, 66_000), (1, 1, 10**8)):
         a, b = np.broadcast_to(np.uint8(1), (m, k)), np.broadcast_to(np.int8(1), (k, n))
         a, b = np.lib.stride_tricks.as_strided(a, strides=(0, 1)), np.lib.stride_tricks.as_strided(b, strides=(1, 0))
-        path = "few_columns" if isa == "amx" and min(m, n) > 4 else "long_k"  # what a matrix unit may have, it has
+        path = "few_columns" if isa == "amx" and min(m, n) > 4 else "long_k"  # the matrix unit takes all it can
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 explanation = int8blas.explain(a, b)
@@ -245,5 +246,5 @@ def test_explain_tells_the_path(isa):
 
 
 def test_explain_tells_the_path_with_threads(isa, rng):
-    # With AMX more columns are for the matrix unit.
+    # With AMX, the matrix unit takes products with more columns.
     check_explained("long_k", isa, [shape for shape in SHAPES if isa != "amx" or shape[1] <= 4], "F order", rng)

@@ -10,7 +10,7 @@ from paths import check_explained
 
 import int8blas
 
-# (M, N, K): 3 to 16 rows in a register, with and without a rest.
+# (M, N, K): 3 to 16 rows in a register, with and without a remainder.
 SHAPES = [
     (192, 1, 1), (193, 1, 4), (200, 2, 2), (301, 3, 3), (300, 4, 4), (299, 5, 3), (250, 3, 5), (192, 5, 1), (277, 2, 4),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Small K: C is written row by row, in whole cache lines, and past the caches where it is large."""
+"""Small K: C is written row by row, in whole cache lines, and with non-temporal stores if it is large."""
 
 import numpy as np
 import reference
@@ -19,7 +19,7 @@ def test_large_c_at_any_place_in_a_cache_line(isa, pair, rng):
             memory = np.full(m * n + 48, -7, np.int32)
             first = -memory.ctypes.data // 4 % 16 + start
             c = memory[first : first + m * n].reshape(m, n)
-            # The part of a second thread is not as large as what is written past the caches.
+            # The part of a second thread is too small for non-temporal stores.
             with int8blas.num_threads(threads):
                 pair.gemm(1, a, b, c=c, overwrite_c=True)
             assert_same(c, expected, m=m, n=n, k=k, start=start, threads=threads)

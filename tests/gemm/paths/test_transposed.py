@@ -1,4 +1,4 @@
-"""Problems that are computed transposed: few columns and an A by columns, or a C by columns and a small K."""
+"""Problems that are computed transposed: few columns and A in Fortran order, or C in Fortran order and a small K."""
 
 import numpy as np
 import reference
@@ -9,11 +9,11 @@ import int8blas
 
 FEW_COLUMNS = ((64, 1, 130), (257, 2, 65), (1000, 3, 259), (40, 4, 17), (300, 4, 1030), (90, 1, 5))
 SMALL_K_COLUMNS = ((400, 130, 3), (740, 67, 8), (528, 129, 1), (66, 760, 4), (2064, 1200, 3))
-LARGE_C = 1 << 20  # elements, from which on some options are enough
+LARGE_C = 1 << 20  # number of elements from which only some options are tested
 
 
 def test_products_that_are_transposed(isa, pair, rng):
-    """Every layout of C too, and all that goes with the operands."""
+    """The products have every layout of C, and every parameter of gemm."""
     for m, n, k in FEW_COLUMNS + SMALL_K_COLUMNS:
         a, b = pair.operands(rng, m, n, k)
         a = np.asfortranarray(a)
