@@ -39,7 +39,7 @@ DIRECTIVES = {
 # NumPy's C API as of version 2.1, the oldest that pyproject.toml accepts.
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_1_API_VERSION")]
 MACROS += [("CYTHON_USE_TYPE_SPECS", "1")]
-# GCC reads these headers once, precompiled: a quarter of a second less for each kernel.
+# GCC precompiles these headers once, which saves a quarter of a second for each kernel.
 INTRINSICS = "#include <immintrin.h>\n"
 PYTHON = "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <structmember.h>\n#include <frameobject.h>\n"
 
@@ -56,7 +56,7 @@ KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # its members were stored one by one; such a load waits for the stores.
 MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
-LEVELS = {  # the first pattern that matches counts
+LEVELS = {  # the first matching pattern applies
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
     "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|gemm/saturation|"
@@ -64,8 +64,8 @@ LEVELS = {  # the first pattern that matches counts
     # Modules that only check arguments are as fast with -Og, and compile in a third of the time.
     "convolution/|core/(machine|results|verbose)|gemm/(explain|matmul|packing|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)": ["-Og", *INLINE],
-    # GCC's -O3 takes the arrays that are the vectors of portable kernels apart into numbers, and doubles the size of
-    # saturating tiles for nothing.
+    # GCC's -O3 splits the arrays that serve as vectors in portable kernels into scalars, and doubles the size of
+    # saturating tiles without making them faster.
     "objects/(.*[-_]ref$|saturating-)": ["-O2"],
 }
 # Arguments for compiler and linker.
@@ -80,7 +80,7 @@ def digest(*parts):
 
 @cache
 def text_of(path):
-    """Return a source without the note on top in which Cython names NumPy's folder."""
+    """Return a source without the note at the top, in which Cython names NumPy's folder."""
     return path.read_text().rpartition("END: Cython Metadata */")[2]
 
 
@@ -114,7 +114,7 @@ def keep(folder, name, write):
         try:
             new.rename(folder)
         except OSError:
-            if not folder.exists():  # another build has written the same
+            if not folder.exists():  # otherwise another build has written the same
                 raise
             shutil.rmtree(new)
     return folder / name
@@ -141,7 +141,7 @@ class BuildExt(build_ext):
         self.kernels, self.modules = common + self.accepted(KERNELS), common + self.accepted(MODULES)
         self.kernels += STRICT if DEVELOP and not self.msvc else []
         self.levels = {pattern: self.accepted(arguments) for pattern, arguments in LEVELS.items() if not FLAGS}
-        # Nothing links to the names in modules, which are a twentieth of a wheel.
+        # Nothing links to the symbols of the modules, which are a twentieth of a wheel.
         self.link_args = link_openmp + (FLAGS or self.accepted([] if DEVELOP else ["-Wl,--strip-all"]))
         self.first = {
             INTRINSICS: self.precompile(INTRINSICS, self.kernels),
@@ -188,7 +188,7 @@ class BuildExt(build_ext):
         key = digest([os.path.relpath(name, CACHE) for name in objects], self.link_args, self.key)
         module = keep(f"modules/{ext.name}-{key}", path.name, write)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a process may have mapped it
+        path.unlink(missing_ok=True)  # a process may have mapped the old file
         shutil.copy(module, path)
 
     def openmp(self):
@@ -203,7 +203,7 @@ class BuildExt(build_ext):
 
     def accepted(self, arguments):
         """Return the GCC arguments that the compiler accepts."""
-        if self.msvc:  # which ignores unknown arguments
+        if self.msvc:  # MSVC ignores unknown arguments
             return []
         if self.links(arguments, arguments):
             return arguments
@@ -248,8 +248,8 @@ def extension(path):
     return Extension(name, list(map(str, sources)), include_dirs=[str(CSRC), np.get_include()], define_macros=MACROS)
 
 
-if __name__ == "__main__":  # where processes are not forked, Cython's import this file
-    gc.disable()  # Cython's trees are full of references: looking for cycles takes a third of it and frees a third
+if __name__ == "__main__":  # without fork, Cython's processes import this file
+    gc.disable()  # collecting Cython's trees would take a third of the time and free a third of the memory
     options = {"force": "--coverage" in FLAGS, "build_dir": "build", "nthreads": os.cpu_count() or 1}
     options["cache"] = str(CACHE / "cython") if "INT8BLAS_CACHE" in os.environ else False
     modules = cythonize([*map(extension, sorted(PACKAGE.rglob("*.pyx")))], compiler_directives=DIRECTIVES, **options)

@@ -4,14 +4,14 @@
     python examples/codec.py --quick    # fewer steps of training, and fewer decoders
 
 The codec is a scale hyperprior (Balle et al. 2018), trained on one of scikit-learn's photos and used on the other. A
-learned transform (principal components of 8 x 8 blocks) makes coefficients y. For each 2 x 2 blocks a few small
-integers z describe how large the coefficients are, and a network computes from z a scale for each coefficient:
+learned transform (principal components of 8 x 8 blocks) computes coefficients y. For each group of 2 x 2 blocks a few
+small integers z describe how large the coefficients are, and a network computes from z a scale for each coefficient:
 
     z -> 768 units, ReLU -> index of a scale for each of 4 * 32 coefficients
 
-Encoder and decoder run this network on the same z, and the entropy coder (rANS) codes y with the probabilities that
-belong to the index. If one index of 100,000 differs, everything after it decodes to noise. The network runs in int8
-and, for comparison, in float32 with NumPy; processes with other kernels, threads and batches decode.
+Encoder and decoder run this network on the same z, and the entropy coder (rANS) codes y with the probabilities for the
+index. If one index of 100,000 differs, everything after it decodes to noise. The network runs in int8 and, for
+comparison, in float32 with NumPy; processes with other kernels, threads and batches decode.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ import numpy as np
 import int8blas
 
 BLOCK, CHANNELS, FEATURES, HIDDEN = 8, 32, 8, 768
-STEP = 12  # of the quantization of coefficients
+STEP = 12  # step of the quantized coefficients
 LARGEST = 150  # coefficients are from -150 to 150
 LARGEST_Z = 15  # z are from 0 to 15, and 8 in the middle
-LEVELS = 256  # scales: 2**-4 to 2**6, 25.5 an octave, in the units of the network's output
+LEVELS = 256  # scales: 2**-4 to 2**6, 25.5 per octave, in the units of the network's output
 LOWEST, OCTAVE = -4.0, 25.5
-TOTAL = 1 << 16  # of the frequencies of an entropy coder's table
+TOTAL = 1 << 16  # sum of the frequencies in a table of the entropy coder
 WORD = 32  # bits that the entropy coder writes at once
 Arrays = dict[str, np.ndarray]
 
@@ -63,7 +63,7 @@ def learn_transform(image: np.ndarray) -> np.ndarray:
 
 
 def coefficients(image: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """y: a row of 4 * 32 integers for each 2 x 2 blocks."""
+    """y: a row of 4 * 32 integers for each group of 2 x 2 blocks."""
     y = np.rint(blocks_of(image) @ basis / STEP)
     return np.clip(y, -LARGEST, LARGEST).astype(np.int64).reshape(-1, 4 * CHANNELS)
 
@@ -76,7 +76,7 @@ def features(y: np.ndarray) -> np.ndarray:
 
 
 def slope_of_bits(y: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """The derivative by t of the bits of y, whose distribution is Laplace's with the scale 2**(LOWEST + t / OCTAVE)."""
+    """d bits / d t for y with a Laplace distribution of scale 2**(LOWEST + t / OCTAVE)."""
     inverse = np.exp2(-(LOWEST + np.clip(t, 0, LEVELS - 1) / OCTAVE))
     zero = 0.5 / np.expm1(inverse / 2)
     other = -np.abs(y) + 0.5 / np.tanh(inverse / 2)
@@ -84,7 +84,7 @@ def slope_of_bits(y: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def train(y: np.ndarray, steps: int) -> Arrays:
-    """Find analysis (a) and synthesis (w1, b1, w2, b2) that make the bits of y and z few, by Adam."""
+    """Find analysis (a) and synthesis (w1, b1, w2, b2) that minimize the bits of y and z, with Adam."""
     rng = np.random.default_rng(0)
     x = features(y)
     p = {
@@ -102,7 +102,7 @@ def train(y: np.ndarray, steps: int) -> Arrays:
         h = np.maximum(z @ p["w1"] + p["b1"], 0)
         dt = slope_of_bits(y[chosen], h @ p["w2"] + p["b2"])
         dh = (dt @ p["w2"].T) * (h > 0)
-        dz = dh @ p["w1"].T + z / 9  # z costs bits too: a normal distribution of deviation 3
+        dz = dh @ p["w1"].T + z / 9  # z costs bits too, by a normal distribution with standard deviation 3
         gradients = {"a": xb.T @ dz, "a0": dz.sum(0), "w1": z.T @ dh, "b1": dh.sum(0), "w2": h.T @ dt, "b2": dt.sum(0)}
         for name, gradient in gradients.items():
             mean[name] = 0.9 * mean[name] + 0.1 * gradient
@@ -113,9 +113,9 @@ def train(y: np.ndarray, steps: int) -> Arrays:
 
 
 def tables_of(probabilities: np.ndarray) -> np.ndarray:
-    """Cumulative integer frequencies of rows of probabilities: at least 1 for each symbol, TOTAL together.
+    """Cumulative integer frequencies for rows of probabilities: at least 1 for each symbol, TOTAL in all.
 
-    The tables are part of the model: each machine would compute them with a float32 exp of its own.
+    The tables are part of the model: the float32 exp that computes them may differ between machines.
     """
     free = TOTAL - probabilities.shape[1]
     sums = np.cumsum(probabilities / probabilities.sum(axis=1, keepdims=True), axis=1)
@@ -125,15 +125,15 @@ def tables_of(probabilities: np.ndarray) -> np.ndarray:
 
 
 def make_model(image: np.ndarray, steps: int) -> Arrays:
-    """Transform, network in float32 and in int8, tables."""
+    """Return the transform, the network in float32 and in int8, and the tables."""
     basis = learn_transform(image[: len(image) // 16 * 16])
-    # A photo has few blocks, and other ones a few pixels further.
+    # One photo has few blocks; shifting it by some pixels gives more.
     h, w = (image.shape[0] - 8) // 16 * 16, (image.shape[1] - 16) // 16 * 16
     y = np.concatenate([coefficients(image[i : i + h, j : j + w], basis) for i in (0, 3, 7) for j in (0, 5, 10, 15)])
     p = train(y, steps)
     model = {"basis": basis, "a": p["a"], "a0": p["a0"]}
     z = hyper(y, model)
-    # The network takes z from 0 to 15: the middle goes into the bias.
+    # The network takes z from 0 to 15: the bias subtracts the middle.
     model["w1"], model["w2"] = p["w1"].astype(np.float32), p["w2"].astype(np.float32)
     model["b1"] = (p["b1"] - (LARGEST_Z + 1) // 2 * p["w1"].sum(axis=0)).astype(np.float32)
     model["b2"] = p["b2"].astype(np.float32)
@@ -150,7 +150,7 @@ def make_model(image: np.ndarray, steps: int) -> Arrays:
 
 
 def hyper(y: np.ndarray, model: Arrays) -> np.ndarray:
-    """z, which the stream has: only the encoder computes it."""
+    """Compute z. Only the encoder does so; a decoder reads it from the stream."""
     z = np.rint(features(y) @ model["a"] + model["a0"]) + (LARGEST_Z + 1) // 2
     return np.clip(z, 0, LARGEST_Z).astype(np.uint8)
 
@@ -159,14 +159,14 @@ def hyper(y: np.ndarray, model: Arrays) -> np.ndarray:
 
 
 def float_indices(z: np.ndarray, model: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Index of the scale of each coefficient, in float32, and the number that is rounded to it."""
+    """Return the scale's index for each coefficient, by the float32 network, and the number before rounding."""
     hidden = np.maximum(z.astype(np.float32) @ model["w1"] + model["b1"], 0)
     t = hidden @ model["w2"] + model["b2"]
     return np.clip(np.rint(t), 0, LEVELS - 1).astype(np.uint8), t
 
 
 def int8_layers(model: Arrays) -> list[int8blas.InnerProduct]:
-    """Two layers from uint8 to uint8; the last one's destination has scale 1, so that it is the index."""
+    """Two layers from uint8 to uint8; the destination of the last has scale 1, so that its values are the indices."""
     relu = int8blas.Attributes(post_ops=[int8blas.ReLU()])
     scales = ({"src": 1, "dst": model["step"]}, {"src": model["step"], "dst": 1})
     return [
@@ -193,7 +193,8 @@ def indices(z: np.ndarray, model: Arrays, number: str, rows: int) -> tuple[np.nd
 
 
 def encode(symbols: np.ndarray, tables: np.ndarray, chosen: np.ndarray) -> list[int]:
-    """rANS: a symbol with frequency f of TOTAL takes log2(TOTAL / f) bits. Symbols go in from the last to the first."""
+    """rANS: a symbol with frequency f of TOTAL takes log2(TOTAL / f) bits. It encodes symbols from the last to the
+    first."""
     words, state = [], TOTAL
     for symbol, table in zip(symbols[::-1].tolist(), chosen[::-1].tolist(), strict=True):
         start, end = tables[table, symbol].item(), tables[table, symbol + 1].item()
@@ -205,7 +206,7 @@ def encode(symbols: np.ndarray, tables: np.ndarray, chosen: np.ndarray) -> list[
 
 
 def decode(words: list[int], tables: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The inverse. A stream that is decoded with other tables gives noise, and words after its end are 0."""
+    """The inverse of encode. With other tables a stream decodes to noise; words after its end count as 0."""
     source: Iterator[int] = iter(words)
     state = next(source) | next(source) << WORD
     rows, symbols = tables.tolist(), []
@@ -227,7 +228,7 @@ def z_choice(rows: int) -> np.ndarray:
 
 
 def write_stream(folder: Path, y: np.ndarray, model: Arrays, number: str) -> tuple[int, Arrays]:
-    """Encode to a file. Return its bits, and what a decoder should find."""
+    """Encode to a file. Return its size in bits, and the arrays that a decoder should find."""
     z = hyper(y, model)
     index, t = indices(z, model, number, len(z))
     streams = [
@@ -239,7 +240,7 @@ def write_stream(folder: Path, y: np.ndarray, model: Arrays, number: str) -> tup
 
 
 def read_stream(folder: Path, number: str, rows: int, result: Path) -> None:
-    """Decode a file, as a process of its own does."""
+    """Decode a file and write the result; this runs in a separate process."""
     model = dict(np.load(folder / "model.npz"))
     stream = np.load(folder / f"{number}.npz")
     count = stream["rows"].item()
@@ -250,7 +251,7 @@ def read_stream(folder: Path, number: str, rows: int, result: Path) -> None:
 
 
 def decoded_elsewhere(folder: Path, number: str, rows: int, **environment: str) -> Arrays:
-    """What another process decodes: with other kernels, threads, and rows at a time (0: all)."""
+    """Decode in another process, with other kernels, threads, and number of rows at a time (0: all)."""
     result = folder / "decoded.npz"
     command = [sys.executable, __file__, "--decode", str(folder), number, str(rows), str(result)]
     subprocess.run(command, env=os.environ | environment, check=True)
@@ -265,7 +266,7 @@ def psnr(image: np.ndarray, y: np.ndarray, model: Arrays) -> float:
 
 
 def report(name: str, found: Arrays, wanted: Arrays, image: np.ndarray, model: Arrays) -> bool:
-    """Print what a decoder gives, and where it first differs from the encoder; return whether it does not."""
+    """Print the result of a decoder and the first difference from the encoder; return whether there is none."""
     index, t = wanted["index"], wanted["t"]
     quality = f"{psnr(image, found['y'], model):.2f} dB"
     wrong = np.argwhere(found["index"] != index)
@@ -279,7 +280,7 @@ def report(name: str, found: Arrays, wanted: Arrays, image: np.ndarray, model: A
         f"  {name}: FAILS, {quality}, {len(wrong)} of {index.size} indices differ\n"
         f"      first in block {row * 4 + column // CHANNELS} of {index.size // CHANNELS}: the encoder rounds "
         f"{t[row, column]:.9g} to {index[row, column]}, the decoder {found['t'][row, column]:.9g} to "
-        f"{found['index'][row, column]}\n      {noise:.0%} of the coefficients behind it are wrong"
+        f"{found['index'][row, column]}\n      {noise:.0%} of the coefficients after it are wrong"
     )
     return False
 
@@ -296,7 +297,7 @@ def main() -> int:
 
     from sklearn.datasets import load_sample_images
 
-    h, w, steps = 416, 640, 150 if options.quick else 300  # more of them fit one photo too well
+    h, w, steps = 416, 640, 150 if options.quick else 300  # more steps overfit the photo
     training, image = load_sample_images().images
     image = image[:h, :w]
     model = make_model(training, steps)

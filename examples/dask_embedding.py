@@ -3,14 +3,15 @@
     python examples/dask_embedding.py            # needs Dask and scikit-learn: pip install int8blas[cluster,examples]
     python examples/dask_embedding.py --quick    # a data set that is not larger than memory
 
-The images are scikit-learn's digits (8 x 8 pixels), enlarged, in random places of 64 x 64 pixels with noise. A block of
-them is made on the worker that needs it, from a seed that is the number of the block, so that only a block for each
-worker is ever in memory. An int8 network of three convolutions and an inner product makes a vector of 64 values of each
-image. Its weights are random, with a fixed seed: what is shown is how the work is spread, not what the vectors are good
-for. The layers are sent to each worker once, as pickles with out-of-band buffers, not with every task.
+The images are scikit-learn's digits (8 x 8 pixels), enlarged, at random positions in 64 x 64 pixels with noise. The
+worker that needs a block of images creates it, with the number of the block as the seed, so that there is only one
+block per worker in memory. An int8 network of three convolutions and an inner product computes a vector of 64 values
+for each image. Its weights are random, with a fixed seed: the example shows how to distribute the work; the vectors
+themselves have no use. The layers are sent to each worker once, as pickles with out-of-band buffers, not with every
+task.
 
 The cluster is on this machine: two processes with one thread each, under a limit of memory that is smaller than the
-data set and that Dask enforces. One process with two threads then computes the same, and must give the same bits.
+data set and that Dask enforces. Then one process with two threads repeats the computation, and must give the same bits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Layers = list[int8blas.Convolution | int8blas.InnerProduct]
 
 
 def make_network() -> Layers:
-    """uint8 images (n, 64, 64, 1) become int8 vectors (n, 64)."""
+    """Return a network that turns uint8 images (n, 64, 64, 1) into int8 vectors (n, 64)."""
     rng = np.random.default_rng(0)
     relu = int8blas.Attributes(post_ops=[int8blas.ReLU()])
     layers: Layers = []
@@ -50,11 +51,11 @@ def make_network() -> Layers:
 
 
 def make_images(digits: np.ndarray, block: int, count: int) -> np.ndarray:
-    """One block of the data set, uint8 (count, 64, 64, 1): enlarged digits in random places, on noise."""
+    """One block of the data set, uint8 (count, 64, 64, 1): enlarged digits at random positions, with noise."""
     rng = np.random.default_rng(block)
     images = rng.integers(0, 32, (count, SIZE, SIZE), np.uint8)
     first = rng.integers(0, SIZE - 8 * ENLARGED + 1, (2, count, 1))
-    rows, columns = np.clip((np.arange(SIZE) - first) // ENLARGED, -1, 8) + 1  # of a digit in a frame of zeros
+    rows, columns = np.clip((np.arange(SIZE) - first) // ENLARGED, -1, 8) + 1  # in a digit framed by zeros
     framed = np.pad(digits, ((0, 0), (1, 1), (1, 1)))[rng.integers(0, len(digits), count)]
     framed *= rng.integers(6, 14, (count, 1, 1), np.uint8)  # 16 * 13 + 31 is at most 255
     images += framed[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
@@ -62,7 +63,7 @@ def make_images(digits: np.ndarray, block: int, count: int) -> np.ndarray:
 
 
 def embed(counts: np.ndarray, layers: Layers, digits: np.ndarray, block_info: dict | None = None) -> np.ndarray:
-    """A block of the result; the array that is mapped says only how many images each block has."""
+    """Return a block of the result; the mapped array only has the number of images in each block."""
     block = block_info[0]["chunk-location"][0] if block_info else 0
     x = make_images(digits, block, len(counts))
     for layer in layers:
@@ -76,7 +77,7 @@ def peak_memory() -> int:
 
 
 def on_a_cluster(layers: Layers, digits: np.ndarray, images: int, block: int, limit: int) -> tuple[np.ndarray, float]:
-    """The vectors, and the time; the limit is for all workers together."""
+    """Return the vectors and the time; the memory limit is for all workers together."""
     with (
         LocalCluster(
             WORKERS, threads_per_worker=1, memory_limit=limit // WORKERS, dashboard_address=":0", host="127.0.0.1"
@@ -97,7 +98,7 @@ def on_a_cluster(layers: Layers, digits: np.ndarray, images: int, block: int, li
 
 
 def in_one_process(layers: Layers, digits: np.ndarray, images: int, block: int) -> tuple[np.ndarray, float]:
-    """The same with two threads in this process."""
+    """Return the same, computed with two threads in this process."""
     start = time.perf_counter()
     result = np.empty((images, WIDTH), np.int8)
     with int8blas.num_threads(WORKERS):

@@ -1,11 +1,11 @@
-"""Search among vectors in shards that lie on the workers of a Dask cluster.
+"""Search among vectors in shards on the workers of a Dask cluster.
 
     python examples/dask_search.py               # needs Dask: pip install int8blas[cluster]
     python examples/dask_search.py --quick       # a tenth of the vectors
 
-Each shard is a file of packed int8 vectors. A worker maps the shards that it is given, which may be larger than its
-memory, and searches them as one with `int8blas.nearest`: only the k best of each query leave it. What all workers have
-found is put together by score, then by number, so the result is that of a search in one process.
+Each shard is a file of packed int8 vectors. A worker maps its shards, which may be larger than its memory, and searches
+them together with `int8blas.nearest`; it only returns the k best vectors for each query. The results of all workers are
+merged by score, then by number, so the final result is that of a search in one process.
 
 The cluster is on this machine: two processes with one thread each. Vectors are random, in clusters, from a fixed seed.
 """
@@ -46,32 +46,33 @@ def write_shards(folder: Path, vectors: int) -> list[tuple[Path, int]]:
 
 
 def load_shards(shards: list[tuple[Path, int]]) -> list[int8blas.PackedB]:
-    """Files mapped into the memory of whoever calls."""
+    """Map files into the memory of the calling process."""
     return [int8blas.PackedB.load(path) for path, _ in shards]
 
 
 def search(queries: np.ndarray, base: list[int8blas.PackedB], first: int) -> Found:
-    """What a worker does: the nearest in shards that follow one another, by their numbers among all vectors."""
+    """Find the nearest vectors in consecutive shards of one worker; return their numbers among all vectors, and
+    scores."""
     numbers, scores = int8blas.nearest(queries, base, NEAREST)
     return numbers + first, scores
 
 
 def merge(parts: list[Found]) -> Found:
-    """The nearest of those that were found in several parts."""
+    """Merge the nearest vectors of several parts."""
     numbers, scores = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
     order = np.lexsort((numbers, -scores))[:, :NEAREST]
     return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def on_a_cluster(queries: np.ndarray, shards: list[tuple[Path, int]]) -> tuple[Found, float]:
-    """What the workers find, half of the shards each, and the time that takes when they have mapped them."""
+    """Return the result of the workers, each with half of the shards, and the time, without that for mapping."""
     halves = [shards[: SHARDS // 2], shards[SHARDS // 2 :]]
     with (
         LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1") as cluster,
         Client(cluster) as client,
     ):
         workers = list(client.scheduler_info()["workers"])
-        # What these futures stand for stays on the worker that has made it.
+        # The results of these futures stay on the worker that created them.
         bases = [client.submit(load_shards, half, workers=[w]) for half, w in zip(halves, workers, strict=True)]
         wait(bases)
         start = time.perf_counter()

@@ -82,7 +82,7 @@ def quantize(layers: list[FloatLayer], training_images: np.ndarray) -> tuple[np.
         bias = np.rint(q_a * q_w * layer.bias.astype(np.float64)).astype(np.int32)
         # The last layer's scores are only compared with each other: they need no scale.
         q_next = q_activations[index + 1] if index + 1 < len(layers) else 1.0
-        # Packing orders the weights for the kernel, once; every later product uses them as they are.
+        # Packing rearranges the weights for the kernel once; all later products use the packed form.
         quantized.append(Int8Layer(int8blas.pack_b(weights), bias, np.float32(q_next / (q_a * q_w))))
     return np.float32(q_activations[0]), quantized
 
@@ -107,7 +107,8 @@ def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def best_times(*functions: Callable[[], object], rounds: int = 50, calls: int = 5) -> list[float]:
-    """The shortest time of each function in microseconds; they take turns, so that all see the same machine."""
+    """The shortest time of each function in microseconds; they take turns, so that all run under the same
+    conditions."""
     best = [np.inf] * len(functions)
     for _ in range(rounds):
         for index, function in enumerate(functions):
@@ -171,7 +172,7 @@ def main() -> int:
     loss = float_accuracy - int8_accuracy
     print(f"accuracy on {len(test_images)} other digits: float32 {float_accuracy:.2f} %, int8 {int8_accuracy:.2f} %")
 
-    # The products are exact: NumPy's slow int64 arithmetic gives the same scores, on every CPU.
+    # The products are exact on every CPU: NumPy's slow int64 arithmetic gives the same scores.
     last = layers[-1]
     exact = a_u8[-2].astype(np.int64) @ last.weights.unpack().astype(np.int64) + last.bias
     print(f"scores equal to int64 arithmetic: {np.array_equal(exact, a_u8[-1])}")

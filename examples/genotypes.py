@@ -1,13 +1,14 @@
-"""Relationship and kinship matrices of genotypes, from exact products of bytes, beside NumPy in float32.
+"""Relationship and kinship matrices of genotypes, from exact products of bytes, compared with NumPy in float32.
 
     pip install --no-deps fastlmm && python examples/genotypes.py     # simulated genotypes that fastlmm ships
     python examples/genotypes.py file.bed                             # others, beside file.fam
     python examples/genotypes.py --random 2000 100000                 # individuals and SNPs, drawn at random
 
-A genotype is 0, 1 or 2, the copies of an allele; 3 is missing here. VanRaden's relationship matrix is Z Z' divided by
-the sum of 2 p (1 - p) over SNPs with allele frequencies p, where Z has genotypes less 2 p, and 0 for missing ones. All
-of it follows from one Gram matrix of integers. KING's kinship is made of four counts, over the SNPs that are known in
-both individuals. Children are made of the first individuals, so that some kinships are known: 1/4.
+A genotype is 0, 1 or 2, the number of copies of an allele; 3 stands for a missing one. VanRaden's relationship matrix
+is Z Z' divided by the sum of 2 p (1 - p) over SNPs with allele frequencies p, where Z has genotypes minus 2 p, and 0
+for missing ones. One Gram matrix of integers is enough to compute it. KING's kinship consists of four counts over the
+SNPs that are known in both individuals. The first individuals get simulated children, so that some kinships are known:
+1/4.
 
 SNPs come in blocks, whose sums fit int32; the file is mapped, and only one block of it is unpacked at a time.
 """
@@ -27,10 +28,10 @@ import int8blas
 
 MISSING = 3
 BLOCK = 8192  # SNPs; 254 * 254 * 8192 fits int32
-STEPS = 127  # of a copy, for imputed means: two copies are 254
+STEPS = 127  # steps per copy, for imputed means: two copies are 254
 SHIPPED = "feature_selection/examples/toydata.5chrom.bed"
 CHILDREN = 50
-# What each byte of a .bed file holds: four genotypes, the lowest two bits first, in copies of the first allele.
+# The content of each byte of a .bed file: four genotypes, the lowest two bits first, as copies of the first allele.
 COPIES = np.array([2, MISSING, 1, 0], np.uint8)[(np.arange(256)[:, np.newaxis] >> [0, 2, 4, 6]) & 3]
 
 
@@ -38,7 +39,7 @@ COPIES = np.array([2, MISSING, 1, 0], np.uint8)[(np.arange(256)[:, np.newaxis] >
 
 
 def read_bed(path: Path) -> Iterator[np.ndarray]:
-    """Blocks of a PLINK 1 file, which has one SNP after another."""
+    """Read blocks of a PLINK 1 file that stores one SNP after another."""
     individuals = len(path.with_suffix(".fam").read_text().splitlines())
     data = np.memmap(path, np.uint8, "r")
     if data[:3].tolist() != [0x6C, 0x1B, 1]:
@@ -49,14 +50,14 @@ def read_bed(path: Path) -> Iterator[np.ndarray]:
 
 
 def with_children(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Individuals, and children: number i of individuals 2 i and 2 i + 1. Each parent passes one of two alleles."""
+    """Append children: number i is the child of individuals 2 i and 2 i + 1. Each parent passes one of two alleles."""
     parents = x[:, : 2 * min(CHILDREN, x.shape[1] // 2)]
     passed = (parents + rng.integers(0, 2, parents.shape, np.uint8)) // 2
     return np.concatenate([x, passed[:, ::2] + passed[:, 1::2]], axis=1)
 
 
 def means_of(x: np.ndarray) -> np.ndarray:
-    """The mean of each SNP's known genotypes: its allele's frequency, twice."""
+    """The mean of each SNP's known genotypes, which is twice the frequency of its allele."""
     known = x < MISSING
     if known.all():
         return x.sum(axis=1, dtype=np.int64) / x.shape[1]
@@ -78,13 +79,13 @@ def relationship(blocks: list[np.ndarray]) -> np.ndarray:
             gram += int8blas.matmul(steps.T, steps) / STEPS**2
         else:
             gram += int8blas.matmul(x.T, x)
-    # Genotypes less their means: the Gram matrix less the means of its rows and columns.
+    # Subtracting the mean from genotypes subtracts the means of rows and columns from the Gram matrix.
     rows = gram.mean(axis=1)
     return (gram - rows[:, np.newaxis] - rows + rows.mean()) / scale
 
 
 def kinship(blocks: list[np.ndarray]) -> np.ndarray:
-    """KING's robust kinship, float64, from SNPs of which both genotypes are known."""
+    """KING's robust kinship, float64, from the SNPs for which both genotypes are known."""
     both = opposite = first = 0
     for x in blocks:
         heterozygous = x == 1
@@ -95,7 +96,7 @@ def kinship(blocks: list[np.ndarray]) -> np.ndarray:
 
 
 def float_relationship(blocks: list[np.ndarray], dtype: type) -> np.ndarray:
-    """What NumPy computes, in float32 or float64; missing genotypes are means."""
+    """The same matrix by NumPy, in float32 or float64; missing genotypes are replaced by means."""
     gram, scale = np.zeros((blocks[0].shape[1],) * 2, dtype), 0.0
     for x in blocks:
         means = means_of(x)
@@ -134,7 +135,7 @@ def main() -> int:
         print(f"{count:,} individuals, {sum(map(len, blocks)):,} SNPs, {missing:.1%} missing")
         exact = float_relationship(blocks, np.float64)
         for name, function, *more in (("int8blas", relationship), ("NumPy float32", float_relationship, np.float32)):
-            timed(function, blocks[:1], *more)  # threads start
+            timed(function, blocks[:1], *more)  # the first call starts threads
             found, milliseconds = timed(function, blocks, *more)
             print(f"  relationships, {name}: {milliseconds:.0f} ms, largest error {np.abs(found - exact).max():.1e}")
     found, milliseconds = timed(kinship, holes)

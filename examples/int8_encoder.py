@@ -1,4 +1,4 @@
-"""A BERT encoder in int8, from the numbers of tokens to embeddings, with NumPy and int8blas alone.
+"""A BERT encoder in int8, from token numbers to embeddings, with only NumPy and int8blas.
 
     x = layer_norm(words[token] + positions[position])                      int8 to float32
     in each layer
@@ -10,9 +10,9 @@
         x = layer_norm(x + hidden @ W.T + b)                                uint8 by int8 to float32
     embedding = the sum of x over the tokens, divided by its length
 
-Every product is of 8-bit integers, with scales that are constants. What stays float32 is x, to which each layer adds: a
-few of its channels are large, which would leave the others few steps of a common scale. It is quantized after its
-normalization, for the products that read it.
+Every product is of 8-bit integers, with constant scales. Only x, to which each layer adds, stays float32: a few of its
+channels are large, and a common scale would leave few steps for the others. It is quantized after its normalization,
+for the products that read it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ import numpy as np
 import int8blas
 from int8blas.calibration import MinMaxObserver, QuantizationParameters
 
-EPSILON = 1e-12  # of the normalizations, as BERT has it
-WEIGHTS_SCALE = 1 / 255  # of the softmax's results in uint8
+EPSILON = 1e-12  # of the normalizations in BERT
+WEIGHTS_SCALE = 1 / 255  # for the results of softmax in uint8
 GELU = int8blas.Eltwise("gelu_erf")
-LEAST = -4.0  # gelu(x) is 0 to three decimal places below, and no steps of a scale are spent on it
+LEAST = -4.0  # below, gelu(x) is 0 to three decimal places, so the scale does not cover it
 
 Tensors = Mapping[str, np.ndarray]
 Sentences = Sequence[Sequence[int]]
 
 
 def split(sentences: Sentences) -> tuple[list[slice], np.ndarray]:
-    """The rows of each sentence in a matrix with a row for each token of all of them, and each token's position."""
+    """For a matrix with one row per token of all sentences: the rows of each sentence, and the position of each
+    token."""
     ends = np.cumsum([len(sentence) for sentence in sentences])
     rows = [slice(end - len(sentence), end) for sentence, end in zip(sentences, ends, strict=True)]
     return rows, np.concatenate([np.arange(len(sentence)) for sentence in sentences])
@@ -58,7 +59,7 @@ class Int8Layer:
     output_norm: tuple[np.ndarray, np.ndarray]
 
     def __call__(self, x: np.ndarray, rows: list[slice]) -> np.ndarray:
-        """The next layer's x, in the memory of this one's."""
+        """Return x for the next layer, in the memory of this layer's x."""
         x += self.attention_output(self.attention(self.qkv(self.quantize("x", x)), rows))
         self.normalize(x, *self.attention_norm)
         x += self.output(self.gelu(self.intermediate(self.quantize("y", x))))
@@ -81,7 +82,7 @@ class Int8Layer:
         return int8blas.requantize(sums.reshape(len(qkv), -1), factor, dst.zero_point, dst.dtype)
 
     def gelu(self, x: np.ndarray) -> np.ndarray:
-        """In place. As x has 256 values, this is a look-up in a table."""
+        """Apply gelu in place. Because x is 8-bit, this is a look-up in a table of 256 values."""
         both = {"src": self.quantization["intermediate"], "dst": self.quantization["hidden"]}
         scales = {tensor: quantization.scale for tensor, quantization in both.items()}
         zero_points = {tensor: quantization.zero_point for tensor, quantization in both.items()}
@@ -106,10 +107,10 @@ class Int8Encoder:
     layers: list[Int8Layer]
 
     def __call__(self, sentences: Sentences) -> np.ndarray:
-        """Embeddings (sentences, channels) of sentences that are given as the numbers of their tokens.
+        """Embeddings (sentences, channels) of sentences, which are given as token numbers.
 
-        All sentences are one matrix with a row for each token: only attention and the sum at the end know which row
-        belongs to which sentence, and nothing is padded.
+        All sentences are one matrix with a row for each token: only attention and the sum at the end distinguish
+        sentences, and there is no padding.
         """
         rows, positions = split(sentences)
         x = self.embed(np.concatenate(sentences), positions)
@@ -124,12 +125,12 @@ class Int8Encoder:
         return int8blas.layer_norm(x, *self.norm, epsilon=EPSILON, out=x)
 
     def save(self, path: Path) -> None:
-        """One file for all that the network is made of."""
+        """Save the whole network to one file."""
         int8blas.save(path, members(self) | {"layers": [members(layer) for layer in self.layers]})
 
     @classmethod
     def load(cls, path: Path) -> Int8Encoder:
-        """From a file, which is mapped: no weight is copied."""
+        """Load a network from a file, which is mapped, so that no weight is copied."""
         parts = int8blas.load(path)
         return cls(**parts | {"layers": [Int8Layer(**layer) for layer in parts["layers"]]})
 
@@ -142,7 +143,7 @@ def members(instance: Any) -> dict[str, Any]:
 
 
 def observer(activation: str) -> MinMaxObserver:
-    """Queries, keys and values become int8 and symmetric, as operands of a product; the others uint8."""
+    """Return an observer: symmetric int8 for queries, keys and values, which are operands of a product, else uint8."""
     symmetric = activation.endswith(("query", "key", "value"))
     return MinMaxObserver(dtype=np.int8 if symmetric else np.uint8, symmetric=symmetric)
 
@@ -150,11 +151,11 @@ def observer(activation: str) -> MinMaxObserver:
 def quantize_encoder(
     tensors: Tensors, heads: int, network: Callable[..., Any], batches: Iterable[Sentences]
 ) -> Int8Encoder:
-    """The int8 form of a BERT with these float32 tensors.
+    """Convert a BERT with these float32 tensors to int8.
 
-    `network` is its float form, which is called as network(sentences, report) with each of the batches, and reports the
-    activations of layer 0 as "0.x", "0.query", "0.key", "0.value", "0.context", "0.y", "0.intermediate" (from LEAST on)
-    and "0.hidden", in the terms of `Int8Layer`: int8blas.calibrate finds their scales.
+    `network` is the float network. A call network(sentences, report) for each of the batches reports the activations of
+    layer 0 as "0.x", "0.query", "0.key", "0.value", "0.context", "0.y", "0.intermediate" (from LEAST on) and
+    "0.hidden", in the terms of `Int8Layer`: int8blas.calibrate finds their scales.
     """
     found = int8blas.calibrate(network, batches, observer)
     layers = 1 + max(int(name.split(".")[0]) for name in found)
@@ -182,7 +183,8 @@ def quantize_layer(
     tensors: Tensors, prefix: str, heads: int, quantization: dict[str, QuantizationParameters]
 ) -> Int8Layer:
     def linear(src: str, *dst: str, names: Sequence[str]) -> int8blas.InnerProduct:
-        """x @ W.T + b; layers that read the same x are one, and each has the scale of its own activation."""
+        """Return a layer x @ W.T + b; layers that read the same x are merged, and each keeps the scale of its own
+        activation."""
         weights, bias = ([tensors[f"{prefix}.{name}.{kind}"] for name in names] for kind in ("weight", "bias"))
         scales: dict[str, Any] = {"src": quantization[src].scale, "weights": "per_channel"}
         zero_points: dict[str, Any] = {"src": quantization[src].zero_point}

@@ -1,4 +1,5 @@
-"""A residual network in int8: train in float32 with torch, fold, calibrate, quantize, classify with int8blas alone.
+"""A residual network in int8: train in float32 with torch, fold, calibrate, quantize, and classify with only int8blas
+and NumPy.
 
     python examples/resnet_block.py            # needs torch and scikit-learn: pip install int8blas[resnet]
     python examples/resnet_block.py --quick    # fewer training epochs
@@ -9,18 +10,18 @@ normalization, in residual blocks:
 
     y = ReLU(convolution_2(ReLU(convolution_1(x))) + shortcut(x))
 
-where the shortcut is x itself or, where the image gets smaller and the channels more, a 1 x 1 convolution with strides.
+where the shortcut is x itself or, where the image shrinks and channels increase, a 1 x 1 convolution with strides.
 After training
 
     1. each batch normalization becomes part of the convolution before it (fold_batch_norm);
     2. the range of every activation is observed on the training images (calibrate), which gives scale and zero point;
-    3. each layer gets those of its sources and of its result (fuse_quantization), and int8 weights, with a scale for
+    3. each layer gets the parameters of its sources and result (fuse_quantization), and int8 weights with a scale for
        each output channel;
-    4. the layers go to one file (save), from which the int8 network is made (load).
+    4. the layers are saved to one file (save), and the int8 network is loaded from it (load).
 
-Then only uint8 goes from layer to layer. A block's sum, its ReLU and the scale of the next layer are all in the output
-stage of the second convolution, which finds the shortcut's values in the array that it writes to (post-op Sum): Intel's
-article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has the formulas in Appendix B.
+Then only uint8 goes from layer to layer. A block's sum, its ReLU and the scale of the next layer are all in the
+epilogue of the second convolution, which finds the shortcut's values in its destination (post-op Sum): Intel's article
+"Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost" has the formulas in Appendix B.
 docs/network.md goes through these steps with a smaller network.
 """
 
@@ -108,7 +109,7 @@ class ResNet(nn.Module):
 
 
 def as_tensor(images: np.ndarray) -> torch.Tensor:
-    """Pixels (n, 8, 8, 1) of 0..16 as torch wants them."""
+    """Pixels (n, 8, 8, 1) of 0..16 as a tensor for torch."""
     return torch.from_numpy(images.transpose(0, 3, 1, 2) * np.float32(PIXELS.scale))
 
 
@@ -136,7 +137,7 @@ def fold(model: ResNet) -> None:
 
 
 def calibrate(model: ResNet, images: np.ndarray) -> dict[str, QuantizationParameters]:
-    """Scale and zero point of each activation that is kept in uint8, by the name of the layer that it comes from."""
+    """Scale and zero point of each uint8 activation, by the name of the layer that computes it."""
     # A layer ends with its ReLU; a shortcut's convolution has none.
     layers = {name: name for name, _ in model.named_modules() if name.endswith("shortcut")}
     layers |= {"relu": "stem"}
@@ -163,7 +164,8 @@ def calibrate(model: ResNet, images: np.ndarray) -> dict[str, QuantizationParame
 
 
 def network_graph() -> dict[str, tuple[str, ...]]:
-    """The sources of each layer: what it reads, and, of the second convolution of a block, what is added to it."""
+    """The sources of each layer: its input, and, for the second convolution of a block, also the shortcut that is
+    added."""
     graph: dict[str, tuple[str, ...]] = {"stem": ("image",)}
     inputs, src = STEM, "stem"
     for index, (channels, _) in enumerate(BLOCKS):
@@ -210,7 +212,7 @@ class Int8ResNet:
         network = int8blas.load(path)
         layers = network["layers"] | {"pool": pool}
         last_reader = {source: name for name, read in network["graph"].items() for source in read}
-        # Name, layer, source, whether the layer is the last to read it, and what is added or None.
+        # Name, layer, source, whether the layer is the last to read it, and the name of the added tensor or None.
         self.steps = [
             (name, layers[name], src, last_reader[src] == name, added[0] if added else None)
             for name, (src, *added) in network["graph"].items()
@@ -221,7 +223,7 @@ class Int8ResNet:
         values = {"image": images}
         for name, layer, src, last, added in self.steps:
             x = values.pop(src) if last else values[src]
-            # What a layer adds to is overwritten; nobody reads it any more.
+            # The layer overwrites the tensor that is added, which no other layer reads later.
             values[name] = layer(x, out=values.pop(added)) if added else layer(x)
         return values["linear"]
 
@@ -238,12 +240,13 @@ def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def best_times(*functions: Callable[[], object], seconds: float) -> list[float]:
-    """The shortest time of each function in microseconds; they take turns, so that all see the same machine."""
+    """The shortest time of each function in microseconds; they take turns, so that all run under the same
+    conditions."""
     best = [np.inf] * len(functions)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for index, function in enumerate(functions):
-            for _ in range(3):  # in the first one threads of the other library may still be looking for work
+            for _ in range(3):  # in the first call, the other library's threads may still be spinning
                 start = time.perf_counter()
                 function()
                 best[index] = min(best[index], (time.perf_counter() - start) * 1e6)
@@ -264,7 +267,7 @@ def print_memory(tensors: dict[str, np.ndarray], int8_model: Int8ResNet, images:
     weights = [array for array in tensors.values() if array.ndim > 1]
     print(f"weights: float32 {sum(w.nbytes for w in weights) / 1024:.0f} KiB, ", end="")
     print(f"int8 {sum(w.size for w in weights) / 1024:.0f} KiB")
-    tracemalloc.start()  # which NumPy tells of its arrays
+    tracemalloc.start()  # NumPy reports its arrays to tracemalloc
     int8_model(images)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -296,7 +299,7 @@ def main() -> int:
         path = Path(folder) / "resnet.i8"
         int8blas.save(path, quantize(tensors, parameters))
         print(f"the int8 network is a file of {path.stat().st_size / 1024:.0f} KiB")
-        int8_model = Int8ResNet(path)  # which stays mapped
+        int8_model = Int8ResNet(path)  # the file stays mapped
 
     with torch.inference_mode(), int8blas.num_threads(torch.get_num_threads()):
         float_scores, int8_scores = model(as_tensor(test_images)).numpy(), int8_model(test_images)

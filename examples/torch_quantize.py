@@ -28,7 +28,7 @@ LARGEST_LOSS = 0.02  # bits for each character
 
 
 class Model(nn.Module):
-    """Logits of the next character at each place of (sequences, characters)."""
+    """Logits of the next character at each position of (sequences, characters)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def train(model: Model, text: torch.Tensor, steps: int) -> None:
 
 
 def main() -> int:
-    """Return 1 if int8 loses more than it may."""
+    """Return 1 if int8 loses more than the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer training steps")
     quick = parser.parse_args().quick
@@ -86,7 +86,7 @@ def main() -> int:
     found = int8blas.torch.compare(model, near, test, bits)
     print(f"\nbits for each character:\n{found}")
 
-    # Its state_dict has tensors alone, so that safe files take it.
+    # Its state_dict has only tensors, so that safetensors can store it.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt"
         torch.save(near.state_dict(), path)

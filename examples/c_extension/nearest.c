@@ -1,20 +1,20 @@
 /* A module in C: for each query the number of the vector with the largest inner product, and that product.
  *
- * Products are made 64 queries at a time: what they take does not grow with the number of queries. */
+ * The products are computed for 64 queries at a time, so memory use does not grow with the number of queries. */
 #define PY_SSIZE_T_CLEAN
 #include <int8blas.h>
 
 enum { ROWS = 64, CHUNK = 256 };
 
-/* The first of the largest of so many scores. */
+/* Return the index of the first largest score. */
 static int64_t largest(const int32_t *scores, int64_t count)
 {
-    int64_t found = 0; /* the chunk that has it */
+    int64_t found = 0; /* the start of the chunk with the largest score */
     int32_t best = scores[0];
     for (int64_t start = 0; start < count; start += CHUNK) {
         int64_t end = count - start < CHUNK ? count : start + CHUNK;
         int32_t most = scores[start];
-        for (int64_t j = start + 1; j < end; j++) /* a loop without branches becomes one of vectors */
+        for (int64_t j = start + 1; j < end; j++) /* compilers vectorize a loop without branches */
             most = scores[j] > most ? scores[j] : most;
         if (most > best) {
             best = most;
@@ -26,7 +26,7 @@ static int64_t largest(const int32_t *scores, int64_t count)
     return found;
 }
 
-/* All queries; 0, or what a function of int8blas gave. Needs no GIL. */
+/* Search for all queries; return 0, or the status of an int8blas function that failed. Needs no GIL. */
 static int search(const int8_t *queries, int64_t count, const int8_t *vectors, int64_t n, int64_t k, void *packed,
                   int32_t *scores, int64_t *numbers, int32_t *best)
 {
@@ -46,7 +46,7 @@ static int search(const int8_t *queries, int64_t count, const int8_t *vectors, i
 
 enum { QUERIES, VECTORS, NUMBERS, BEST, COUNT };
 
-/* Whether the four arrays are what the docstring says. */
+/* Return whether the four arrays have the types and shapes that the docstring asks for. */
 static int are_right(const Py_buffer *x)
 {
     return x[QUERIES].ndim == 2 && x[VECTORS].ndim == 2 && x[NUMBERS].ndim == 1 && x[BEST].ndim == 1 &&
@@ -56,7 +56,7 @@ static int are_right(const Py_buffer *x)
            x[NUMBERS].shape[0] == x[QUERIES].shape[0] && x[BEST].shape[0] == x[QUERIES].shape[0];
 }
 
-/* The search on arrays that are right; 0, or -1 with an exception. */
+/* Search in arrays that have been checked; return 0, or -1 with an exception set. */
 static int search_arrays(const Py_buffer *x)
 {
     int64_t n = x[VECTORS].shape[0], k = x[VECTORS].shape[1];

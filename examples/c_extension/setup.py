@@ -1,4 +1,4 @@
-"""Builds nearest.c in place: python setup.py build_ext --inplace."""
+"""Build nearest.c in place: python setup.py build_ext --inplace."""
 
 from setuptools import Extension, setup
 

@@ -1,4 +1,4 @@
-"""Times the compiled loop over groups of rows beside the same loop in Python: python compare.py."""
+"""Compare the time of the compiled loop over groups of rows with the same loop in Python: python compare.py."""
 
 import itertools
 import statistics
@@ -18,13 +18,13 @@ b = rng.integers(-128, 128, (groups, k, n), np.int8)
 
 
 def in_python(c):
-    """A call for each group."""
+    """Make a call for each group."""
     for g, (s, e) in enumerate(itertools.pairwise(starts)):
         int8blas.gemm_u8s8s32(1, a[s:e], b[g], c=c[s:e], overwrite_c=True)
 
 
 def in_cython(c):
-    """One call."""
+    """Make one call."""
     grouped_product(a, starts, b, c)
 
 

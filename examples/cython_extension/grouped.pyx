@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""A product by groups: rows of A that belong together, times a matrix of their own, as in a mixture of experts."""
+"""A product by groups: each group of rows of A is multiplied by its own matrix, as in a mixture of experts."""
 
 from cython.parallel cimport prange
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t

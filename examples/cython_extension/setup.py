@@ -1,4 +1,4 @@
-"""Builds grouped.pyx in place: python setup.py build_ext --inplace."""
+"""Build grouped.pyx in place: python setup.py build_ext --inplace."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 import int8blas
 
-OPENMP = ["-fopenmp"] if sys.platform == "linux" else []  # elsewhere what the compiler wants; without, prange is a loop
+OPENMP = ["-fopenmp"] if sys.platform == "linux" else []  # elsewhere flags differ; without any, prange is a serial loop
 
 setup(
     name="grouped",

@@ -186,7 +186,7 @@ class Index:
             rows, scales, scale = self._quantized(x, "x", self.scale)
             if ids is None:
                 if self._next_id + len(rows) >= np.iinfo(np.int64).max:
-                    raise ValueError("ids must be given: there are none behind the largest one")
+                    raise ValueError("ids must be given: there are none above the largest one")
                 numbers = np.arange(self._next_id, self._next_id + len(rows))
             else:
                 numbers = self._new_ids(ids, len(rows))

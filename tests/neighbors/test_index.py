@@ -638,7 +638,7 @@ def test_missing_ids_change_nothing():
             call()
     assert len(index) == 5
     index.add(s8(3), ids=[2**63 - 2])
-    with refused(ValueError, "ids must be given: there are none behind the largest one"):
+    with refused(ValueError, "ids must be given: there are none above the largest one"):
         index.add(s8(3))
 
 
