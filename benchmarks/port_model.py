@@ -1,10 +1,10 @@
-"""How near inner loops come to the speed at which CPUs multiply, by LLVM's models of CPUs that need not be at hand.
+"""How close inner loops come to the peak rate of multiplication, by LLVM's models of CPUs, which need not be present.
 
     python benchmarks/port_model.py OBJECT... [--function REGEX] [--cpu NAME]...
 
-Each object is disassembled; of each function that fits, the innermost loop with most multiplications goes to llvm-mca,
-which counts the cycles of an iteration. All data is in the L1 cache there, branches cost nothing, and the model is
-LLVM's: figures compare loops, they are no measurement. Columns:
+Each object is disassembled; for each function that matches, llvm-mca counts the cycles per iteration of the innermost
+loop with the most multiplications. The model assumes that all data is in the L1 cache and that branches cost nothing.
+Its numbers serve to compare loops; they are not measurements. Columns:
 
     multiplies    integer multiplications of vectors in the loop, among how many instructions
     cycles        cycles of an iteration when many are run
@@ -12,7 +12,7 @@ LLVM's: figures compare loops, they are no measurement. Columns:
     ratio         bound / cycles: 1 is a loop that multiplies in every cycle that the CPU can
     products      of bytes, in a cycle, where each multiplication adds up products of bytes
 
-LLVM has no model of its own for some CPUs: cortex-a76 has that of Cortex-A57, and Apple's that of the first 64-bit one.
+For some CPUs LLVM uses the model of another: Cortex-A57 for cortex-a76, and Apple's first 64-bit CPU for later ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MULTIPLY = re.compile(
 FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:")
 INSTRUCTION = re.compile(r" *([0-9a-f]+):\s+(\S.*)")
 BRANCH = re.compile(r"(?:b\.?\w\w|cbn?z|tbn?z|j[a-z]+)\s.*?(?:0x)?([0-9a-f]+) <")
-# Products of a multiplication, by its name and the type or register of its result.
+# The number of products per multiplication, by its name and the type or register of its result.
 PRODUCTS = {
     r"\w*dot\s+v\d+\.4s": 16,
     r"\w*dot\s+v\d+\.2s": 8,
@@ -68,7 +68,7 @@ class Instruction:
 
     @property
     def target(self) -> int | None:
-        """Where a conditional branch goes."""
+        """The target of a conditional branch."""
         found = BRANCH.match(self.text)
         return int(found[1], 16) if found else None
 
@@ -77,7 +77,7 @@ Loop = list[Instruction]
 
 
 def functions(disassembly: str) -> list[tuple[str, list[Instruction]]]:
-    """(name, instructions) of each function in what llvm-objdump prints."""
+    """(name, instructions) of each function in the output of llvm-objdump."""
     found: list[tuple[str, list[Instruction]]] = []
     for line in disassembly.splitlines():
         if header := FUNCTION.fullmatch(line):
@@ -88,7 +88,7 @@ def functions(disassembly: str) -> list[tuple[str, list[Instruction]]]:
 
 
 def innermost_loops(instructions: list[Instruction]) -> Iterator[Loop]:
-    """What lies between a backward branch and its target, without another backward branch inside."""
+    """The instructions between a backward branch and its target, without another backward branch inside."""
     places = {instruction.address: place for place, instruction in enumerate(instructions)}
     last = -1
     for place, instruction in enumerate(instructions):
@@ -114,13 +114,13 @@ def products(loop: Loop) -> int:
 
 
 def assembly(loop: Loop) -> str:
-    """The loop as an assembler reads it."""
+    """The source text of the loop for an assembler."""
     return "".join(COMMENT.sub("", instruction.text) + "\n" for instruction in loop)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a model says about a loop: cycles of an iteration, and how many of them the multiplications need."""
+    """The model's result for a loop: cycles per iteration, and the cycles that the multiplications need."""
 
     cycles: float
     bound: float
@@ -131,7 +131,7 @@ class Estimate:
 
 
 def estimate(report: str) -> Estimate:
-    """From what llvm-mca prints with -json about one loop."""
+    """The estimate in the JSON output of llvm-mca for one loop."""
     (region,) = json.loads(report)["CodeRegions"]
     costs = [instruction["RThroughput"] for instruction in region["InstructionInfoView"]["InstructionList"]]
     summary = region["SummaryView"]
@@ -142,7 +142,7 @@ def estimate(report: str) -> Estimate:
 
 
 def llvm(name: str) -> str:
-    """One of LLVM's programs, which Debian calls by a name with the version."""
+    """The name of an LLVM program; on Debian it includes the version."""
     for version in VERSIONS:
         if found := shutil.which(name + version):
             return found

@@ -1,13 +1,13 @@
-"""Record the bits of some thousand results of a build of int8blas, or compare them with those of another.
+"""Record the bits of some thousand results of a build of int8blas, or compare them with another build's.
 
     old/bin/python benchmarks/record_bits.py old.json
     new/bin/python benchmarks/record_bits.py --check old.json
 
-A result is of a public function or layer on small random operands, of all kinds, shapes, types and attributes, or the
-bytes of a file, or the text of an error. Each is computed on every instruction set of this CPU, with one thread and
-with two, and must be the same every time; the file has its SHA-256. The exit status is 1 if results differ. Only public
-names are used, so that a checkout's script records builds of other versions; a script that is changed itself makes
-other results, and both builds are recorded anew.
+A result comes from a public function or layer on small random operands, with all kinds, shapes, types and attributes,
+or is the bytes of a file or the text of an error. Each is computed on every instruction set of this CPU, with one
+thread and with two, and must be the same every time; the JSON file stores its SHA-256. The exit status is 1 if results
+differ. The script uses only public names, so that it can record builds of other versions. After a change to the script,
+record both builds again.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ SCHEMES = ("float", "doubling", "single")
 
 
 def integers(rng: Rng, shape: Any, dtype: Any, narrow: bool = False) -> np.ndarray:
-    """Of the whole range of a type, or of a quarter of it, where sums of two products fit 16 bits."""
+    """Integers from the whole range of a type, or, if `narrow`, a quarter of it, where sums of two products fit 16
+    bits."""
     info = np.iinfo(dtype)
     shift = 2 if narrow else 0
     return rng.integers(info.min >> shift, info.max >> shift, shape, dtype, endpoint=True)
 
 
 def reals(rng: Rng, shape: Any, dtype: Any = F32) -> np.ndarray:
-    """Of several magnitudes."""
+    """Floats of several magnitudes."""
     return (rng.standard_normal(shape) * 10.0 ** rng.integers(-2, 2, shape)).astype(dtype)
 
 
@@ -121,7 +122,7 @@ def matmul(rng: Rng) -> Cases:
 
 
 def everyday(rng: Rng) -> Cases:
-    """Functions that came with version 0.2.0: a build that has them not has no results of them."""
+    """Functions that version 0.2.0 added; an older build has no results of them."""
     if not hasattr(int8blas, "nearest"):
         return
     for n, k, dtype, columns in product((1, 16, 50, 97, 300), (3, 64, 515, 2100), (UINT8, INT8), (False, True)):
@@ -173,7 +174,7 @@ def saturated(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 
 def saved(value: Any) -> bytes:
-    """The bytes of its file."""
+    """The bytes of the file that save writes."""
     file = io.BytesIO()
     int8blas.save(file, value)
     return file.getvalue()
@@ -221,7 +222,7 @@ def quantization(rng: Rng, src: Any, dst: Any, channels: int, depth: int) -> dic
 
 
 def masks(given: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Of scales and zero points: 1 for those of channels."""
+    """The masks of scales and zero points: 1 for values of channels."""
     names = ("scales", "zero_points")
     return {name: {tensor: int(np.ndim(value) > 0) for tensor, value in given[name].items()} for name in names}
 
@@ -231,7 +232,7 @@ def bias_of(rng: Rng, channels: int) -> np.ndarray | None:
 
 
 def executed(make: Callable[[], Any], src: np.ndarray, old: np.ndarray | None = None, **keywords: Any) -> Any:
-    """The result of a new layer, in a copy of an old destination if it adds to it."""
+    """The result of a new layer, in a copy of an old destination if there is one."""
     return make()(src, out=None if old is None else old.copy(), **keywords)
 
 
@@ -545,7 +546,7 @@ FAMILIES = (gemm, matmul, everyday, packed, inner_product, convolution, deconvol
 
 
 def digest(result: Any) -> str:
-    """Of an array, or several, with types and shapes, or of bytes; all NaN count as one."""
+    """The digest of bytes, or of one or several arrays with their types and shapes; all NaN are equal."""
     found = hashlib.sha256()
     for value in result if isinstance(result, (list, tuple)) else [result]:
         if isinstance(value, bytes):
@@ -569,7 +570,7 @@ def computed(call: Callable[[], Any]) -> str:
 
 
 def record(families: Sequence[Callable[[Rng], Cases]]) -> tuple[dict[str, str], list[str]]:
-    """The digests by name, and what is not the same with every instruction set and number of threads."""
+    """The digests by name, and the names of results that depend on the instruction set or the number of threads."""
     cases: dict[str, Callable[[], Any]] = {}
     for family in families:
         for name, call in family(np.random.default_rng(zlib.crc32(family.__name__.encode()))):
@@ -596,7 +597,7 @@ def main() -> None:
     parser.add_argument("--families", default="", help=f"of {','.join(names)} (default: all)")
     options = parser.parse_args()
     families = [names[word] for word in options.families.split(",") if word in names] or FAMILIES
-    warnings.simplefilter("ignore")  # that results are saturated, which some are to be
+    warnings.simplefilter("ignore")  # warnings of saturated results, which some cases have on purpose
     np.seterr(all="ignore")
     found, unequal = record(families)
     failed = sum(": " in bits for bits in found.values())

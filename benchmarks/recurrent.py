@@ -1,7 +1,7 @@
-"""The problems of the benchmark of recurrent layers: shapes, and the operands of one call with the results wanted.
+"""The problems of the benchmark of recurrent layers: shapes, and the operands of one call with the expected results.
 
-static:  uint8 source and result; weights, states and all scales as oneDNN has them
-dynamic: float32 source and result; others quantize source and states by a scale that they find in each step
+static:  uint8 source and result; weights, states and all scales as in oneDNN
+dynamic: float32 source and result; other libraries quantize source and states in each step, by their range
 
 A shape is written "lstm 50x16x512x512": cell, steps, batch, inputs and units; "l2" after it means layers, "bi" both
 directions, whose results are concatenated. The cell "lbr_gru" is the GRU with linear before reset, torch's only one.
@@ -29,7 +29,8 @@ QUICK = [shape.format(cell) for cell in GATES for shape in ("{} 50x1x512x512", "
 
 DATA_SCALE, DATA_SHIFT = 127, 128  # of source and states: uint8 = float32 * scale + shift
 
-# Of the norm of the result; as in linear.py, less is not computed in 8 bits. 7-bit states or weights would fail.
+# Limits of the error, relative to the norm of the result. As in linear.py, a smaller error shows that a library does
+# not compute in 8 bits; 7-bit states or weights exceed the upper limit.
 DYNAMIC_ERRORS = (1e-4, 0.02)
 
 
@@ -38,7 +39,7 @@ class RecurrentProblem:
     """`layers` recurrent layers in one or both directions; classes are sets of shapes with the same cell and batch."""
 
     sizes: ClassVar[str] = "cell TxNxIxU"
-    formula: ClassVar[str] = "2 T N gates U (I + U)"  # of the operations of a layer and direction
+    formula: ClassVar[str] = "2 T N gates U (I + U)"  # the operations of one layer and direction
 
     kind: str
     cls: str
@@ -86,7 +87,7 @@ def parse(shape: str) -> RecurrentProblem:
 
 
 def problems(kind: str, quick: bool, given: list[RecurrentProblem]) -> list[RecurrentProblem]:
-    """The given ones, or those of which a library has the kind."""
+    """The given problems, or the default ones for this kind of layer."""
     without = "lbr_gru" if kind == "static" else "gru"
     chosen = given or [p for p in map(parse, QUICK if quick else SHAPES) if p.cell != without]
     return [replace(problem, kind=kind) for problem in chosen]
@@ -97,7 +98,7 @@ def logistic(x: np.ndarray) -> np.ndarray:
 
 
 def requantized(x: np.ndarray) -> np.ndarray:
-    """The float32 value of what `x` is as uint8."""
+    """`x` rounded to uint8, as float32 values."""
     return (np.clip(np.rint(x * DATA_SCALE + DATA_SHIFT), 0, 255) - DATA_SHIFT) / DATA_SCALE
 
 
@@ -108,21 +109,21 @@ def unchanged(x: np.ndarray) -> np.ndarray:
 class RecurrentOperands:
     """src (t, n, input); for each layer weights (directions, inputs or units, gates, units) and bias, C-ordered.
 
-    The bias is (directions, gates, units); that of an lbr_gru has a row more, which is added to the recurrent product
-    of its last gate. A weight's scale is that of its gate and unit: int8 = float32 * scale, as oneDNN has it.
+    The bias is (directions, gates, units); that of an lbr_gru has one more row, which is added to the recurrent product
+    of its last gate. There is a scale for each gate and unit: int8 = float32 * scale, as in oneDNN.
     """
 
     def __init__(self, problem: RecurrentProblem) -> None:
         self.problem = p = problem
         rng = np.random.default_rng(zlib.crc32(repr(p).encode()))
-        self.src_u8 = rng.integers(1, 255, (p.t, p.n, p.input), np.uint8, endpoint=True)  # of -1.0 to 1.0
+        self.src_u8 = rng.integers(1, 255, (p.t, p.n, p.input), np.uint8, endpoint=True)  # from -1.0 to 1.0
 
         def weights(rows: int) -> np.ndarray:
             return rng.integers(-127, 127, (p.directions, rows, p.gates, p.units), np.int8, endpoint=True)
 
         self.weights_layer = [weights(inputs) for inputs in p.inputs]
         self.weights_iter = [weights(p.units) for _ in p.inputs]
-        # The largest weights are 1 to 2 times those that torch begins its training with.
+        # The largest weights are 1 to 2 times torch's initial weights.
         self.weights_scale = (np.sqrt(p.units) * rng.uniform(127 / 2, 127, (p.gates, p.units))).astype(np.float32)
         rows = p.gates + (p.cell == "lbr_gru")
         self.bias = [rng.uniform(-0.5, 0.5, (p.directions, rows, p.units)).astype(np.float32) for _ in p.inputs]
@@ -137,7 +138,7 @@ class RecurrentOperands:
             yield layer / self.weights_scale, state / self.weights_scale, bias
 
     def _results(self, state: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The result (t, n, directions * units), in float64; `state` is applied to h wherever it is read again."""
+        """The result (t, n, directions * units), in float64; `state` is applied to h before h is used again."""
         p, src = self.problem, self.src_f32.astype(np.float64)
         for layer_weights in self.float_weights():
             dst = np.empty((p.t, p.n, p.directions, p.units))
@@ -164,12 +165,12 @@ class RecurrentOperands:
         return self._results(unchanged)
 
     def check_static(self, result: np.ndarray) -> str:
-        """What is wrong with a uint8 result; another tanh may round a state to its neighbour."""
+        """Describe what is wrong with a uint8 result. A different tanh may round a state to an adjacent value."""
         error = int(np.abs(result.astype(np.int16) - self.expected_u8).max())
         return "" if error <= 1 else f"an error of {error} steps of the output"
 
     def check_dynamic(self, result: np.ndarray, quantized: bool = True) -> str:
-        """What is wrong with a float32 result, of quantized products or of float32 ones."""
+        """Describe what is wrong with a float32 result of quantized or of float32 products."""
         error = float(np.linalg.norm(result - self.expected_f32) / np.linalg.norm(self.expected_f32))
         least, most = DYNAMIC_ERRORS if quantized else (0, DYNAMIC_ERRORS[0])
         if error < least:

@@ -1,4 +1,4 @@
-"""The tables on the terminal."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ FUSED_SHARE: dict[str, Callable[[Row], str]] = {"int8blas\nof peak": lambda row:
 
 
 def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[..., str]]) -> None:
-    """GOPS of every contestant, the ratios and the `extra` columns (heading: cell of a row); then what was wrong."""
+    """Print GOPS of every contestant, the ratios and the `extra` columns (heading: cell of a row); then the wrong
+    results."""
     names = list(dict.fromkeys(name for row in rows for name in row.entries))
     head = [[rows[0].problem.sizes], *(textwrap.wrap(name, WIDTH) for name in names)]
     ratios = list(dict.fromkeys(name for row in rows for name in row.ratios))
@@ -57,7 +58,7 @@ def print_rows(rows: Sequence[Row], title: str, extra: Mapping[str, Callable[...
 
 
 def print_summary(summaries: list[Summary], title: str) -> None:
-    """One line per class: geometric mean, worst ratio and its shape, for every ratio."""
+    """Print one line per class: geometric mean, worst ratio and its shape, for every ratio."""
     ratios = list(dict.fromkeys(summary.ratio for summary in summaries))
     cells = {(s.cls, s.ratio): [number(s.mean), number(s.worst), s.worst_shape] for s in summaries}
     classes = list(dict.fromkeys(summary.cls for summary in summaries))
@@ -81,7 +82,7 @@ def print_signs(ratios: Mapping[str, Mapping[Problem, float]], title: str) -> No
 
 
 def print_network(seconds: Mapping[str, float], title: str) -> None:
-    """The contestants, fastest first."""
+    """Print the contestants, fastest first."""
     if seconds:
         print(f"\n{title}: milliseconds for all convolutions of ResNet-50")
     for name in sorted(seconds, key=lambda name: seconds[name]):

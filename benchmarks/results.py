@@ -24,7 +24,7 @@ class LayerRow(Row):
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """The last one where float32 layers take part."""
+        """The ratios; the last one is None unless float32 layers take part."""
         ratios = {
             "fused / best peer": self.ratio(FUSED, self.best_peers["fused"]),
             "fused / s32 gemm": self.ratio(FUSED, BARE),
@@ -44,7 +44,7 @@ class ShapeRow(LayerRow):
 
 @dataclass
 class ConvolutionRow(ShapeRow):
-    """Convolutions, of which some occur in a network."""
+    """Convolutions, some of which occur in a network."""
 
     def as_json(self) -> dict[str, object]:
         return super().as_json() | {"occurrences": self.problem.occurrences}
@@ -65,9 +65,9 @@ BEST_PEERS = "best peer of each layer"
 
 
 def network_seconds(rows: Sequence[ConvolutionRow]) -> dict[str, float]:
-    """The time of each contestant, and of the best peers, for all convolutions of ResNet-50.
+    """The time of each contestant, and of the fastest peer in each case, for all convolutions of ResNet-50.
 
-    Nothing if some were not measured; without contestants that cannot do them all.
+    The result is empty if some convolutions were not measured, and omits contestants that cannot compute all of them.
     """
     layers = [row for row in rows if row.problem.occurrences]
     if len(layers) < sum(map(len, RESNET50.values())):
@@ -83,7 +83,7 @@ def network_seconds(rows: Sequence[ConvolutionRow]) -> dict[str, float]:
 
 
 def compare_signs(base: list[GemmRow], other: list[GemmRow]) -> dict[str, dict[Problem, float]]:
-    """The speed of int8blas on rows of one sign pair over that on the same shapes of another."""
+    """The ratio of int8blas's speed for one sign pair to that for another, on the same shapes."""
     speeds = {(row.problem.cls, str(row.problem)): row for row in base}
     pairs = [(row, speeds[row.problem.cls, str(row.problem)]) for row in other]
     found: dict[str, dict[Problem, float]] = {}

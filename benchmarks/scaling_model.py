@@ -1,20 +1,21 @@
-"""How products would scale on machines with more cores than there are here: plans are real, times are a model's.
+"""How products would scale on machines with more cores than this one: plans are real, times come from a model.
 
     python benchmarks/scaling_model.py [--isa avx512vnni] [--cores 4,8,16,32,64,128]
     python benchmarks/scaling_model.py --measure
 
-With --measure products are timed too, with 1, 2, 4, ... threads up to the cores of this machine, which take turns.
+--measure also times products with 1, 2, 4, ... threads up to the cores of this machine; the numbers of threads take
+turns.
 
 Plans are pure functions of problem and machine (`int8blas.gemm.explain.plan_of`). The time of a plan is that of its
 busiest thread:
 
     max(multiply-adds / rate of a core, bytes of A, B and C / bytes a second) + wakings * log2(threads)
 
-Rows of tiles that are not there are multiplied like others. Bytes come at the rate of the L2 cache where the thread's
-part fits that, of L3 where the whole problem fits the shared one, else from memory, whose channels all threads share,
-each with half of what one core gets alone. A channel serves `CORES_PER_CHANNEL` cores, as servers have them. The rates
-of a core are measured here, with one thread. What the model leaves out: clocks that fall when all cores work, cores
-that are two threads of one, caches of other sockets, and other programs.
+Rows of a tile beyond the edge of C take as long as others. Bytes arrive at the rate of the L2 cache if the thread's
+part fits it, of L3 if the whole problem fits the shared L3, and otherwise of memory, whose channels all threads share,
+each with half the rate of a single active core. One channel serves `CORES_PER_CHANNEL` cores, as in servers. The rates
+of a core are measured on this machine, with one thread. The model ignores lower clocks when all cores work,
+hyperthreads, caches of other sockets, and other programs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ L3_BYTES_PER_CORE = 4 << 20
 L2_BYTES = 1 << 20
 WAKING_S = 2e-6
 PANEL = 16
-IDLE = 0.75  # of the cores' time, below which a shape is named
+IDLE = 0.75  # the script names shapes with a smaller share of the cores' time
 
 
 def best(call, times=20):
@@ -50,7 +51,7 @@ def best(call, times=20):
 
 @dataclass
 class Core:
-    """What one core does in a second: multiply-adds, and bytes from L2, L3 and memory."""
+    """The rates of one core, per second: multiply-adds, and bytes from L2, L3 and memory."""
 
     work: float
     l2: float
@@ -58,15 +59,15 @@ class Core:
     memory: float
 
     def bytes(self, part, whole, l3_bytes):
-        """Bytes a second of a thread's part of a problem; those from memory are for one core alone."""
+        """Bytes per second for a thread's part of a problem; the rate of memory is that of one active core."""
         return self.l2 if part <= L2_BYTES else self.l3 if whole <= l3_bytes else self.memory
 
 
 def calibrated():
-    """A core of this machine."""
+    """Measure a core of this machine."""
 
     def bytes_a_second(n, k):
-        """Of B, which a product with one row reads."""
+        """Bytes per second of B in a product with one row."""
         a, b, out = np.ones((1, k), np.uint8), int8blas.pack_b(np.ones((k, n), np.int8)), np.empty((1, n), np.int32)
         return n * k / best(lambda: int8blas.matmul(a, b, out=out), 50)
 
@@ -80,7 +81,7 @@ def calibrated():
 
 
 def thread_time(pieces, plan, shape, core, l3_bytes, channels_share):
-    """Seconds that the thread with some pieces takes."""
+    """Seconds that a thread takes for its pieces."""
     m, n, k = shape
     height, width = plan["unit"]
     columns = -(-n // PANEL) * PANEL
@@ -101,7 +102,7 @@ def seconds_of(work, size, shape, core, l3_bytes, channels_share):
 
 
 def model(shape, cores, isa, core):
-    """Seconds, the share of the threads' time that they work, and how many they are."""
+    """Seconds, the share of the threads' time with work, and the number of threads."""
     m, n, k = shape
     l3 = L3_BYTES_PER_CORE * max(cores, 8)
     plan = plan_of(m, n, k, isa=isa, machine={"l1": 32 << 10, "l2": L2_BYTES, "l3": l3, "cores": cores}, packed=True)
@@ -129,7 +130,7 @@ def measured(shape, counts, seconds):
 
 
 def measure(isa, core, seconds):
-    """Print how much faster products are with more threads, and what the model says."""
+    """Print the speedup of products with more threads, measured and by the model."""
     cores = os.cpu_count() or 1
     counts = sorted({*(2**i for i in range(cores.bit_length())), cores})
     print(f"{'speed-up (model)':24}{'us alone':>10}" + "".join(f"{count:>14}" for count in counts[1:]))

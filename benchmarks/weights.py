@@ -16,7 +16,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def draw_weights(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    """Weights of this shape, whose first dimension are the output channels."""
+    """Weights of this shape; the first dimension is the output channels."""
     if kind == "even":
         return rng.integers(-127, 127, shape, np.int8, endpoint=True)
     weights = rng.standard_normal(shape, np.float32)

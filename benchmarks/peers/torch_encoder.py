@@ -1,4 +1,4 @@
-"""A BERT of torch.nn modules, and what torch's quantize_dynamic makes of it on each engine."""
+"""A BERT of torch.nn modules, and its form from torch's quantize_dynamic on each engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from int8blas._bench.peers.base import import_peer
 
 from peers.base import Encoder
 
-# fbgemm is what x86 takes here as well, and qnnpack is for other CPUs.
+# x86 uses fbgemm here, and qnnpack is for other CPUs.
 ENGINES = ("x86", "onednn")
 
 

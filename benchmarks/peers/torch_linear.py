@@ -1,7 +1,7 @@
 """PyTorch's quantized linear layers, on each of its engines, and its float32 one.
 
-The operators are called without the modules around them, torch.ao.nn.quantized.Linear and its dynamic form. They have
-no way to fill a given tensor: each call makes its result.
+The operators are called without the modules around them, torch.ao.nn.quantized.Linear and its dynamic form. They cannot
+fill a given tensor: each call creates its result.
 """
 
 from __future__ import annotations

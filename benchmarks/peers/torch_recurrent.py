@@ -1,7 +1,7 @@
 """PyTorch's dynamically quantized LSTM and GRU, on each of its engines, and its float32 ones.
 
-The operators are called without the modules around them, torch.ao.nn.quantized.dynamic.LSTM and GRU. They have no way
-to fill a given tensor: each call makes its result.
+The operators are called without the modules around them, torch.ao.nn.quantized.dynamic.LSTM and GRU. They cannot fill a
+given tensor: each call creates its result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from peers.base import LayerPeer
 from peers.torch_linear import ENGINES
 from recurrent import RecurrentOperands, RecurrentProblem
 
-# The order of the gates there, in terms of that here: LSTM as here; GRU r, u, o.
+# The index here of each of torch's gates: an LSTM has the same order; a GRU has r, u, o.
 ORDER = {"lstm": [0, 1, 2, 3], "lbr_gru": [1, 0, 2]}
 
 
@@ -46,7 +46,7 @@ def _matrix(weights: np.ndarray, cell: str) -> np.ndarray:
 
 
 def _biases(bias: np.ndarray, cell: str) -> list[np.ndarray]:
-    """What is added to the products of the source, and to those of the state."""
+    """The bias for the products of the source, and the bias for those of the state."""
     order = ORDER[cell]
     state = np.zeros_like(bias[order])
     if len(bias) > len(order):
@@ -64,7 +64,7 @@ class Quantized(_Torch):
         self.name, self._engine = f"torch {engine}", engine
 
     def _packed_weights(self, operands: RecurrentOperands) -> Iterator[object]:
-        """Of each layer and direction."""
+        """Yield the packed weights of each layer and direction."""
         torch, operators, cell = self._torch, self._torch.ops.quantized, operands.problem.cell
         scales = torch.from_numpy(1 / operands.weights_scale[ORDER[cell]].astype(np.float64).ravel())
         zeros = torch.zeros(len(scales), dtype=torch.int64)
