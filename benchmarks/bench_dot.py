@@ -25,7 +25,7 @@ from int8blas._bench.timing import Plan, measure
 from held import held_to
 
 LENGTHS = (384, 1024, 4096, 16_384, 65_536, 66_000, 262_144, 1_000_000, 4_000_000, 64_000_000)
-READ_BYTES = 1 << 20  # the least bytes that a sample of the loop reads
+READ_BYTES = 1 << 20  # minimum number of bytes that a sample of the loop reads
 Calls = dict[str, Callable[[], object]]
 # The instruction sets that NumKong may use in addition to the baseline, by --isa.
 NUMKONG = {"avx2": ("haswell",), "avx512bw": ("haswell", "skylake"), "avxvnni": ("haswell", "alder", "sierra")}

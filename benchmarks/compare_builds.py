@@ -45,7 +45,7 @@ LEAST, MOST = 6, 200  # rounds of a shape
 # time of the smallest shapes by up to 5 %; and the factor of their duration.
 AGAIN, LONGER = 3, 2
 SHARED_BYTES = 1 << 32  # room for three copies of the operands of a call
-LIST_AT_MOST = 20  # the most shapes in the second table
+LIST_AT_MOST = 20  # maximum number of shapes in the second table
 
 
 class WorkerError(RuntimeError):

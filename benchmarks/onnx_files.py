@@ -25,7 +25,7 @@ import numpy as np
 
 OPEN_SIZES = {4: (1, 3, 64, 320), 3: (1, 16, 80), 2: (1, 16), 1: (1,)}
 LEAST = 3  # runs of each library
-INTEGERS = 10  # larger values may be outside of an embedding
+INTEGERS = 10  # larger values may not be indices of an embedding
 
 
 def random_feeds(inputs):

@@ -41,7 +41,8 @@ class Timing:
 
 
 MIN_SAMPLES = 3
-# The most calls, and seconds, before a sample: operands of half a shared L3 cache are back in it after four passes.
+# The maximum number of calls and of seconds before a sample: four passes bring operands of half a shared L3 cache back
+# into it.
 WARM_CALLS, WARM_SECONDS = 4, 2e-3
 SLOW_SAMPLE = 0.05  # seconds; a longer sample is not slow by chance
 LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early

@@ -308,7 +308,7 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up everything but the compensation; return the number of threads that the work pays for."""
+        """Set up everything but the compensation; return the number of threads for which there is enough work."""
         cdef int64_t columns, lines
         cdef double work, threads
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)

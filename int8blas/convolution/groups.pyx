@@ -181,7 +181,7 @@ cdef class GroupFilters(Filters):
         return self.sums
 
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up everything but the compensation; return the number of threads that the work pays for."""
+        """Set up everything but the compensation; return the number of threads for which there is enough work."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels

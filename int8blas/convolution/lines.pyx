@@ -306,7 +306,7 @@ cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
 
 
 cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
-    """Return the number of threads that the work pays for, at most `threads`."""
+    """Return the number of threads for which there is enough work, at most `threads`."""
     cdef double elements = <double>(j.size[0] * j.size[1] * j.size[2] * j.size[3]) * j.groups * j.outputs
     cdef double work = elements * (j.g.k + STAGE_WORK)
     return paid_threads(work, j.g.kernels.tuning.thread_work, threads)

@@ -25,7 +25,7 @@ ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept no
 
 
 cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
-    """Return how many of `most` threads the work pays for, one for each `thread_work` of it; at least one."""
+    """Return the number of threads for which there is enough work: one for each `thread_work` of it, 1 to `most`."""
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 

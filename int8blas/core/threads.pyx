@@ -1,6 +1,6 @@
 """The gate to threads: how many threads a call may use, and every parallel region of the package::
 
-    threads_for     threads that the work pays for, of those that a call may use
+    threads_for     number of threads for which there is enough work, of those that a call may use
     run_parts       each part of a job, by any thread
     run_in_turn     parts of two kinds in one region: all parts of the first kind, then the second
     run_team        the work of a team of threads, which may wait for one another
@@ -156,7 +156,7 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the threads that the work pays for, at most `most` and at most the threads that the call may use."""
+    """Return the number of threads for which there is enough work, at most `most` and what the call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
@@ -263,7 +263,8 @@ cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
                   double gil_work) noexcept:
-    """Run all parts on the threads that `work` pays for; release the GIL unless that takes longer than the work."""
+    """Run all parts on the number of threads for which `work` is enough; release the GIL unless that takes longer than
+    the work."""
     if work <= gil_work:
         return run_parts(function, job, parts, 1)
     with nogil:
@@ -302,12 +303,13 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the most threads that a call from this thread may use: `allowed_threads`, or one for each CPU."""
+    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or one for each CPU."""
     return min(allowed_threads(), cpus)
 
 
 cdef int allowed_threads() noexcept nogil:
-    """Return the most threads that settings, the number that can be made, and the place of the call allow."""
+    """Return the maximum number of threads by settings, by the number that can be created, and by the place of the
+    call."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():
@@ -318,7 +320,7 @@ cdef int allowed_threads() noexcept nogil:
 
 
 cdef int process_threads() noexcept nogil:
-    """Return the most threads of a call whose thread has no setting of its own."""
+    """Return the maximum number of threads of a call whose thread has no setting."""
     cdef int limit = i8_load(process_limit)
     return limit if limit > 0 else i8_omp_max_threads()
 

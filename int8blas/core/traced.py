@@ -10,7 +10,7 @@ import numpy as np
 
 from int8blas.core.verbose import begin, end, is_verbose, seconds_since
 
-# The most shapes of sources in a line.
+# The maximum number of source shapes in a line.
 MOST_SHAPES = 4
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 # Short names for dtypes whose own names are long.
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
-# The most elements of an array of objects that an error examines.
+# The maximum number of elements of an object array that an error examines.
 MOST_OBJECTS = 1 << 20
 # Whether NumPy has a cast that raises an error where it would change a value.
 KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
-# The most characters of a value in an error.
+# The maximum number of characters of a value in an error.
 MOST_CHARACTERS = 80
 
 

@@ -22,10 +22,11 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# The least elements of a run with one parameter that gets its own kernel call; and the elements of written-out
-# parameters.
+# The minimum number of elements of a run with one parameter that gets its own kernel call; and the number of elements
+# to which written-out parameters are repeated.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# From this many elements on, parameters are written out for one block at a time: three times 16 KiB leave the L1 cache.
+# If more elements than this have their own parameters, parameters are written out for one block at a time: three times
+# 16 KiB exceed the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
 # Elements of a piece, the unit of work for threads; and of a block that is gathered from memory first.
 cdef int64_t PIECE = 1 << 14

@@ -29,7 +29,7 @@ cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
     COPIED = 1 << 14                # bytes of a block that is only copied
-    # The least elements of a run that has its own block; shorter runs share blocks.
+    # The minimum number of elements of a run with its own block; shorter runs share blocks.
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
@@ -81,7 +81,7 @@ cdef struct FusedJob:
     Operand out
     float dst_scale, dst_zero
     bint onnx                       # scheme of integers: see `fuse`
-    bint clamps                     # the table is a clamp: see `flip`
+    bint clamps                     # the table only limits values to a range: see `flip`
     bint at_once                    # float results are computed in their final place
     int count
     Link *links

@@ -19,7 +19,7 @@ from int8blas.core.traced import traced
 
 cnp.import_array()
 
-# The most elements of a window: sums of 2**52 bytes fit 64 bits.
+# The maximum number of elements of a window: sums of 2**52 bytes fit 64 bits.
 cdef object LARGEST_WINDOW = 2**52
 
 

@@ -48,7 +48,7 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # The least rows of A, and the least panels of a block, for which interleaving A pays.
+    # The minimum number of rows of A, and of panels of a block, for which interleaving A pays.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
@@ -64,12 +64,12 @@ cdef enum:
     # k of a block if A has a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # The least columns with which a matrix unit reuses the A of a tile often enough for one K block of twice its usual
-    # size.
+    # The minimum number of columns with which a matrix unit reuses the A of a tile often enough for a single K block of
+    # up to twice the usual size.
     MATRIX_COLUMNS = 128
     # Use up to this many threads fewer if the largest part stays the same.
     FEWER_THREADS = 3
-    # From this many rows of tiles for each thread on, one row of tiles more hardly matters.
+    # If each thread has at least this many rows of tiles, one more row hardly matters.
     MANY_TILES = 8
     # Up to this size of B, or a quarter of a smaller L2 cache, each thread packs all of a plain B, if it has rows of
     # its own: to fetch a cache line that another thread has packed takes 5x as long as to pack it.
@@ -78,7 +78,7 @@ cdef enum:
     # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads
     # three panels side by side for any k, which is faster.
     IN_TURN_K = 2048
-    # The least bytes of a C of 32-bit elements that tiles prefetch: a larger C is in no cache.
+    # Tiles prefetch a C of 32-bit elements with at least this many bytes, because it is in no cache.
     FETCH_BYTES = 4 << 20
     # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2

@@ -20,7 +20,7 @@ from int8blas.core.split cimport round_up, share
 from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
 
 cdef enum:
-    # The most parts of the rows, in which threads look for the range of all.
+    # The maximum number of parts of the rows in which threads find the common range.
     MAX_PARTS = 64
 cdef float SMALLEST = 1.17549435e-38
 cdef float LARGEST = 3.402823466e38

@@ -26,7 +26,7 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_made, row_offset, zero_by_row
 
 cdef enum:
-    # Tiles of an A by columns that are packed together: their rows are a cache line or less.
+    # The number of tiles that are packed together if A has contiguous columns: their rows fill a cache line at most.
     PACKED_TILES = 8
 
 

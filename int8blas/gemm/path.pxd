@@ -58,7 +58,7 @@ cdef struct Planned:
 
 
 cdef enum:
-    # The most elements of C (times threads) that get totals in s64 if K is long.
+    # The maximum number of elements of C (times threads) that get totals in s64 if K is long.
     SEGMENT_ELEMENTS = 1 << 20
 
 

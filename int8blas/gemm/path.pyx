@@ -19,7 +19,7 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # The least k of a thread's part if K is divided.
+    # The minimum k of a thread's part if K is divided.
     MIN_PART_K = 4096
 
 

@@ -21,8 +21,8 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # Limits for transposing: the most columns of C; the least rows of C for each column (fewer if one row kernel takes
-    # all columns); and the largest sizes of a small problem.
+    # Limits for transposing: the maximum number of columns of C; the minimum number of rows of C for each column (fewer
+    # if one row kernel takes all columns); and the largest sizes of a small problem.
     TRANSPOSED_COLUMNS = 16
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4

@@ -219,8 +219,8 @@ cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
-# The least rows and columns of C for which split panels are multiplied in two parts: the kernel for outliers takes
-# vectors of rows, and needs a copy of A by columns.
+# The minimum number of rows and of columns of C for which split panels are multiplied in two parts: the kernel for
+# outliers takes vectors of rows, and needs a copy of A by columns.
 cdef enum:
     SPLIT_ROWS = 7
     SPLIT_COLUMNS = 24
@@ -289,8 +289,8 @@ cdef inline double product_work(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
-    """Return the number of threads that the work pays for, at most g.threads. One more thread pays if it has `least`
-    multiply-adds to do, or THREAD_BYTES to read of an operand of `vectors` vectors of k."""
+    """Return the number of threads for which there is enough work, at most g.threads. One more thread pays if it has
+    `least` multiply-adds to do, or THREAD_BYTES to read of an operand of `vectors` vectors of k."""
     return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
 
 

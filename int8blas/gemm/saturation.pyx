@@ -79,7 +79,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     trans_a, trans_b : bool or int, optional
         Whether they are transposed.
     limit : int, optional
-        The most positions to return.
+        The maximum number of positions to return.
 
     Returns
     -------

@@ -29,7 +29,7 @@ COPYING = 19
 CANDIDATES = 4
 # The number of rows that a search by radius first finds for each query, and the factor by which it grows.
 RADIUS_ROWS, RADIUS_STEP = 256, 8
-# The most rows that a search by radius finds at a time, for all queries together: 64 MiB.
+# The maximum number of rows that a search by radius finds at a time, for all queries together: 64 MiB.
 MOST_FOUND = 1 << 22
 # The smallest scale of a vector: its inverse is finite.
 TINY = float(np.finfo(np.float32).tiny)

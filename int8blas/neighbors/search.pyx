@@ -90,7 +90,7 @@ cdef int64_t step_panels(const Search *s) noexcept nogil:
 
 
 cdef int parts_for(const Search *s, int threads) noexcept nogil:
-    """Return the number of threads that the search pays for, at most `threads`."""
+    """Return the number of threads for which the search has enough work, at most `threads`."""
     cdef double rows = <double>s.panels * I8_PANEL
     cdef double work = rows * s.queries * (s.k + 1) / s.kernels.tuning.thread_work
     return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))

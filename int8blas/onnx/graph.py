@@ -63,7 +63,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The operator with its domain, as the table of operators has it."""
+        """The operator with its domain, as in the table of operators."""
         return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Node:
         """Return all tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
         names = {*self.inputs}
         names.discard("")
-        for value in self.attributes.values():  # without subgraphs(): loading a file calls this for each node, often
+        for value in self.attributes.values():  # not by subgraphs(): loading a file calls this many times for each node
             if isinstance(value, Graph):
                 names |= value.captured()
         return names
@@ -127,7 +127,7 @@ class Network:
     floats : str, optional
         What computes the float parts: "own" or "onnxruntime".
     threads : int, optional
-        The most threads of a run; None for as many as other calls have.
+        The maximum number of threads of a run; None for the same as in other calls.
     """
 
     graph: Graph

@@ -286,7 +286,7 @@ class Model:
         return restored, (plain(self._network),)
 
     def _limit(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context of the most threads of a run."""
+        """Return the context that limits the threads of a run."""
         return UNLIMITED if self._network.threads is None else num_threads(self._network.threads)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
@@ -384,8 +384,8 @@ def load(
     keep : sequence of str, optional
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
     num_threads : int, optional
-        The most threads of a run of this model, as :func:`int8blas.num_threads` sets it for calls. Saved models and
-        pickles keep it.
+        The maximum number of threads of a run of this model, as :func:`int8blas.num_threads` sets it for calls. Saved
+        models and pickles keep it.
 
     Returns
     -------

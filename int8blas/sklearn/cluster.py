@@ -32,7 +32,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_init : int, optional
         The number of starts; the result with the least inertia is kept.
     max_iter : int, optional
-        The most iterations of one start.
+        The maximum number of iterations of one start.
     tol : float, optional
         A start ends when the centers move by less than this, relative to the mean variance of features.
     random_state : int, RandomState or None, optional

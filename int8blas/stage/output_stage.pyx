@@ -42,11 +42,11 @@ from int8blas.stage.attributes import BINARY, ELTWISE, INTEGER_SCHEMES, TENSORS,
 
 cnp.import_array()
 
-# The kernels have post-ops in the order of these names.
+# The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of a primitive with one output channel for each column, and the length of values for each mask. Values that
-# no vector of kernels holds are "spread": operands of post-ops, of any mask over the destination's dimensions.
+# The masks of a primitive with one output channel for each column, and the length of values for each mask. Values with
+# other masks over the destination's dimensions are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -332,8 +332,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the source's number if an execution supplies only that; 0 if it supplies none; None if the full check
-        is needed."""
+        """Return the scale or the zero point of the source if an execution supplies no other one; 0 if it supplies
+        none; None if the full check is needed."""
         if not brings:
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:

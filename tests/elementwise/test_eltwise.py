@@ -87,8 +87,8 @@ class Function(NamedTuple):
 
 
 # A relative error of an argument y of e**y multiplies the result by |y|: alpha * x is rounded once, the argument of
-# gelu_tanh a few times. For subnormal results the error is half of 2**-149, which gelu_erf multiplies by up to 14.
-# swish is 0 for alpha * x below -174, which matters for x above 2**102.
+# gelu_tanh is rounded a few times. For subnormal results the error is half of 2**-149, which gelu_erf multiplies by up
+# to 14. swish is 0 for alpha * x below -174, which matters for x above 2**102.
 SLOPES = (1.0, 1.702, -1.0, 0.0, 1e-30, -1e-37, 1e30)
 SUBNORMAL = 2.0**-149
 FUNCTIONS = (

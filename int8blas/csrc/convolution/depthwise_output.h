@@ -2,7 +2,8 @@
  * v has channels 16 * u + 4 * v and on; packing to bytes restores the order. The values of the channels are brought
  * into this order first. The including file defines I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
 
-/* Words: s32, f32, and sums without an epilogue. Otherwise bytes; u8_only: u8 with all zero points 0. */
+/* The kind of results. WORDS: s32, f32, and sums without an epilogue. S8 and U8: bytes; U8_ONLY: u8 with all zero
+ * points 0. */
 enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
 
 /* Values of the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */

@@ -17,7 +17,7 @@
 #include "core/compiler.h"
 #include "core/openmp.h"
 
-/* The most threads of a region, and the limit of num_threads. */
+/* The maximum number of threads of a region, and the limit of num_threads. */
 enum { I8_MOST_THREADS = 1024 };
 
 /* The state of a thread. */
@@ -25,7 +25,7 @@ typedef struct {
     int limit;  /* limit that num_threads has set; 0: no limit */
     int tried;  /* the largest region that has run, or was found possible */
     int last;   /* threads of the last region, and its threads without work */
-    int most;   /* the most threads that a trial could make; 0: unknown */
+    int most;   /* maximum number of threads that a trial could create; 0: unknown */
     int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
     double alone_until; /* no regions before this time, see threads.pyx; 0: no region was late */
     double alone;       /* length of this pause, in seconds */
@@ -41,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* The last trial found no room for a team's threads beside as many ending threads. */
+/* The last trial found no memory for a team's threads while as many threads were ending. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */

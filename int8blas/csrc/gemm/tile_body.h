@@ -185,7 +185,7 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 #define I8_INTERLEAVED_GROUPS 4
 #endif
 
-/* The most accumulators of add_apart. Tiles that need more are computed in two parts. */
+/* The maximum number of accumulators of add_apart. Tiles that need more are computed in two parts. */
 #define I8_APART_SUMS 6
 
 /* Add the products of rows `row` and following with `np` panels of B to a tile's sums. */

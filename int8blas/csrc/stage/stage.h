@@ -254,8 +254,8 @@ typedef struct {
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
 
-    /* The most rows and panels of a tile of real numbers. real_panel converts `groups` groups of 4 k of a panel of
-     * packed weights to f32, in rows that are dst_k apart. */
+    /* The maximum numbers of rows and of panels of a tile of real numbers. real_panel converts `groups` groups of 4 k
+     * of a panel of packed weights to f32, in rows that are dst_k apart. */
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);

@@ -39,12 +39,14 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # The most columns of C for which rows of A that are not contiguous are copied: A is read once for them, and packing
-    # it takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). Then the bytes of rows that are copied at a time.
+    # The maximum number of columns of C for which rows of A that are not contiguous are copied: all these columns read
+    # A once, and packing A takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). The second constant is the number
+    # of bytes of rows that are copied at a time.
     COPIED_COLUMNS = 4
     COPIED_BYTES = 1 << 14
-    # The most rows of A with which a B with contiguous columns is read in place, not packed; the most rows if K is long
-    # and kernels store C themselves; and the least such K. A dot kernel's columns limit the columns of C for A.
+    # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed; the maximum if
+    # K is long and kernels store C themselves; and the minimum length of such a K. A dot kernel's columns limit the
+    # columns of C for A.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256

@@ -33,7 +33,7 @@ cdef enum:
     # The bytes of vectors that pay for waking one more thread: more than on other paths, as up to this size the vectors
     # come from the L2 cache, in 5 us.
     LONG_THREAD_BYTES = 1 << 20
-    # The least k of a thread's part. A part begins at a multiple of LINE, a cache line.
+    # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
     # The k of a block if all vectors are in place, where long streams are best; and the bytes of vectors if some are
@@ -222,7 +222,7 @@ cdef int dot_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil:
-    """Return how many threads, at most `threads`, the product of two vectors pays for."""
+    """Return the number of threads for which the product of two vectors has enough work, at most `threads`."""
     cdef double work = <double>d.k
     threads = <int>min(<double>threads, 1 + max(work / d.kernels.tuning.thread_work, 2 * work / LONG_THREAD_BYTES))
     return <int>max(<int64_t>1, min(<int64_t>threads, d.k // MIN_PART_K))

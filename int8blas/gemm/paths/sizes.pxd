@@ -7,27 +7,28 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: the least rows of A that pay for shifting B, the least columns that pay for loading a row of A, and the
-    # least elements of C that pay for the plan.
+    # small_k: minimum numbers of rows of A for which shifting B pays, of columns for which loading a row of A pays, and
+    # of elements of C for which the plan pays.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: the least K, and the least K if one or two vectors are packed. Dot products take 3.5 us for 1000 x 4
-    # x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
+    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. Dot products take 3.5 us for 1000
+    # x 4 x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
-    # few_columns in a tiny problem: the most packed vectors (tiles are as fast for 16), and the least bytes read in
-    # place for each of them, which pay for the plan (8 x 1 x 128 takes 0.28 us either way, AVX512-VNNI).
+    # few_columns in a tiny problem: the maximum number of packed vectors (tiles are as fast for 16), and the minimum
+    # number of bytes read in place for each of them, for which the plan pays (8 x 1 x 128 takes 0.28 us either way,
+    # AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: the most rows and columns of C, for which all sums of a part of K are kept while both operands are read
-    # once; the least k for each element of C, which pay for its sum in s64; and the most vectors to copy if they are
-    # not contiguous along k (more vectors are packed for tiles in less time).
+    # long_k: the maximum number of rows and of columns of C, for which all sums of a part of K are kept while both
+    # operands are read once; the minimum k for each element of C, for which its sum in s64 pays; and the maximum number
+    # of vectors to copy if they are not contiguous along k (packing more vectors for tiles takes less time).
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
-    # register: the least rows of A, which pay for the tables (0.3 us); and the least rows in a register, whose lanes
-    # are elements of C.
+    # register: the minimum number of rows of A, for which the tables pay (0.3 us); and the minimum number of rows in a
+    # register, whose lanes are elements of C.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
     # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would
@@ -36,9 +37,9 @@ cdef enum:
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # tiny: the most rows, and the most multiply-adds of all of C, for which the path computes all of C to store a
-    # triangle. VNNI multiplies bytes in rows so fast that preparing them for the path triangle takes longer up to 64 x
-    # 64 x 64.
+    # tiny: the maximum number of rows, and of multiply-adds of the whole C, for which the path computes the whole C to
+    # store a triangle. VNNI multiplies bytes in rows so fast that preparing them for the path triangle takes longer up
+    # to 64 x 64 x 64.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13

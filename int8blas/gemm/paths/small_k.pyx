@@ -23,7 +23,7 @@ from int8blas.gemm.squares cimport add_panel_squares
 cdef enum:
     MAX_K = 32                  # at least small_k_limit of every kernel table
     ROWS = 64                   # rows of A that are packed at a time
-    MIN_SHIFTED = 16            # the least panels of a row of C that pay for one more panel, which the shift needs
+    MIN_SHIFTED = 16            # minimum panels of a row of C for which one more panel, which the shift needs, pays
     LINE = 64
     # The sums of one call of the epilogue, and their panels.
     PART = 1 << 13

@@ -50,21 +50,21 @@ from int8blas.gemm.problem cimport UPPER, WHOLE, has_row_offset, is_quantized, m
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
-    # The least k for which mirroring a triangle pays if all of C is wanted: to store the mirror costs as much as to
-    # compute the other half for a smaller k. There is a limit for widened operands, and limits for bytes with
-    # contiguous rows and with contiguous columns of A, and one for a C that is in no cache.
+    # The smallest k for which mirroring a triangle pays if all of C is wanted: for this k, storing the mirror takes as
+    # long as computing the other half. The limits are for widened operands, for bytes with contiguous rows of A, for
+    # bytes with contiguous columns, and for a C that is in no cache.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # The least k with a matrix unit, which otherwise computes the other half faster than the mirror is stored.
+    # The same with a matrix unit: for a smaller k it computes the other half faster than the mirror is stored.
     MATRIX_WHOLE_K = 4096
-    # The least multiply-adds of all of C if there are several threads, which synchronize twice on this path.
+    # The minimum number of multiply-adds of the whole C with several threads, which synchronize twice on this path.
     SHARED_WORK = 1 << 23
     # Panels that are packed together: whole cache lines of an A with contiguous columns.
     PREPARED_PANELS = 4
-    # The most bytes of a packed block, unless one K block needs more.
+    # The maximum number of bytes of a packed block, unless one K block needs more.
     SLAB_BYTES = 4 << 20
     # From this many panels for each thread on, each thread packs the panels that it needs. That takes a fifth of the
     # time of its products.
@@ -128,7 +128,7 @@ cdef bint is_gram(const Problem *g) noexcept nogil:
 
 
 cdef int64_t whole_k(const Problem *g) noexcept nogil:
-    """Return the least k for which mirroring a triangle pays."""
+    """Return the smallest k for which mirroring a triangle pays."""
     if g.m * g.n * size_of_c(g) > LARGE_C:
         return LARGE_K
     if g.kernels.gemm.exact == I8_DOT2:
