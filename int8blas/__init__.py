@@ -16,7 +16,7 @@ The rooms. Each imports only the rooms to its left::
     gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; the epilogue of layers
     convolution   Convolution, Deconvolution, im2col
-    layers        InnerProduct, RealProduct, LSTM, GRU, DynamicLSTM
+    layers        InnerProduct, RealProduct, RNN, LSTM, GRU, DynamicLSTM
     elementwise   quantize and its variants, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean, Index
@@ -71,7 +71,7 @@ from int8blas.gemm.syrk import syrk_s8s32, syrk_u8s32
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
-from int8blas.layers.rnn import GRU, LSTM
+from int8blas.layers.rnn import GRU, LSTM, RNN
 from int8blas.neighbors.distances import sqeuclidean
 from int8blas.neighbors.index import Index
 from int8blas.neighbors.nearest import nearest
@@ -83,6 +83,7 @@ from int8blas.stage.weights_scales import weights_scales
 __all__ = [
     "GRU",
     "LSTM",
+    "RNN",
     "Attributes",
     "Binary",
     "Convolution",

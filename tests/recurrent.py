@@ -8,12 +8,26 @@ import reference_rnn
 from arrays import random_values
 from layers import assert_same_bits
 
-from int8blas import GRU, LSTM
+from int8blas import GRU, LSTM, RNN
 
-KINDS = ("lstm", "gru", "gru_linear")
+# The cell of each kind, and what it has more.
+CELLS = {
+    "lstm": ("lstm", ()),
+    "gru": ("gru", ()),
+    "gru_linear": ("gru_linear", ()),
+    "rnn": ("rnn", ("tanh",)),
+    "rnn_relu": ("rnn", ("relu",)),
+    "rnn_logistic": ("rnn", ("logistic",)),
+    "augru": ("gru", ("attention",)),
+    "augru_linear": ("gru_linear", ("attention",)),
+    "lstm_peephole": ("lstm", ("peephole",)),
+    "lstm_projection": ("lstm", ("projection",)),
+    "lstm_both": ("lstm", ("peephole", "projection")),
+}
+KINDS = tuple(CELLS)
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
-GATES = {"lstm": 4, "gru": 3, "gru_linear": 3}
-BIASES = {"lstm": 4, "gru": 3, "gru_linear": 4}
+GATES = {kind: {"lstm": 4, "gru": 3, "gru_linear": 3, "rnn": 1}[cell] for kind, (cell, _) in CELLS.items()}
+BIASES = {kind: {"lstm": 4, "gru": 3, "gru_linear": 4, "rnn": 1}[cell] for kind, (cell, _) in CELLS.items()}
 
 
 @dataclass
@@ -33,7 +47,8 @@ class Problem:
     h0: np.ndarray | None = None
     c0: np.ndarray | None = None
     lengths: np.ndarray | None = None
-    arguments: dict = field(default_factory=dict)
+    attention: np.ndarray | None = None
+    arguments: dict = field(default_factory=dict)  # peephole, projection, projection_scale, activation, alpha
 
     def but(self, **changes):
         """The same problem with some other values."""
@@ -41,8 +56,12 @@ class Problem:
 
     def layer(self):
         """The layer."""
-        more = {"linear_before_reset": self.kind == "gru_linear"} if self.kind != "lstm" else {}
-        return (LSTM if self.kind == "lstm" else GRU)(
+        cell, _ = CELLS[self.kind]
+        names = {"peephole": "weights_peephole", "projection": "weights_projection"}
+        more = {names.get(name, name): value for name, value in self.arguments.items()}
+        if cell.startswith("gru"):
+            more["linear_before_reset"] = cell == "gru_linear"
+        return {"lstm": LSTM, "rnn": RNN}.get(cell, GRU)(
             self.weights_layer,
             self.weights_iter,
             self.bias,
@@ -57,15 +76,21 @@ class Problem:
 
     def run(self, layer, out=None):
         """The results of `layer`: dst, h_t and, for an LSTM, c_t."""
-        states = (self.h0, self.c0) if self.kind == "lstm" else (self.h0,)
-        return layer(self.src, *states, lengths=self.lengths, out=out)
+        states = (self.h0, self.c0) if self.has_c else (self.h0,)
+        more = {} if self.attention is None else {"attention": self.attention}
+        return layer(self.src, *states, lengths=self.lengths, out=out, **more)
+
+    @property
+    def has_c(self):
+        """Whether the layer is an LSTM."""
+        return CELLS[self.kind][0] == "lstm"
 
     def expected(self):
         """The expected results."""
         whole = self.lengths is None or self.src.shape[1] == 0
         oracle = reference_rnn.rnn if whole else partial(reference_rnn.rnn_of_lengths, lengths=self.lengths)
         results = oracle(
-            self.kind,
+            CELLS[self.kind][0],
             self.src,
             self.weights_layer,
             self.weights_iter,
@@ -77,12 +102,14 @@ class Problem:
             dst_dtype=self.dst_dtype,
             h0=self.h0,
             c0=self.c0,
+            attention=self.attention,
+            **self.arguments,
         )
-        return results if self.kind == "lstm" else results[:2]
+        return results if self.has_c else results[:2]
 
     def check(self, layer=None, out=None, **facts):
         """Check that all results are the expected ones, bit for bit."""
-        facts = {"kind": self.kind, "src": self.src.shape, "units": self.weights_iter[0][0].shape[0]} | facts
+        facts = {"kind": self.kind, "src": self.src.shape, "units": self.weights_iter[0][0].shape[2]} | facts
         facts["direction"] = self.direction
         results = self.run(layer or self.layer(), out)
         for name, result, expected in zip(("dst", "h_t", "c_t"), results, self.expected(), strict=False):
@@ -95,7 +122,9 @@ def random_problem(
 ):  # fmt: skip
     """A layer whose gates are neither all linear nor all saturated; `spread` is the size of its sums' real values."""
     directions = 2 if direction.startswith("bidirectional") else 1
-    channels = units * (2 if direction == "bidirectional_concat" else 1)
+    cell, extras = CELLS[kind]
+    outputs = max(1, units * 2 // 3) if "projection" in extras else units
+    channels = outputs * (2 if direction == "bidirectional_concat" else 1)
     gates, lead = GATES[kind], (layers, directions)
     widths = [inputs, *[channels] * (layers - 1)]
     largest = np.sqrt(inputs + units) * 64 * (73 if values != "extreme" else 200) / spread
@@ -103,7 +132,7 @@ def random_problem(
         kind,
         random_values(rng, np.uint8, (t, n, inputs), values),
         [random_values(rng, np.int8, (directions, width, gates, units), values) for width in widths],
-        list(random_values(rng, np.int8, (*lead, units, gates, units), values)),
+        list(random_values(rng, np.int8, (*lead, outputs, gates, units), values)),
         list(rng.normal(0, 0.5, (*lead, BIASES[kind], units)).astype(np.float32)),
         (rng.uniform(0.5, 2, (*lead, gates, units)) * largest / 127).astype(np.float32),
         direction,
@@ -112,7 +141,18 @@ def random_problem(
     )
     if src_dtype != np.uint8:
         problem.src = rng.normal(0, 0.7, (t, n, inputs)).astype(src_dtype)
+    if cell == "rnn":
+        problem.arguments = {"activation": extras[0], "alpha": 0.25 if extras[0] == "relu" else 0.0}
+    if "attention" in extras:
+        real = src_dtype != np.uint8
+        problem.attention = rng.random((t, n)).astype(np.float32) if real else random_values(rng, np.uint8, (t, n))
+    if "peephole" in extras:
+        problem.arguments["peephole"] = rng.normal(0, 1, (*lead, 3, units)).astype(np.float32)
+    if "projection" in extras:
+        problem.arguments["projection"] = random_values(rng, np.int8, (*lead, units, outputs), values)
+        scale = rng.uniform(0.5, 2, (*lead, outputs)) * largest / 127
+        problem.arguments["projection_scale"] = scale.astype(np.float32)
     if states:
-        problem.h0 = random_values(rng, np.uint8, (*lead, n, units))
+        problem.h0 = random_values(rng, np.uint8, (*lead, n, outputs))
         problem.c0 = rng.normal(0, 1, (*lead, n, units)).astype(np.float32)
     return problem

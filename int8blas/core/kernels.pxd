@@ -324,7 +324,9 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_normalize_fn)(const i8_normalize_args *) noexcept nogil
 
-    enum: I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR
+    enum: I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN
+
+    enum: I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC
 
     enum: I8_MAX_CELLS
 
@@ -335,6 +337,10 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t x_row, h_row
         const float *scale
         const float *bias
+        const float *peephole
+        const float *kept
+        int activation
+        float alpha
         float data_scale, data_reciprocal, data_shift
         const uint8_t *before
         uint8_t *after

@@ -70,7 +70,6 @@ cdef class DynamicCell:
 
     cdef void fill(self, Direction *d, Way *w) noexcept:
         set_weights(d, self.of_source, self.of_state)
-        d.start = NULL
         d.bias = <const float *>cnp.PyArray_DATA(self.bias)
         w.source_scale = <const float *>cnp.PyArray_DATA(self.source_scale)
         w.state_scale = <const float *>cnp.PyArray_DATA(self.state_scale)
@@ -247,6 +246,8 @@ cdef class DynamicLSTM:
         cdef double elapsed
         layer.kernels, layer.kind, layer.gates = current_kernels(), LSTM_CELL, GATES
         layer.steps, layer.rows, layer.units = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), self.units
+        layer.outputs, layer.projects = self.units, False
+        layer.activation, layer.alpha, layer.kept = 0, 0, NULL
         layer.directions, layer.inputs, layer.threads = self.directions, self.input_size, max_threads()
         e.src = <const float *>cnp.PyArray_DATA(x)
         e.lengths = NULL if lengths is None else <const int64_t *>cnp.PyArray_DATA(lengths)

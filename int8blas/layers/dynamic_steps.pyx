@@ -153,8 +153,8 @@ cdef void run_step(const Execution *e, int i, const Part *part, int64_t step) no
         c.panels = <int>min(together, part.panel_end - panel)
         for tile in range(tiles):
             row, end = share(layer.rows, tile, tiles), share(layer.rows, tile + 1, tiles)
-            multiply(layer, &layer.direction[i], part.bytes + row * layer.state_row, <int>(end - row), panel * GATES,
-                     c.panels * GATES, sums)
+            multiply(layer, &layer.direction[i].state, part.bytes + row * layer.state_row, layer.state_row,
+                     <int>(end - row), panel * GATES, c.panels * GATES, sums)
             for k in range(row, end):
                 c.h = sums + (k - row) * c.panels * GATES * I8_PANEL
                 c.h_excess = 0

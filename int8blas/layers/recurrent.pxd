@@ -8,23 +8,34 @@ from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem
 
 cdef enum Kind:
-    LSTM_CELL, GRU_CELL, GRU_LINEAR_CELL
+    LSTM_CELL, GRU_CELL, GRU_LINEAR_CELL, RNN_CELL
 
 cdef enum:
     MAX_DIRECTIONS = 2
     MAX_GATES = 4
 
 
+# Packed weights of `k` units, with no-saturation proofs.
+cdef struct Factor:
+    int64_t k
+    const int8_t *weights
+    ptrdiff_t panel_size
+    const uint8_t *certified
+    const int32_t *start        # -data_shift * column sums of the weights; NULL for zeros
+
+
 # One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]; those of a GRU_CELL
 # have the columns of its first two gates before the columns of the third gate.
 cdef struct Direction:
     Problem product             # source times its weights, for any number of rows and any C
-    const int8_t *weights       # weights of the state: packed, with no-saturation proofs
-    ptrdiff_t panel_size
-    const uint8_t *certified
-    const int32_t *start        # -data_shift * column sums of the state's weights; NULL for zeros
+    Factor state
     const float *scale          # 1 / (data_scale * weights_scale)
     const float *bias           # [units // 16][biases][16]; a GRU_LINEAR_CELL has 4 biases
+    const float *peephole       # [units // 16][3][16]: i, f, o; NULL if there is none
+    # The projection of an LSTM to its states; unused if the layer has none.
+    Factor projection
+    const float *projection_scale
+    const float *projection_bias    # zeros
     bint backwards
     # First and last states, contiguous. NULL in h0 or c0 stands for 0.0.
     const uint8_t *h0
@@ -34,10 +45,10 @@ cdef struct Direction:
     # The destination, u8 or f32, with contiguous rows.
     char *dst
     ptrdiff_t dst_step, dst_row
-    # Workspace. Rows of states are whole panels.
+    # Workspace. Rows are whole panels.
     int32_t *sums               # the source's sums of a stretch of time
     uint8_t *states[2]          # states before even and before odd steps
-    uint8_t *reset              # r * h
+    uint8_t *hidden             # r * h of a GRU_CELL, or h before its projection
     float *memory               # c, or u
     float *output               # h before it is quantized
 
@@ -47,6 +58,11 @@ cdef struct Layer:
     Kind kind
     int gates
     int64_t steps, rows, units, panels          # panels: ceil(units / 16)
+    int64_t outputs, output_panels              # of h: units, or the columns of the projection
+    bint projects
+    int activation              # of an RNN_CELL
+    float alpha
+    const float *kept           # [steps][rows] 1 - attention of a GRU, rows sorted by length; NULL for ones
     int directions
     Direction direction[MAX_DIRECTIONS]
     float data_scale, data_reciprocal
@@ -63,17 +79,18 @@ cdef struct Layer:
     const int64_t *begin        # [steps + 1] rows of all earlier steps, without ended sequences
     int threads                 # upper limit
     i8_barrier *barrier
-    # Row steps of the workspace in elements: states, memory and output; sums.
-    ptrdiff_t state_row, sums_row
+    # Row steps of the workspace in elements: states and output; hidden and memory; sums.
+    ptrdiff_t state_row, unit_row, sums_row
     int64_t stretch             # time steps whose source sums are computed together
     bint in_turn                # tiles of a step read their panels one after another
     uint8_t *source             # source of a stretch, copied; unused if it is read in place
 
 
-cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
-                   int32_t *sums) noexcept nogil
+cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, ptrdiff_t a_row, int height,
+                   int64_t panel, int panels, int32_t *sums) noexcept nogil
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil
 cdef int set_sizes(Layer *layer, int threads) noexcept nogil
+cdef void set_factor(Factor *factor, PackedB packed) noexcept
 cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcept
 cdef int run_layer(Layer *layer) noexcept nogil
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,

@@ -2,12 +2,13 @@
 
     run_layer           for each stretch of time:
       source_sums         multiply the source by its weights, one GEMM for each direction
-      run_steps           in parallel: one thread's rows and units, step by step, with a barrier after each step
+      run_steps           in parallel: one thread's rows and units, phase by phase, with a barrier after each phase
         run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
 The sums of a gate have two parts: source times weights, and previous state times weights. The cell turns them into the
-new state while they are in the L1 cache, so the gates of 16 units are neighbouring panels. A GRU whose reset gate is
-applied before the product has two phases in a step. The columns of each phase's gates are contiguous.
+new state while they are in the L1 cache, so the gates of 16 units are neighbouring panels. A step has two phases if the
+reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of each phase's
+gates are contiguous.
 
 Sequences of different lengths are sorted by length, so the sequences that have a time step are its first rows, and the
 source's sums contain only these rows. A row that a step leaves out keeps its state where it is: going forward its last
@@ -20,8 +21,8 @@ from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport (
-    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_MAX_CELLS, I8_MAX_IN_TURN,
-    I8_PANEL, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+    I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_LSTM_PEEPHOLE, I8_MAX_CELLS,
+    I8_MAX_IN_TURN, I8_PANEL, I8_RNN, I8_RNN_LINEAR, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
@@ -51,31 +52,44 @@ cdef struct Stretch:
 cdef struct Part:
     int first, end              # range of directions
     int64_t row, row_end, panel, panel_end
+    int64_t output, output_end  # panels of h
     bint waits                  # other threads compute other units of these rows
 
 
-# A part of a step: some of the gates.
+# A part of a step: some of the gates, or the projection.
 cdef struct Phase:
     int cell                    # I8_LSTM and so on
+    int activation              # of an I8_RNN
     int first_gate, gates, biases
+    const Factor *factor
+    const float *scale
+    const float *bias
+    bint makes_state            # otherwise it makes `hidden`
+    bint has_source             # the source's sums are added
+    ptrdiff_t row               # row step of the phase's results
 
 
 cdef void lay_out(Layer *layer, char *memory, char **end) noexcept nogil:
     """Set the pointers to the workspace, and `end` to its end."""
-    cdef size_t states = layer.rows * layer.state_row
+    cdef size_t states = layer.rows * layer.state_row, units = layer.rows * layer.unit_row
     cdef Direction *d
     cdef int i
     for i in range(layer.directions):
         d = &layer.direction[i]
         d.states[0] = <uint8_t *>carve(&memory, states)
         d.states[1] = <uint8_t *>carve(&memory, states)
-        d.reset = <uint8_t *>carve(&memory, states if layer.kind == GRU_CELL else 0)
-        d.memory = <float *>carve(&memory, 0 if layer.kind == GRU_LINEAR_CELL else 4 * states)
+        d.hidden = <uint8_t *>carve(&memory, units if phases_of(layer) == 2 else 0)
+        d.memory = <float *>carve(&memory, 4 * units if layer.kind == LSTM_CELL or layer.kind == GRU_CELL else 0)
         d.output = <float *>carve(&memory, 4 * states if layer.real or layer.real_state else 0)
         d.sums = <int32_t *>carve(&memory, 4 * layer.stretch * layer.rows * layer.sums_row)
     layer.source = <uint8_t *>carve(
         &memory, 0 if is_in_place(layer) else layer.stretch * layer.rows * source_row(layer))
     end[0] = memory
+
+
+cdef inline int phases_of(const Layer *layer) noexcept nogil:
+    """Return the number of phases of a step."""
+    return 2 if layer.kind == GRU_CELL or layer.projects else 1
 
 
 cdef inline bint is_in_place(const Layer *layer) noexcept nogil:
@@ -121,35 +135,35 @@ cdef void start_states(const Layer *layer) noexcept nogil:
         if layer.lengths is not NULL and d.backwards:
             memset(d.states[1], layer.data_shift, size)
         if d.memory is not NULL:
-            memset(d.memory, 0, 4 * size)
+            memset(d.memory, 0, 4 * layer.rows * layer.unit_row)
         for k in range(layer.rows):
             place = place_of(layer, k)
             state = d.states[(layer.steps - steps_of(layer, k)) & 1 if d.backwards else 0]
             if d.h0 is not NULL:
-                memcpy(state + k * layer.state_row, d.h0 + place * layer.units, layer.units)
+                memcpy(state + k * layer.state_row, d.h0 + place * layer.outputs, layer.outputs)
             if d.c0 is not NULL:
-                memcpy(d.memory + k * layer.state_row, d.c0 + place * layer.units, 4 * layer.units)
+                memcpy(d.memory + k * layer.unit_row, d.c0 + place * layer.units, 4 * layer.units)
 
 
 cdef void finish_states(const Layer *layer) noexcept nogil:
     """Copy the last states to the results."""
     cdef const Direction *d
     cdef const uint8_t *state
-    cdef int64_t i, j, k, place, units = layer.units
+    cdef int64_t i, j, k, place, units = layer.units, outputs = layer.outputs
     for i in range(layer.directions):
         d = &layer.direction[i]
         for k in range(layer.rows):
             place = place_of(layer, k)
             state = d.states[(layer.steps if d.backwards else steps_of(layer, k)) & 1] + k * layer.state_row
             if d.last_c is not NULL:
-                memcpy(d.last_c + place * units, d.memory + k * layer.state_row, 4 * units)
+                memcpy(d.last_c + place * units, d.memory + k * layer.unit_row, 4 * units)
             if not layer.real_state:
-                memcpy(d.last_h + place * units, state, units)
+                memcpy(d.last_h + place * outputs, state, outputs)
             elif steps_of(layer, k) > 0:
-                memcpy(d.last_h + 4 * place * units, d.output + k * layer.state_row, 4 * units)
+                memcpy(d.last_h + 4 * place * outputs, d.output + k * layer.state_row, 4 * outputs)
             else:
-                for j in range(units):
-                    (<float *>d.last_h)[place * units + j] = (
+                for j in range(outputs):
+                    (<float *>d.last_h)[place * outputs + j] = (
                         (<float>state[j] - <float>layer.data_shift) * layer.data_reciprocal)
 
 
@@ -193,17 +207,17 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
 
 # --- a step ----------------------------------------------------------------------------------------------------------
 
-cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int height, int64_t panel, int panels,
-                   int32_t *sums) noexcept nogil:
-    """Multiply some rows of the state by some panels of its weights."""
+cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, ptrdiff_t a_row, int height,
+                   int64_t panel, int panels, int32_t *sums) noexcept nogil:
+    """Multiply some rows of a state by some panels of its weights."""
     cdef i8_tile_args t
     cdef int largest = tile_panels(layer.kernels, height)
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
-    t.tiles, t.groups = 1, ceil_div(layer.units, I8_GROUP)
-    t.a, t.a_row, t.a_group, t.a_tail = a, layer.state_row, I8_GROUP, NULL
+    t.tiles, t.groups = 1, ceil_div(factor.k, I8_GROUP)
+    t.a, t.a_row, t.a_group, t.a_tail = a, a_row, I8_GROUP, NULL
     t.more_segments = t.along_n = 0
     t.in_turn = layer.in_turn
-    t.b_panel = d.panel_size
+    t.b_panel = factor.panel_size
     t.acc_in = t.row_init = NULL
     t.fetch = t.ahead = NULL
     t.output = NULL
@@ -215,46 +229,12 @@ cdef void multiply(const Layer *layer, const Direction *d, const uint8_t *a, int
         if layer.kernels.gemm.exact != I8_DOT4:
             dot = I8_DOT4_SAT
             for j in range(width):
-                if not d.certified[panel + p + j]:
+                if not factor.certified[panel + p + j]:
                     dot = I8_DOT4
-        t.b = d.weights + (panel + p) * d.panel_size
-        t.col_init = NULL if d.start is NULL else d.start + (panel + p) * I8_PANEL
+        t.b = factor.weights + (panel + p) * factor.panel_size
+        t.col_init = NULL if factor.start is NULL else factor.start + (panel + p) * I8_PANEL
         t.dst, t.cols = sums + p * I8_PANEL, width * I8_PANEL
         layer.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
-
-
-cdef void run_phase(const Layer *layer, const Direction *d, const Phase *phase, const Part *part, int64_t rows,
-                    const int32_t *x, const uint8_t *before, const uint8_t *a, uint8_t *after) noexcept nogil:
-    """Compute some gates of a step of `rows` rows, from the source's sums `x` and the factor `a` of the weights."""
-    cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
-    cdef i8_cell_args c
-    cdef int64_t tiles, i, row, column
-    cdef int64_t panel = part.panel, first = phase.first_gate * layer.panels, together
-    rows = min(part.row_end, rows) - part.row
-    if rows <= 0:
-        return
-    tiles = ceil_div(rows, layer.kernels.gemm.mr)
-    together = I8_MAX_CELLS // ceil_div(rows, tiles)
-    c.x_row = layer.sums_row
-    c.state_row = c.memory_row = layer.state_row
-    c.data_scale, c.data_reciprocal, c.data_shift = layer.data_scale, layer.data_reciprocal, <float>layer.data_shift
-    while panel < part.panel_end:
-        c.panels = <int>min(together, part.panel_end - panel)
-        c.h, c.h_row = sums, phase.gates * c.panels * I8_PANEL
-        for i in range(tiles):
-            row = part.row + share(rows, i, tiles)
-            c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
-            column = first + panel * phase.gates
-            multiply(layer, d, a + row * layer.state_row, c.rows, column, phase.gates * c.panels, sums)
-            c.x = x + row * layer.sums_row + column * I8_PANEL
-            c.scale = d.scale + column * I8_PANEL
-            c.bias = d.bias + (first + panel * phase.biases) * I8_PANEL
-            column = row * layer.state_row + panel * I8_PANEL
-            c.before, c.after = before + column, after + column
-            c.memory = d.memory + column if d.memory is not NULL else NULL
-            c.output = d.output + column if d.output is not NULL and phase.cell != I8_GRU_RESET else NULL
-            layer.kernels.recurrent.cells[phase.cell](&c)
-        panel += c.panels
 
 
 cdef inline int64_t time_of(const Layer *layer, const Direction *d, int64_t step) noexcept nogil:
@@ -273,28 +253,80 @@ cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64
     return d.sums + rows * layer.sums_row
 
 
-cdef void run_step(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
-                   int64_t steps) noexcept nogil:
-    """Run the last phase of a step, in a stretch of `steps` steps that starts with step `first`."""
-    cdef Phase phase
-    cdef const uint8_t *before = d.states[step & 1]
-    cdef uint8_t *after = d.states[~step & 1]
-    cdef int64_t time = time_of(layer, d, step), rows = rows_of(layer, time)
+cdef Phase phase_of(const Layer *layer, const Direction *d, int index) noexcept nogil:
+    """Return a phase of a step."""
+    cdef Phase p
+    p.cell = I8_LSTM if d.peephole is NULL else I8_LSTM_PEEPHOLE
+    p.activation = layer.activation
+    p.first_gate, p.gates, p.biases = 0, layer.gates, MAX_GATES
+    p.factor, p.scale, p.bias = &d.state, d.scale, d.bias
+    p.makes_state = index == phases_of(layer) - 1
+    p.has_source = True
+    if layer.kind == GRU_LINEAR_CELL:
+        p.cell = I8_GRU_LINEAR
+    elif layer.kind == RNN_CELL:
+        p.cell, p.biases = I8_RNN, 1
+    elif layer.kind == GRU_CELL:
+        if p.makes_state:
+            p.cell, p.first_gate, p.gates, p.biases = I8_GRU_OUTPUT, 2, 1, 1
+        else:
+            p.cell, p.first_gate, p.gates, p.biases = I8_GRU_RESET, 0, 2, 2
+    elif layer.projects and p.makes_state:
+        p.cell, p.activation, p.gates, p.biases, p.has_source = I8_RNN, I8_RNN_LINEAR, 1, 1, False
+        p.factor, p.scale, p.bias = &d.projection, d.projection_scale, d.projection_bias
+    p.row = layer.state_row if p.makes_state else layer.unit_row
+    return p
+
+
+cdef void run_phase(const Layer *layer, const Direction *d, int index, const Part *part, int64_t step, int64_t first,
+                    int64_t steps) noexcept nogil:
+    """Run a phase of a step, in a stretch of `steps` steps that starts with step `first`."""
+    cdef Phase phase = phase_of(layer, d, index)
+    cdef int32_t sums[I8_MAX_CELLS * MAX_GATES * I8_PANEL]
+    cdef i8_cell_args c
+    cdef int64_t time = time_of(layer, d, step), tiles, i, row, column
+    cdef int64_t before_gates = phase.first_gate * layer.panels, panel = part.panel, panel_end = part.panel_end
+    cdef int64_t rows = min(part.row_end, rows_of(layer, time)) - part.row, together
     cdef const int32_t *x = sums_of(layer, d, time, first, steps)
-    if layer.kind == GRU_CELL:
-        phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_OUTPUT, 2, 1, 1
-        run_phase(layer, d, &phase, part, rows, x, before, d.reset, after)
-    else:
-        phase.cell = I8_LSTM if layer.kind == LSTM_CELL else I8_GRU_LINEAR
-        phase.first_gate, phase.gates, phase.biases = 0, layer.gates, MAX_GATES
-        run_phase(layer, d, &phase, part, rows, x, before, before, after)
-    store_step(layer, d, part, time, after)
+    cdef const uint8_t *before = d.states[step & 1]
+    cdef uint8_t *after = d.states[~step & 1] if phase.makes_state else d.hidden
+    cdef const uint8_t *a = before if index == 0 else d.hidden
+    cdef ptrdiff_t a_row = layer.state_row if index == 0 else layer.unit_row
+    if not phase.has_source:
+        panel, panel_end = part.output, part.output_end
+    if rows <= 0:
+        return
+    tiles = ceil_div(rows, layer.kernels.gemm.mr)
+    together = I8_MAX_CELLS // ceil_div(rows, tiles)
+    c.x_row = layer.sums_row
+    c.state_row = c.memory_row = phase.row
+    c.data_scale, c.data_reciprocal, c.data_shift = layer.data_scale, layer.data_reciprocal, <float>layer.data_shift
+    c.activation, c.alpha = phase.activation, layer.alpha
+    while panel < panel_end:
+        c.panels = <int>min(together, panel_end - panel)
+        c.h, c.h_row = sums, phase.gates * c.panels * I8_PANEL
+        c.peephole = NULL if d.peephole is NULL else d.peephole + panel * 3 * I8_PANEL
+        for i in range(tiles):
+            row = part.row + share(rows, i, tiles)
+            c.rows = <int>(part.row + share(rows, i + 1, tiles) - row)
+            column = before_gates + panel * phase.gates
+            multiply(layer, phase.factor, a + row * a_row, a_row, c.rows, column, phase.gates * c.panels, sums)
+            c.x = x + row * layer.sums_row + column * I8_PANEL if phase.has_source else sums
+            c.scale = phase.scale + column * I8_PANEL
+            c.bias = phase.bias + (before_gates + panel * phase.biases) * I8_PANEL
+            c.kept = NULL if layer.kept is NULL else layer.kept + time * layer.rows + row
+            column = row * phase.row + panel * I8_PANEL
+            c.before, c.after = before + column, after + column
+            c.memory = d.memory + column if d.memory is not NULL else NULL
+            c.output = d.output + column if d.output is not NULL and phase.makes_state else NULL
+            layer.kernels.recurrent.cells[phase.cell](&c)
+        panel += c.panels
 
 
 cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t time,
                      const uint8_t *after) noexcept nogil:
     """Copy a part's results of one step to the destination; sequences that have ended get 0.0."""
-    cdef int64_t unit = part.panel * I8_PANEL, units = min(part.panel_end * I8_PANEL, layer.units) - unit, row
+    cdef int64_t unit = part.output * I8_PANEL, units = min(part.output_end * I8_PANEL, layer.outputs) - unit, row
     cdef int64_t rows = rows_of(layer, time)
     cdef char *dst
     for row in range(part.row, part.row_end):
@@ -310,24 +342,13 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
             memcpy(dst + unit, after + row * layer.state_row + unit, units)
 
 
-cdef void run_reset(const Layer *layer, const Direction *d, const Part *part, int64_t step, int64_t first,
-                    int64_t steps) noexcept nogil:
-    """Run the first phase of a GRU step whose reset gate is applied before the product."""
-    cdef Phase phase
-    cdef const uint8_t *before = d.states[step & 1]
-    cdef int64_t time = time_of(layer, d, step)
-    phase.cell, phase.first_gate, phase.gates, phase.biases = I8_GRU_RESET, 0, 2, 2
-    run_phase(layer, d, &phase, part, rows_of(layer, time), sums_of(layer, d, time, first, steps), before, before,
-              d.reset)
-
-
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
     """Return the number of threads for which a step has enough work, at most `threads`."""
-    cdef int64_t work = layer.rows * layer.units * layer.panels * I8_PANEL * layer.gates * layer.directions
+    cdef int64_t work = layer.rows * layer.outputs * layer.panels * I8_PANEL * (layer.gates + layer.projects)
     cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
-    return paid_threads(<double>work, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))
+    return paid_threads(<double>work * layer.directions, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
@@ -357,7 +378,8 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
         p.end = p.first + 1
         member, members = part // 2, (parts + 1 - p.first) // 2
     largest = parts if p.end - p.first == layer.directions else (parts + 1) // 2
-    p.row, p.row_end, p.panel, p.panel_end = 0, layer.rows, 0, layer.panels
+    p.row, p.row_end, p.panel, p.panel_end, p.output, p.output_end = (
+        0, layer.rows, 0, layer.panels, 0, layer.output_panels)
     p.waits = False
     if layer.rows >= largest * layer.kernels.gemm.mr:
         time = first_time(layer, &layer.direction[p.first], first, steps)
@@ -365,6 +387,8 @@ cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_
         p.row_end = share_of_rows(layer, time, steps, member + 1, members)
     else:
         p.panel, p.panel_end = share(layer.panels, member, members), share(layer.panels, member + 1, members)
+        p.output = share(layer.output_panels, member, members)
+        p.output_end = share(layer.output_panels, member + 1, members)
         p.waits = largest > 1
     return p
 
@@ -374,28 +398,30 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
     cdef const Layer *layer = (<const Stretch *>job).layer
     cdef int64_t first = (<const Stretch *>job).first, steps = (<const Stretch *>job).steps
     cdef Part part = part_of(layer, thread, threads, first, steps)
+    cdef const Direction *d
     cdef int64_t step
-    cdef int i
+    cdef int i, index, phases = phases_of(layer)
     for step in range(first, first + steps):
-        if layer.kind == GRU_CELL:
+        for index in range(phases):
             for i in range(part.first, part.end):
-                run_reset(layer, &layer.direction[i], &part, step, first, steps)
+                d = &layer.direction[i]
+                run_phase(layer, d, index, &part, step, first, steps)
+                if index == phases - 1:
+                    store_step(layer, d, &part, time_of(layer, d, step), d.states[~step & 1])
             if part.waits:
                 i8_wait(layer.barrier, threads)
-        for i in range(part.first, part.end):
-            run_step(layer, &layer.direction[i], &part, step, first, steps)
-        if part.waits:
-            i8_wait(layer.barrier, threads)
 
 
 cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     """Set the sizes of the workspace, start at most `threads` threads, and return their number."""
     layer.panels = ceil_div(layer.units, I8_PANEL)
     # One more cache line, so that rows do not map to the same cache sets.
-    layer.state_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
+    layer.output_panels = ceil_div(layer.outputs, I8_PANEL)
+    layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
+    layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
-                     and layer.panels * layer.gates * layer.direction[0].panel_size > L2_BYTES)
+                     and layer.panels * layer.gates * layer.direction[0].state.panel_size > L2_BYTES)
     # Start the threads now: the length of a stretch depends on how many there are.
     threads = region_threads(layer_threads(layer, threads))
     layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
@@ -409,9 +435,17 @@ cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcep
     start(g, False)
     g.k, g.n = of_source._k, of_source._n
     of_source.fill(g)
-    d.weights = <const int8_t *>cnp.PyArray_DATA(of_state._data)
-    d.panel_size = cnp.PyArray_STRIDES(of_state._data)[0]
-    d.certified = <const uint8_t *>cnp.PyArray_DATA(of_state._certified)
+    set_factor(&d.state, of_state)
+    d.peephole = NULL
+
+
+cdef void set_factor(Factor *factor, PackedB packed) noexcept:
+    """Set packed weights, with zeros to start from."""
+    factor.k = packed._k
+    factor.weights = <const int8_t *>cnp.PyArray_DATA(packed._data)
+    factor.panel_size = cnp.PyArray_STRIDES(packed._data)[0]
+    factor.certified = <const uint8_t *>cnp.PyArray_DATA(packed._certified)
+    factor.start = NULL
 
 
 cdef int run_layer(Layer *layer) noexcept nogil:
@@ -446,7 +480,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
                          bint real) noexcept nogil:
     """Add both directions, contiguous f32, into the first, and store the sum as f32 or u8."""
-    cdef int64_t time, row, i, units = layer.units
+    cdef int64_t time, row, i, units = layer.outputs
     cdef float *x = <float *>layer.direction[0].dst
     cdef const float *y = <const float *>layer.direction[1].dst
     cdef char *to

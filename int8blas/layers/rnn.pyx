@@ -1,4 +1,4 @@
-"""LSTM and GRU with uint8 states and int8 weights, as in oneDNN's RNN primitive.
+"""RNN, LSTM and GRU with uint8 states and int8 weights, as in oneDNN's RNN primitive.
 
 Data are uint8 with a scale and a shift, weights int8 with a scale. Quantization multiplies by these scales::
 
@@ -19,13 +19,14 @@ import numpy as np
 from int8blas.core.arrays cimport (
     bounds, choice, divisor, elements, elements_output, integers, source_of_type, widened)
 from int8blas.core.file import register
-from int8blas.core.kernels cimport I8_PANEL, current_kernels, i8_kernels
+from int8blas.core.kernels cimport (
+    I8_PANEL, I8_RNN_LOGISTIC, I8_RNN_RELU, I8_RNN_TANH, current_kernels, i8_kernels)
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty_of
 from int8blas.layers.recurrent cimport (
-    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
-    set_weights)
+    GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
+    set_factor, set_weights)
 from int8blas.core.signatures import Signature
 from int8blas.core.words import shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
@@ -42,98 +43,153 @@ cdef float LARGEST = 3.402823466e38
 SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 # Gates and biases of each phase of a step, by kind of cell (see recurrent.pyx).
-PHASES = {LSTM_CELL: ((4,), (4,)), GRU_CELL: ((2, 1), (2, 1)), GRU_LINEAR_CELL: ((3,), (4,))}
+PHASES = {LSTM_CELL: ((4,), (4,)), GRU_CELL: ((2, 1), (2, 1)), GRU_LINEAR_CELL: ((3,), (4,)),
+          RNN_CELL: ((1,), (1,))}
+ACTIVATIONS = {"relu": I8_RNN_RELU, "tanh": I8_RNN_TANH, "logistic": I8_RNN_LOGISTIC}
+PEEPHOLES = (3,)
 
 
 cdef class Cell:
     """The packed weights of one direction of a layer, and the scales and biases of their columns."""
 
-    cdef PackedB of_source, of_state
-    cdef cnp.ndarray start, scale, bias
+    cdef PackedB of_source, of_state, projection
+    cdef cnp.ndarray start, scale, bias, peephole, projection_start, projection_scale, projection_bias
     cdef int data_shift
 
-    def __cinit__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias):
-        for name, values in (("scale", scale), ("bias", bias)):
+    def __cinit__(self, PackedB of_source not None, PackedB of_state not None, int data_shift, scale, bias,
+                  peephole=None, PackedB projection=None, projection_scale=None):
+        vectors = {"scale": scale, "bias": bias}
+        if peephole is not None:
+            vectors["peephole"] = peephole
+        if projection is not None:
+            vectors["projection_scale"] = projection_scale
+        for name, values in vectors.items():
             if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 1
                     and values.flags.c_contiguous):
                 raise TypeError(f"{name} must be a contiguous vector of float32, got {values!r}")
         self.of_source, self.of_state, self.data_shift = of_source, of_state, data_shift
-        self.scale, self.bias = scale, bias
+        self.scale, self.bias, self.peephole = scale, bias, peephole
         self.start = (-data_shift * of_state._sums).astype(np.int32)
+        self.projection = projection
+        if projection is not None:
+            self.projection_scale, self.projection_bias = projection_scale, np.zeros_like(projection_scale)
+            self.projection_start = (-data_shift * projection._sums).astype(np.int32)
 
     def __reduce__(self):
-        return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias)
+        more = () if self.peephole is None and self.projection is None else (
+            self.peephole, self.projection, self.projection_scale)
+        return Cell, (self.of_source, self.of_state, self.data_shift, self.scale, self.bias, *more)
 
-    cdef bint fits(self, int64_t inputs, int64_t units, int64_t columns, int64_t biases, int data_shift) except -1:
+    cdef bint fits(self, int64_t inputs, int64_t units, int64_t outputs, int64_t columns, int64_t biases,
+                   int data_shift, bint has_peephole, bint projects) except -1:
         """Return whether the cell has these sizes and this shift."""
+        if has_peephole != (self.peephole is not None) or projects != (self.projection is not None):
+            return False
+        if has_peephole and self.peephole.shape[0] != 3 * round_up(units, I8_PANEL):
+            return False
+        if projects and not (self.projection.dtype == np.int8
+                             and self.projection.shape == (units, round_up(outputs, I8_PANEL))
+                             and self.projection_scale.shape[0] == round_up(outputs, I8_PANEL)):
+            return False
         return (
             self.of_source.dtype == np.int8 and self.of_state.dtype == np.int8 and self.data_shift == data_shift
-            and self.of_source.shape == (inputs, columns) and self.of_state.shape == (units, columns)
+            and self.of_source.shape == (inputs, columns) and self.of_state.shape == (outputs, columns)
             and self.scale.shape[0] == columns and self.bias.shape[0] == biases
         )
 
     cdef void fill(self, Direction *d) noexcept:
         set_weights(d, self.of_source, self.of_state)
         d.product.a.zero_point = self.data_shift
-        d.start = <const int32_t *>cnp.PyArray_DATA(self.start)
+        d.state.start = <const int32_t *>cnp.PyArray_DATA(self.start)
         d.scale = <const float *>cnp.PyArray_DATA(self.scale)
         d.bias = <const float *>cnp.PyArray_DATA(self.bias)
+        if self.peephole is not None:
+            d.peephole = <const float *>cnp.PyArray_DATA(self.peephole)
+        if self.projection is not None:
+            set_factor(&d.projection, self.projection)
+            d.projection.start = <const int32_t *>cnp.PyArray_DATA(self.projection_start)
+            d.projection_scale = <const float *>cnp.PyArray_DATA(self.projection_scale)
+            d.projection_bias = <const float *>cnp.PyArray_DATA(self.projection_bias)
+
+
+cdef object packed_cell(cell, tuple phases, tuple bias_phases, int shift, data_scale):
+    """Pack a direction's weights, gate by gate for each 16 units."""
+    peephole = projection = projection_scale = None
+    if cell.peephole is not None:
+        peephole = by_panel(cell.peephole, PEEPHOLES)
+    if cell.projection is not None:
+        projection = pack(by_panel(cell.projection[:, np.newaxis], (1,)), False)
+        projection_scale = by_panel(factors(cell.projection_scale, data_scale, "projection_scale")[np.newaxis], (1,))
+    return Cell(pack(by_panel(cell.weights_layer, phases), False), pack(by_panel(cell.weights_iter, phases), False),
+                shift, by_panel(factors(cell.scale, data_scale), phases), by_panel(cell.bias, bias_phases),
+                peephole, projection, projection_scale)
 
 
 cdef class RecurrentLayer:
-    """The common part of LSTM and GRU: everything but the names of their arguments."""
+    """The common part of RNN, LSTM and GRU: everything but the names of their arguments."""
 
     cdef readonly int layers, directions
-    cdef readonly Py_ssize_t input_size, units
+    cdef readonly Py_ssize_t input_size, units, outputs
     cdef readonly str direction
     cdef readonly object src_dtype, dst_dtype
     cdef readonly float data_scale
     cdef readonly int data_shift
-    cdef int _kind, _gates, _lead
+    cdef int _kind, _gates, _lead, _activation
+    cdef float _alpha
+    cdef bint _projects
     cdef list _cells
 
     __signature__ = Signature()
 
     cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
-                    direction, src_dtype, dst_dtype) except -1:
+                    direction, src_dtype, dst_dtype, weights_peephole=None, weights_projection=None,
+                    projection_scale=None, int activation=0, alpha=0.0) except -1:
         phases, bias_phases = PHASES[kind]
         src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
         cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
-                               direction)
+                               direction, weights_peephole, weights_projection, projection_scale)
         check_length(max([cell.weights_layer.shape[0] + cell.weights_iter.shape[0]
                           for cells_ in cells for cell in cells_]), shift)
-        packed = [[Cell(pack(by_panel(cell.weights_layer, phases), False),
-                        pack(by_panel(cell.weights_iter, phases), False), shift,
-                        by_panel(factors(cell.scale, scale), phases), by_panel(cell.bias, bias_phases))
-                   for cell in cells_] for cells_ in cells]
-        self.set_up(kind, packed, lead, cells[0][0].bias.shape[1], direction, scale, shift, src_dtype, dst_dtype)
+        units = cells[0][0].bias.shape[1]
+        if cells[0][0].projection is not None:
+            check_length(units, shift, "weights_projection", "units")
+        packed = [[packed_cell(cell, phases, bias_phases, shift, scale) for cell in cells_] for cells_ in cells]
+        self.set_up(kind, packed, lead, units, direction, scale, shift, src_dtype, dst_dtype, activation, alpha)
         return 0
 
     cdef int set_up(self, int kind, list cells, int lead, Py_ssize_t units, str direction, data_scale, int data_shift,
-                    src_dtype, dst_dtype) except -1:
+                    src_dtype, dst_dtype, int activation, alpha) except -1:
+        cdef Cell first = cells[0][0]
         self._kind, self._cells, self._lead = kind, cells, lead
         self._gates = sum(PHASES[kind][0])
         self.layers, self.directions = len(cells), len(cells[0])
-        self.input_size, self.units = (<Cell>cells[0][0]).of_source._k, units
+        self.input_size, self.units, self.outputs = first.of_source._k, units, first.of_state._k
         self.direction, self.data_scale, self.data_shift = direction, data_scale, data_shift
         self.src_dtype, self.dst_dtype = src_dtype, dst_dtype
+        self._projects = first.projection is not None
+        self._activation, self._alpha = activation, alpha
         return 0
 
     def __reduce__(self):
+        more = (self._activation, np.float32(self._alpha)) if self._kind == RNN_CELL else ()
         return _restore, (self._kind, self._cells, self._lead, self.units, self.direction, self.src_dtype,
-                          self.dst_dtype, np.float32(self.data_scale), self.data_shift)
+                          self.dst_dtype, np.float32(self.data_scale), self.data_shift, *more)
 
     def __repr__(self):
-        linear = ", linear_before_reset=True" if self._kind == GRU_LINEAR_CELL else ""
+        more = ", linear_before_reset=True" if self._kind == GRU_LINEAR_CELL else ""
+        if self._kind == RNN_CELL:
+            more = f", activation={self.activation!r}"
+        if self._projects:
+            more = f", outputs={self.outputs}"
         return (f"{type(self).__name__}({self.input_size}, {self.units}, layers={self.layers}, "
-                f"direction={self.direction!r}{linear})[{self.src_dtype} -> {self.dst_dtype}]")
+                f"direction={self.direction!r}{more})[{self.src_dtype} -> {self.dst_dtype}]")
 
-    cdef cnp.ndarray first_state(self, x, str name, int64_t rows, tuple typenums):
+    cdef cnp.ndarray first_state(self, x, str name, int64_t rows, int64_t units, tuple typenums):
         """Return a first state as a contiguous array (layers, directions, n, units), uint8 or float32, or None."""
         cdef cnp.ndarray array
         if x is None:
             return None
-        shape = (self.layers, self.directions, rows, self.units)
+        shape = (self.layers, self.directions, rows, units)
         array = elements(x, name, typenums)
         if cnp.PyArray_TYPE(array) != cnp.NPY_UINT8:
             array = widened(array, name)
@@ -155,21 +211,23 @@ cdef class RecurrentLayer:
                                       self.data_scale, <float>self.data_shift)
         return state
 
-    cdef tuple execute(self, src, h0, c0, lengths, out):
+    cdef tuple execute(self, src, h0, c0, lengths, out, attention=None):
         """Execute the layers; return the destination, h_t and c_t."""
         cdef cnp.ndarray x = source_of_type(src, self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
         t, n = x.shape[0], x.shape[1]
-        channels = self.units * (2 if self.direction == "bidirectional_concat" else 1)
+        channels = self.outputs * (2 if self.direction == "bidirectional_concat" else 1)
         sequences = None
         if lengths is not None:
             lengths = integers(lengths, "lengths", 0, t, n, "sequences of src")
             sequences = in_order_of_length(np.broadcast_to(lengths, n), t)
-        h = self.first_state(h0, "h0", n, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
-        c = self.first_state(c0, "c0", n, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
-        lost = self.not_finite(x, h, c)
+        h = self.first_state(h0, "h0", n, self.outputs, (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        c = self.first_state(c0, "c0", n, self.units, (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        a = None if attention is None else self.attention_of(attention, t, n)
+        lost = self.not_finite(x, h, c, a)
+        kept = None if a is None else np.ascontiguousarray(1 - (a if sequences is None else a[:, sequences[1]]))
         h = self.quantized(h)
         if out is None:
             result = target = empty_of((t, n, channels), self.dst_dtype.num)
@@ -177,27 +235,41 @@ cdef class RecurrentLayer:
             result = target = elements_output(out, "out", self.dst_dtype.num, (t, n, channels))
             if not self.is_usable(target, x):
                 target = empty_of((t, n, channels), self.dst_dtype.num)
-        states = (self.layers, self.directions, n, self.units)
-        h_t = empty_of(states, self.dst_dtype.num)
+        states = (self.layers, self.directions, n)
+        h_t = empty_of((*states, self.outputs), self.dst_dtype.num)
         if self._kind == LSTM_CELL:
-            c_t = empty_of(states, cnp.NPY_FLOAT32)
+            c_t = empty_of((*states, self.units), cnp.NPY_FLOAT32)
         for i in range(self.layers):
             y = target if i == self.layers - 1 else empty_of((t, n, channels), cnp.NPY_UINT8)
-            self.run(i, x, y, h, c, h_t, c_t, sequences)
+            self.run(i, x, y, h, c, h_t, c_t, sequences, kept)
             x = y
         if lost is not None:
             lose(*lost, self.direction, lengths, target, h_t, c_t)
         if target is not result:
             result[...] = target
         shape = states[2 - self._lead:]
-        return result if out is None else out, h_t.reshape(shape), None if c_t is None else c_t.reshape(shape)
+        return (result if out is None else out, h_t.reshape((*shape, self.outputs)),
+                None if c_t is None else c_t.reshape((*shape, self.units)))
 
-    cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c):
-        """Find the source's rows (time, n) and the first states (layers, directions, n) that are not finite; return
-        None if there are none."""
+    cdef cnp.ndarray attention_of(self, attention, int64_t t, int64_t n):
+        """Return the attention of a GRU in float32, (t, n)."""
+        cdef cnp.ndarray array = elements(attention, "attention", (cnp.NPY_UINT8, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16))
+        if (<object>array).shape not in ((t, n), (t, n, 1)):
+            raise ValueError(f"attention must have shape {(t, n)} or {(t, n, 1)}, got {(<object>array).shape}")
+        array = array.reshape(t, n)
+        if cnp.PyArray_TYPE(array) == cnp.NPY_UINT8:
+            reciprocal = np.float32(1) / np.float32(self.data_scale)
+            return (array.astype(np.float32) - np.float32(self.data_shift)) * reciprocal
+        return widened(array, "attention")
+
+    cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c, cnp.ndarray a):
+        """Find the rows (time, n) of source and attention, and the first states (layers, directions, n), that are not
+        finite; return None if there are none."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray bad = rows_not_finite(x), state
         cdef list states = []
+        if a is not None and not np.isfinite(a).all():
+            bad = ~np.isfinite(a) | (False if bad is None else bad)
         for state in (h, c):
             if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
                 if not kernels.stage.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32),
@@ -219,18 +291,20 @@ cdef class RecurrentLayer:
                 and (cnp.PyArray_STRIDE(target, 2) == cnp.PyArray_ITEMSIZE(target) or cnp.PyArray_DIM(target, 2) == 1))
 
     cdef int run(self, int index, cnp.ndarray x, cnp.ndarray y, cnp.ndarray h, cnp.ndarray c, cnp.ndarray h_t,
-                 cnp.ndarray c_t, tuple sequences) except -1:
+                 cnp.ndarray c_t, tuple sequences, cnp.ndarray kept) except -1:
         """Execute one layer."""
         cdef Layer layer
         cdef Direction *d
         cdef cnp.ndarray halves = None, place, lengths, order, begin
         cdef int i, status
-        cdef int64_t size, offset
+        cdef int64_t place_of_h, place_of_c
         cdef double elapsed
         layer.kernels = current_kernels()
         layer.kind, layer.gates = <Kind>self._kind, self._gates
         layer.steps, layer.rows, layer.units = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), self.units
-        layer.directions = self.directions
+        layer.directions, layer.outputs, layer.projects = self.directions, self.outputs, self._projects
+        layer.activation, layer.alpha = self._activation, self._alpha
+        layer.kept = NULL if kept is None else <const float *>cnp.PyArray_DATA(kept)
         layer.data_scale, layer.data_shift = self.data_scale, self.data_shift
         layer.data_reciprocal = <float>1 / self.data_scale
         layer.inputs, layer.src_type = cnp.PyArray_DIM(x, 2), element_type(cnp.PyArray_TYPE(x))
@@ -247,9 +321,8 @@ cdef class RecurrentLayer:
         layer.real = cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32
         layer.real_state = cnp.PyArray_TYPE(h_t) == cnp.NPY_FLOAT32
         if self.direction == "bidirectional_sum":
-            halves = np.empty((2, layer.steps, layer.rows, self.units), np.float32)
+            halves = np.empty((2, layer.steps, layer.rows, self.outputs), np.float32)
             layer.real = True
-        size = layer.rows * layer.units
         for i in range(layer.directions):
             d = &layer.direction[i]
             (<Cell>(<list>self._cells[index])[i]).fill(d)
@@ -259,12 +332,13 @@ cdef class RecurrentLayer:
             d.dst = cnp.PyArray_BYTES(place)
             d.dst_step, d.dst_row = cnp.PyArray_STRIDE(place, 0), cnp.PyArray_STRIDE(place, 1)
             if halves is None:
-                d.dst += i * layer.units * cnp.PyArray_ITEMSIZE(y)
-            offset = (index * layer.directions + i) * size
-            d.h0 = NULL if h is None else <uint8_t *>cnp.PyArray_DATA(h) + offset
-            d.c0 = NULL if c is None else <float *>cnp.PyArray_DATA(c) + offset
-            d.last_h = cnp.PyArray_BYTES(h_t) + offset * cnp.PyArray_ITEMSIZE(h_t)
-            d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + offset
+                d.dst += i * layer.outputs * cnp.PyArray_ITEMSIZE(y)
+            place_of_h = (index * layer.directions + i) * layer.rows
+            place_of_c, place_of_h = place_of_h * layer.units, place_of_h * layer.outputs
+            d.h0 = NULL if h is None else <uint8_t *>cnp.PyArray_DATA(h) + place_of_h
+            d.c0 = NULL if c is None else <float *>cnp.PyArray_DATA(c) + place_of_c
+            d.last_h = cnp.PyArray_BYTES(h_t) + place_of_h * cnp.PyArray_ITEMSIZE(h_t)
+            d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + place_of_c
         with nogil:
             elapsed = seconds()
             open_arena()
@@ -302,7 +376,7 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
 
 
 def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
-    """Check the arguments that LSTM and GRU share, except weights and bias; return dtypes, scale and shift."""
+    """Check the arguments that RNN, LSTM and GRU share, except weights and bias; return dtypes, scale and shift."""
     choice(direction, "direction", DIRECTIONS)
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
@@ -312,15 +386,16 @@ def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
     return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
 
 
-def check_length(longest, shift):
+def check_length(longest, shift, names="weights_layer and weights_iter", what="inputs and units together"):
     """Raise an error if sums over `longest`, inputs plus units of a layer, could exceed int32."""
     most = INT32_MAX // (128 * max(shift, 255 - shift))
     if longest > most:
-        raise ValueError(f"weights_layer and weights_iter must have at most {most} inputs and units together, so "
-                         f"that sums fit int32, got {longest}")
+        raise ValueError(f"{names} must have at most {most} {what}, so that "
+                         f"sums fit int32, got {longest}")
 
 
-def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift):
+def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift,
+             activation=0, alpha=0.0):
     """Restore what RecurrentLayer.__reduce__ stored, after checking every value."""
     cdef RecurrentLayer layer
     cdef Cell cell
@@ -334,7 +409,17 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
         raise ValueError(f"cells must be a list of lists of {directions}, got {cells!r}")
     least = 2 if len(cells) > 1 else directions - 1
     lead = int(integers(lead, "lead", least, 2, -1, ""))
-    channels = units * (directions if direction == "bidirectional_concat" else 1)
+    first = cells[0][0]
+    if not isinstance(first, Cell):
+        raise TypeError(f"cells must be cells, got {first!r}")
+    cell = first
+    outputs, has_peephole, projects = cell.of_state._k, cell.peephole is not None, cell.projection is not None
+    if (not projects and outputs != units) or (kind != LSTM_CELL and (projects or has_peephole)):
+        raise ValueError(f"cells must have been packed for {units} units, got {cell.of_state}")
+    if (activation in ACTIVATIONS.values()) != (kind == RNN_CELL):
+        raise ValueError(f"activation must be one of {sorted(ACTIVATIONS.values())} of an RNN, got {activation!r}")
+    alpha = checked_alpha(alpha)
+    channels = outputs * (directions if direction == "bidirectional_concat" else 1)
     gates, biases = [sum(phases) * round_up(units, I8_PANEL) for phases in PHASES[kind]]
     inputs = None
     for part in cells:
@@ -344,14 +429,27 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
             cell = item
             if inputs is None:
                 inputs = cell.of_source._k
-            if inputs < 1 or not cell.fits(inputs, units, gates, biases, shift):
+            if inputs < 1 or not cell.fits(inputs, units, outputs, gates, biases, shift, has_peephole, projects):
                 raise ValueError(f"cells must have been packed for {inputs} inputs and {units} units, got "
                                  f"{cell.of_source} and {cell.of_state}")
-            check_length(inputs + units, shift)
+            check_length(inputs + outputs, shift)
+            if projects:
+                check_length(units, shift, "weights_projection", "units")
         inputs = channels
-    layer = LSTM.__new__(LSTM) if kind == LSTM_CELL else GRU.__new__(GRU)
-    layer.set_up(kind, cells, lead, units, direction, scale, shift, src_dtype, dst_dtype)
+    cls = {LSTM_CELL: LSTM, RNN_CELL: RNN}.get(kind, GRU)
+    layer = cls.__new__(cls)
+    layer.set_up(kind, cells, lead, units, direction, scale, shift, src_dtype, dst_dtype, activation, alpha)
     return layer
+
+
+def checked_alpha(alpha):
+    """Return the slope of relu in float32."""
+    if isinstance(alpha, (bool, np.bool_)) or not isinstance(alpha, (int, float, np.integer, np.floating)):
+        raise TypeError(f"alpha must be a real number, got {type(alpha).__name__}")
+    value = np.float32(alpha) if abs(alpha) <= LARGEST else np.float32(np.inf)
+    if not np.isfinite(value):
+        raise ValueError(f"alpha must be finite in float32, got {shown(alpha)}")
+    return value
 
 
 @cython.final
@@ -391,11 +489,20 @@ cdef class LSTM(RecurrentLayer):
         sources of float16 and bfloat16 too.
     dst_dtype : dtype, optional
         uint8; or float32, the value of h before it is quantized.
+    weights_peephole : array_like of float32, optional
+        (3, units) for the gates i, f and o, with the same leading dimensions: i and f get ``peephole * c_(t-1)``, and o
+        gets ``peephole * c_t``.
+    weights_projection : array_like of int8 or float32, or sequence of them, optional
+        (units, outputs), with the same leading dimensions. The ``logistic(o) * tanh(c_t)`` of all units is quantized
+        like a state and multiplied by these weights; the product is h_t, with `outputs` columns. `weights_iter` is
+        (outputs, gates, units) then.
+    projection_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
+        As `weights_scale`, for `weights_projection`: values broadcast to (layers, directions, outputs).
 
     Attributes
     ----------
-    layers, directions, input_size, units : int
-        Sizes of the layer.
+    layers, directions, input_size, units, outputs : int
+        Sizes of the layer; `outputs` is `units`, or the columns of `weights_projection`.
     direction, data_scale, data_shift, src_dtype, dst_dtype
         As given.
 
@@ -408,6 +515,7 @@ cdef class LSTM(RecurrentLayer):
     See Also
     --------
     GRU : gated recurrent units.
+    RNN : a layer without gates.
 
     Notes
     -----
@@ -454,10 +562,11 @@ cdef class LSTM(RecurrentLayer):
     """
 
     def __init__(self, weights_layer, weights_iter, bias=None, *, data_scale=127, data_shift=128, weights_scale=None,
-                 direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+                 direction="left2right", src_dtype="uint8", dst_dtype="uint8", weights_peephole=None,
+                 weights_projection=None, projection_scale=None):
         """Create the layer; the docstring of the class has the parameters."""
         self.create(LSTM_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
-                    src_dtype, dst_dtype)
+                    src_dtype, dst_dtype, weights_peephole, weights_projection, projection_scale)
 
     def __call__(self, src, h0=None, c0=None, *, lengths=None, out=None):
         """Execute the layers over sequences.
@@ -467,10 +576,10 @@ cdef class LSTM(RecurrentLayer):
         src : array_like of `src_dtype`
             (t, n, input): t time steps of n sequences, with any strides.
         h0 : array_like of uint8 or float32, optional
-            The first states, (layers, directions, n, units); leading dimensions of size 1 may be omitted. float32 is
+            The first states, (layers, directions, n, outputs); leading dimensions of size 1 may be omitted. float32 is
             quantized. The default is 0.0.
         c0 : array_like of float32, optional
-            The first c, with the shape of `h0`.
+            The first c, (layers, directions, n, units).
         lengths : array_like of int, optional
             The number of time steps of each sequence, from 0 to t, (n,) or one number; t by default. Later steps of
             `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). Last states are those after a
@@ -482,11 +591,12 @@ cdef class LSTM(RecurrentLayer):
         Returns
         -------
         dst : ndarray of `dst_dtype`
-            ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for 'bidirectional_concat'.
+            ``out`` if it is given; of shape (t, n, outputs), or (t, n, 2 * outputs) for 'bidirectional_concat'.
         h_t : ndarray of `dst_dtype`
-            The last states, (n, units), with the leading dimensions of the weights (layers and directions for a list).
+            The last states, (n, outputs), with the leading dimensions of the weights (layers and directions for a
+            list).
         c_t : ndarray of float32
-            The last c, with the shape of `h_t`.
+            The last c, (n, units), with the same leading dimensions.
 
         Raises
         ------
@@ -524,8 +634,8 @@ cdef class GRU(RecurrentLayer):
 
     Attributes
     ----------
-    layers, directions, input_size, units : int
-        Sizes of the layer.
+    layers, directions, input_size, units, outputs : int
+        Sizes of the layer; `outputs` is `units`.
     direction, linear_before_reset, data_scale, data_shift, src_dtype, dst_dtype
         As given.
 
@@ -571,6 +681,110 @@ cdef class GRU(RecurrentLayer):
     def linear_before_reset(self):
         return self._kind == GRU_LINEAR_CELL
 
+    def __call__(self, src, h0=None, *, lengths=None, out=None, attention=None):
+        """Execute the layers over sequences.
+
+        Parameters
+        ----------
+        src, h0, lengths, out
+            As for :class:`LSTM`.
+        attention : array_like of uint8 or float32, optional
+            (t, n) or (t, n, 1): the gate u of every unit is multiplied by ``1 - attention``, as oneDNN's AUGRU does.
+            uint8 has the scale and the shift of the data. All layers and directions have the same attention.
+
+        Returns
+        -------
+        dst, h_t : ndarray of `dst_dtype`
+            As for :class:`LSTM`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, before anything is written.
+        """
+        return self.execute(src, h0, None, lengths, out, attention)[:2]
+
+
+@cython.final
+cdef class RNN(RecurrentLayer):
+    """A recurrent layer without gates, with uint8 states: created once, executed many times.
+
+    ``h_t = activation(x_t W + h_(t-1) W' + bias)``
+
+    Source and state are uint8, and weights are int8, quantized as for :class:`LSTM`. This is the vanilla RNN of oneDNN.
+
+    Parameters
+    ----------
+    weights_layer : array_like of int8 or float32, or sequence of them
+        Weights of the source, (input, 1, units); otherwise as for :class:`LSTM`.
+    weights_iter : array_like of the same dtype, or sequence of them
+        Weights of the state, (units, 1, units), with the same leading dimensions.
+    bias : array_like of float32, optional
+        (1, units), with the same leading dimensions; zeros by default.
+    activation : {'tanh', 'relu', 'logistic'}, optional
+        The function of the sums; 'relu' is x for positive x, else ``alpha * x``.
+    alpha : float, optional
+        The slope of 'relu' below 0.
+    data_scale, data_shift, weights_scale, direction, src_dtype, dst_dtype
+        As for :class:`LSTM`.
+
+    Attributes
+    ----------
+    layers, directions, input_size, units, outputs : int
+        Sizes of the layer; `outputs` is `units`.
+    direction, activation, alpha, data_scale, data_shift, src_dtype, dst_dtype
+        As given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :class:`LSTM`.
+
+    See Also
+    --------
+    LSTM : its notes hold for all recurrent layers.
+
+    Notes
+    -----
+    Weights of ``torch.nn.RNN``::
+
+        weights_layer = weight_ih_l0.T[:, numpy.newaxis]
+        weights_iter = weight_hh_l0.T[:, numpy.newaxis]
+        bias = (bias_ih_l0 + bias_hh_l0)[numpy.newaxis]
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> weights_layer, weights_iter = np.full((8, 1, 2), 5, np.int8), np.full((2, 1, 2), -9, np.int8)
+    >>> layer = int8blas.RNN(weights_layer, weights_iter, weights_scale=63, dst_dtype=np.float32)
+    >>> layer
+    RNN(8, 2, layers=1, direction='left2right', activation='tanh')[uint8 -> float32]
+    >>> dst, h_t = layer(np.full((3, 1, 8), 200, np.uint8))
+    >>> dst[:, 0].round(2)
+    array([[0.35, 0.35],
+           [0.26, 0.26],
+           [0.28, 0.28]], dtype=float32)
+    """
+
+    def __init__(self, weights_layer, weights_iter, bias=None, *, activation="tanh", alpha=0.0, data_scale=127,
+                 data_shift=128, weights_scale=None, direction="left2right", src_dtype="uint8", dst_dtype="uint8"):
+        """Create the layer; the docstring of the class has the parameters."""
+        choice(activation, "activation", tuple(ACTIVATIONS))
+        slope = checked_alpha(alpha)
+        if activation != "relu" and slope != 0:
+            raise ValueError(f"alpha must not be given for activation {activation!r}, got {shown(alpha)}")
+        self.create(RNN_CELL, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale, direction,
+                    src_dtype, dst_dtype, None, None, None, ACTIVATIONS[activation], slope)
+
+    @property
+    def activation(self):
+        (name,) = [name for name, value in ACTIVATIONS.items() if value == self._activation]
+        return name
+
+    @property
+    def alpha(self):
+        return self._alpha
+
     def __call__(self, src, h0=None, *, lengths=None, out=None):
         """Execute the layers over sequences.
 
@@ -595,3 +809,4 @@ cdef class GRU(RecurrentLayer):
 register(Cell)
 register(LSTM, _restore)
 register(GRU, _restore)
+register(RNN, _restore)

@@ -1,5 +1,6 @@
-"""Check the arguments of LSTM and GRU, and divide weights, biases and scales by layer and direction."""
+"""Check the arguments of RNN, LSTM and GRU, and divide weights, biases and scales by layer and direction."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,12 @@ class Cell(NamedTuple):
     """Weights, bias and scale of one direction of a layer."""
 
     weights_layer: npt.NDArray[np.int8]  # (input, gates, units)
-    weights_iter: npt.NDArray[np.int8]  # (units, gates, units)
+    weights_iter: npt.NDArray[np.int8]  # (outputs, gates, units)
     bias: npt.NDArray[np.float32]  # (biases, units)
     scale: npt.NDArray[np.float32]  # (gates, units)
+    peephole: npt.NDArray[np.float32] | None = None  # (3, units)
+    projection: npt.NDArray[np.int8] | None = None  # (units, outputs)
+    projection_scale: npt.NDArray[np.float32] | None = None  # (outputs,)
 
 
 def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[npt.NDArray[Any]]], int]:
@@ -70,75 +74,113 @@ def check_arrays(
 
 
 def cells_of(
-    weights_layer: Any, weights_iter: Any, bias: Any, weights_scale: Any, gates: int, biases: int, direction: str
+    weights_layer: Any,
+    weights_iter: Any,
+    bias: Any,
+    weights_scale: Any,
+    gates: int,
+    biases: int,
+    direction: str,
+    weights_peephole: Any = None,
+    weights_projection: Any = None,
+    projection_scale: Any = None,
 ) -> tuple[list[list[Cell]], int]:
     """Return the cell of each layer and direction, and the number of leading dimensions that the weights had."""
     directions = 2 if direction.startswith("bidirectional") else 1
     of_source, lead = by_layer(weights_layer, "weights_layer", ("input", "gates", "units"))
     of_state, _ = by_layer(weights_iter, "weights_iter", ("units", "gates", "units"))
-    inputs, units = (arrays[0][0].shape[0] if arrays and arrays[0] else 0 for arrays in (of_source, of_state))
+    inputs, outputs = (arrays[0][0].shape[0] if arrays and arrays[0] else 0 for arrays in (of_source, of_state))
+    units = outputs
+    if weights_projection is not None:
+        of_units, _ = by_layer(weights_projection, "weights_projection", ("units", "outputs"))
+        units, outputs = of_units[0][0].shape if of_units and of_units[0] else (0, 0)
+        if units == 0 or outputs == 0:
+            raise ValueError(
+                "weights_projection must have at least 1 unit, output, layer and direction, got "
+                f"{[array.shape for arrays in of_units for array in arrays]}"
+            )
+    elif projection_scale is not None:
+        raise ValueError("projection_scale must not be given without weights_projection")
     if inputs == 0 or units == 0:
         raise ValueError(
             "weights_layer and weights_iter must have at least 1 input, unit, layer and direction, got "
             f"{[array.shape for arrays in of_source for array in arrays]} and "
             f"{[array.shape for arrays in of_state for array in arrays]}"
         )
-    channels = 2 * units if direction == "bidirectional_concat" else units
+    channels = 2 * outputs if direction == "bidirectional_concat" else outputs
     shapes: list[tuple[int, ...]] = [(channels, gates, units)] * len(of_source)
     shapes[0] = (inputs, gates, units)
     check_arrays(of_source, "weights_layer", shapes, directions, WEIGHTS_DTYPES)
     dtype = of_source[0][0].dtype
     if any(array.dtype != dtype for arrays in of_source for array in arrays):
         raise TypeError("weights_layer must have the same dtype in all layers, got int8 and float32")
-    check_arrays(of_state, "weights_iter", [(units, gates, units)] * len(shapes), directions, (dtype,))
+    check_arrays(of_state, "weights_iter", [(outputs, gates, units)] * len(shapes), directions, (dtype,))
     if bias is None:
         biases_of = [[np.zeros((biases, units), np.float32)] * directions for _ in shapes]
     else:
         biases_of, _ = by_layer(bias, "bias", ("gates", "units"))
         check_arrays(biases_of, "bias", [(biases, units)] * len(shapes), directions, WEIGHTS_DTYPES[1:])
-    shape = (len(shapes), directions, gates, units)
-    scales = scale_values(weights_scale, shape, of_source, of_state)
-    return [
-        [Cell(quantized(x, scale), quantized(h, scale), b, scale) for x, h, b, scale in zip(*arrays, strict=True)]
-        for arrays in zip(of_source, of_state, biases_of, scales, strict=True)
-    ], lead
+    lead_shape = (len(shapes), directions)
+    pairs = [list(zip(*arrays, strict=True)) for arrays in zip(of_source, of_state, strict=True)]
+    scales = scale_values(weights_scale, "weights_scale", (*lead_shape, gates, units), pairs)
+    cells = [
+        [Cell(quantized(x, scale), quantized(h, scale), b, scale) for (x, h), b, scale in zip(*arrays, strict=True)]
+        for arrays in zip(pairs, biases_of, scales, strict=True)
+    ]
+    if weights_peephole is not None:
+        peepholes, _ = by_layer(weights_peephole, "weights_peephole", ("gates", "units"))
+        check_arrays(peepholes, "weights_peephole", [(3, units)] * len(shapes), directions, WEIGHTS_DTYPES[1:])
+        cells = [
+            [cell._replace(peephole=x) for cell, x in zip(*part, strict=True)]
+            for part in zip(cells, peepholes, strict=True)
+        ]
+    if weights_projection is not None:
+        dtypes = WEIGHTS_DTYPES if of_units[0][0].dtype not in WEIGHTS_DTYPES else (of_units[0][0].dtype,)
+        check_arrays(of_units, "weights_projection", [(units, outputs)] * len(shapes), directions, dtypes)
+        matrices = [[(x,) for x in arrays] for arrays in of_units]
+        factors_ = scale_values(projection_scale, "projection_scale", (*lead_shape, outputs), matrices)
+        cells = [
+            [
+                cell._replace(projection=quantized(x, scale), projection_scale=scale)
+                for cell, x, scale in zip(*part, strict=True)
+            ]
+            for part in zip(cells, of_units, factors_, strict=True)
+        ]
+    return cells, lead
 
 
 def scale_values(
-    weights_scale: Any,
-    shape: tuple[int, ...],
-    of_source: list[list[npt.NDArray[Any]]],
-    of_state: list[list[npt.NDArray[Any]]],
+    scale: Any, name: str, shape: tuple[int, ...], weights: Sequence[Sequence[tuple[npt.NDArray[Any], ...]]]
 ) -> npt.NDArray[np.float32]:
-    """Return the scale of every gate and unit, of shape (layers, directions, gates, units)."""
-    is_int8 = of_source[0][0].dtype == np.int8
+    """Return a scale for every column of the weights, of shape (layers, directions, ...).
+
+    `weights` has for each layer and direction the matrices that share their scales.
+    """
+    dtype = weights[0][0][0].dtype
+    is_int8 = dtype == np.int8
     wanted = f"values that broadcast to {shape}" if is_int8 else "'per_tensor', 'per_channel' or values"
-    if weights_scale is None or (is_int8 and isinstance(weights_scale, str)):
-        error = ValueError if weights_scale is None else TypeError
-        weights = of_source[0][0].dtype
-        raise error(f"weights_scale must be {wanted} for weights of {weights}, got {shown(weights_scale)}")
-    if isinstance(weights_scale, str):
-        if weights_scale not in ("per_tensor", "per_channel"):
-            raise ValueError(f"weights_scale must be {wanted}, got {shown(weights_scale)}")
-        axis = 0 if weights_scale == "per_channel" else None
-        largest = [
-            [np.abs(np.concatenate([x, h])).max(axis=axis) for x, h in zip(*arrays, strict=True)]
-            for arrays in zip(of_source, of_state, strict=True)
-        ]
+    if scale is None or (is_int8 and isinstance(scale, str)):
+        error = ValueError if scale is None else TypeError
+        raise error(f"{name} must be {wanted} for weights of {dtype}, got {shown(scale)}")
+    if isinstance(scale, str):
+        if scale not in ("per_tensor", "per_channel"):
+            raise ValueError(f"{name} must be {wanted}, got {shown(scale)}")
+        axis = 0 if scale == "per_channel" else None
+        largest = [[np.abs(np.concatenate(x)).max(axis=axis) for x in directions] for directions in weights]
         values = np.float32(63) / np.maximum(np.asarray(largest, np.float32), SMALLEST_WEIGHT)
-        values = values if values.ndim == 4 else values[..., np.newaxis, np.newaxis]
+        values = values.reshape(values.shape + (1,) * (len(shape) - values.ndim))
     else:
-        values = in_float32(weights_scale, "weights_scale")
+        values = in_float32(scale, name)
         if values.dtype.kind not in "fiu":
-            raise TypeError(f"weights_scale must be {wanted}, got {dtype_name(values.dtype)}")
+            raise TypeError(f"{name} must be {wanted}, got {dtype_name(values.dtype)}")
         with np.errstate(over="ignore"):
             values = values.astype(np.float32)
         if not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError("weights_scale must be positive and finite in float32")
+            raise ValueError(f"{name} must be positive and finite in float32")
     try:
         return np.broadcast_to(values, shape)
     except ValueError:
-        raise ValueError(f"weights_scale must have a shape that broadcasts to {shape}, got {values.shape}") from None
+        raise ValueError(f"{name} must have a shape that broadcasts to {shape}, got {values.shape}") from None
 
 
 def quantized(weights: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
@@ -149,13 +191,15 @@ def quantized(weights: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.
         return np.clip(np.rint(weights * scale), -128, 127).astype(np.int8)
 
 
-def factors(scale: npt.NDArray[np.float32], data_scale: np.float32) -> npt.NDArray[np.float32]:
+def factors(
+    scale: npt.NDArray[np.float32], data_scale: np.float32, name: str = "weights_scale"
+) -> npt.NDArray[np.float32]:
     """Return 1 / (data_scale * scale), the factors that turn sums into real numbers."""
     with np.errstate(all="ignore"):
         values = np.float32(1) / (data_scale * scale)
     if not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(
-            "weights_scale times data_scale must have a reciprocal in float32, got "
+            f"{name} times data_scale must have a reciprocal in float32, got "
             f"{scale.min()} to {scale.max()} times {data_scale}"
         )
     return values

@@ -520,6 +520,11 @@ LAYERS = {
                                        weights_scale="per_tensor", src_dtype=np.float32)(x)[0],
         F32[np.newaxis],
     ),
+    "RNN": (
+        lambda: lambda x: int8blas.RNN(RNN_WEIGHTS[:, :1], RNN_WEIGHTS[:, :1], data_scale=50, data_shift=128,
+                                       weights_scale="per_tensor", src_dtype=np.float32)(x)[0],
+        F32[np.newaxis],
+    ),
     "DynamicLSTM": (lambda: lambda x: int8blas.DynamicLSTM(RNN_WEIGHTS, RNN_WEIGHTS)(x)[0], F32[np.newaxis]),
 }  # fmt: skip
 

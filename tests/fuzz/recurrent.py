@@ -1,4 +1,4 @@
-"""LSTM and GRU: layers, directions, types, states, lengths, `out`."""
+"""RNN, LSTM and GRU with their variants: layers, directions, types, states, lengths, `out`."""
 
 import numpy as np
 from recurrent import DIRECTIONS, KINDS, random_problem
@@ -17,7 +17,7 @@ def problem(draws):
     )  # fmt: skip
     if draws.once_in(6):
         made = made.but(lengths=np.array([draws.integer(0, t) for _ in range(n)], np.int64))
-    channels = units * (2 if made.direction == "bidirectional_concat" else 1)
+    channels = made.weights_iter[0].shape[1] * (2 if made.direction == "bidirectional_concat" else 1)
     return {"layer": made, "out": draws.output(made.dst_dtype, (t, n, channels)) if draws.below(2) else None}
 
 

@@ -1,5 +1,6 @@
-"""LSTM and GRU: the bits of the oracle for every kind, direction, shape and type, and results close to real layers."""
+"""RNN, LSTM and GRU: the bits of the oracle for every kind, direction, shape and type, and close to real layers."""
 
+import pickle
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.special
 from layers import assert_same_bits, name_of
 from recurrent import BIASES, DIRECTIONS, GATES, KINDS, random_problem
 
-from int8blas import GRU, LSTM, quantize
+from int8blas import GRU, LSTM, RNN, quantize
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
@@ -140,7 +141,7 @@ def test_real_weights_are_quantized(isa, kind, weights_scale, rng):
     problem = random_problem(rng, kind, 18, layers=2, direction="bidirectional_concat")
     of_source = [rng.normal(0, 0.2, x.shape).astype(np.float32) for x in problem.weights_layer]
     of_state = [rng.normal(0, 0.2, x.shape).astype(np.float32) for x in problem.weights_iter]
-    of_source[0][0, :, 1, 2] = of_state[0][0, :, 1, 2] = 0
+    of_source[0][0, :, -1, 2] = of_state[0][0, :, -1, 2] = 0
     scales, quantized = np.empty_like(problem.weights_scale), ([[], []], [[], []])
     for layer, way in product(range(2), range(2)):
         pair = of_source[layer][way], of_state[layer][way]
@@ -174,7 +175,8 @@ def test_a_sequence_in_parts_is_the_same_as_in_one_call(isa, kind, dst_dtype, rn
     layer, expected = problem.layer(), problem.expected()
     parts, states = [], {"h0": problem.h0, "c0": problem.c0}
     for part in (slice(0, 3), slice(3, 3), slice(3, 4), slice(4, 7)):
-        dst, h_t, *c_t = problem.but(src=problem.src[part], **states).run(layer)
+        attention = None if problem.attention is None else problem.attention[part]
+        dst, h_t, *c_t = problem.but(src=problem.src[part], attention=attention, **states).run(layer)
         parts.append(dst)
         states = {"h0": h_t, "c0": c_t[0] if c_t else None}
     assert_same_bits(np.concatenate(parts), expected[0])
@@ -189,7 +191,12 @@ def test_rows_do_not_depend_on_one_another(isa, kind, rng):
     layer, (dst, *_) = problem.layer(), problem.expected()
     for row in range(9):
         rows = slice(row, row + 1)
-        one = problem.but(src=problem.src[:, rows], h0=problem.h0[:, :, rows], c0=problem.c0[:, :, rows])
+        one = problem.but(
+            src=problem.src[:, rows],
+            h0=problem.h0[:, :, rows],
+            c0=problem.c0[:, :, rows],
+            attention=None if problem.attention is None else problem.attention[:, rows],
+        )
         assert_same_bits(one.run(layer)[0], dst[:, rows])
 
 
@@ -207,6 +214,8 @@ def real_layer(kind, src, weights, recurrent, bias):
             i, f, g, o = np.moveaxis(of_x + of_h + bias, 1, 0)
             c = logistic(f) * c + logistic(i) * np.tanh(g)
             h = logistic(o) * np.tanh(c)
+        elif kind == "rnn":
+            h = np.tanh(of_x + of_h + bias)[:, 0]
         else:
             u, r = (logistic(of_x[:, gate] + of_h[:, gate] + bias[gate]) for gate in (0, 1))
             if kind == "gru":
@@ -218,7 +227,7 @@ def real_layer(kind, src, weights, recurrent, bias):
     return np.array(states)
 
 
-@every_kind
+@pytest.mark.parametrize("kind", ["lstm", "gru", "gru_linear", "rnn"])
 @pytest.mark.parametrize("weights_scale", ["per_tensor", "per_channel"])
 def test_near_the_layer_in_real_numbers(isa, kind, weights_scale, rng):
     inputs, units, t, n = 48, 64, 30, 4
@@ -227,8 +236,8 @@ def test_near_the_layer_in_real_numbers(isa, kind, weights_scale, rng):
     recurrent = rng.uniform(-limit, limit, (units, GATES[kind], units)).astype(np.float32)
     bias = rng.uniform(-limit, limit, (BIASES[kind], units)).astype(np.float32)
     src = np.tanh(rng.normal(0, 1, (t, n, inputs))).astype(np.float32)
-    more = {"linear_before_reset": kind == "gru_linear"} if kind != "lstm" else {}
-    layer = (LSTM if kind == "lstm" else GRU)(
+    more = {"linear_before_reset": kind == "gru_linear"} if kind.startswith("gru") else {}
+    layer = {"lstm": LSTM, "rnn": RNN}.get(kind, GRU)(
         weights, recurrent, bias, weights_scale=weights_scale, src_dtype=np.float32, dst_dtype=np.float32, **more
     )
     exact = real_layer(kind, src, weights, recurrent, bias)
@@ -245,3 +254,61 @@ def test_the_oracle_is_near_the_exact_functions():
     for function, exact in ((reference_functions.tanh, np.tanh), (reference_functions.logistic, scipy.special.expit)):
         wanted = exact(x.astype(np.float64))
         assert (np.abs(function(x) - wanted) <= 4 * np.spacing(np.abs(wanted).astype(np.float32)) + 2.0**-126).all()
+
+
+# --- variants --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["augru", "augru_linear"])
+def test_attention_of_zeros_is_a_gru(isa, kind, rng):
+    problem = random_problem(rng, kind, 35, src_dtype=np.float32, dst_dtype=np.float32)
+    with_zeros = problem.but(attention=np.zeros_like(problem.attention)).run(problem.layer())
+    for result, expected in zip(with_zeros, problem.but(attention=None).run(problem.layer()), strict=True):
+        assert_same_bits(result, expected)
+    ones = problem.but(attention=np.ones((*problem.attention.shape, 1), np.float16)).run(problem.layer())
+    same = problem.but(attention=np.ones_like(problem.attention)).expected()
+    for result, expected in zip(ones, same, strict=True):
+        assert_same_bits(result, expected)
+
+
+@pytest.mark.parametrize("kind", ["augru", "augru_linear"])
+def test_attention_that_is_not_finite_loses_its_sequence(isa, kind, rng):
+    problem = random_problem(rng, kind, 18, src_dtype=np.float32, dst_dtype=np.float32)
+    attention = problem.attention.copy()
+    attention[2, 1] = np.inf
+    dst, h_t = problem.but(attention=attention).run(problem.layer())
+    expected = problem.expected()[0]
+    assert np.isnan(dst[2:, 1]).all()
+    assert np.isnan(h_t[0, 0, 1]).all()
+    assert_same_bits(dst[:, [0, 2]], expected[:, [0, 2]])
+    assert_same_bits(dst[:2], expected[:2])
+
+
+def test_peepholes_of_zeros_are_an_lstm(isa, rng):
+    problem = random_problem(rng, "lstm_peephole", 35, dst_dtype=np.float32)
+    zeros = {"peephole": np.zeros_like(problem.arguments["peephole"])}
+    for result, expected in zip(
+        problem.run(problem.but(arguments=zeros).layer()), problem.run(problem.but(arguments={}).layer()), strict=True
+    ):
+        assert_same_bits(result, expected)
+
+
+@pytest.mark.parametrize("projection_scale", ["per_tensor", "per_channel"])
+def test_real_projections_are_quantized(isa, projection_scale, rng):
+    problem = random_problem(rng, "lstm_both", 21, layers=2, direction="bidirectional_concat")
+    real = rng.normal(0, 0.2, problem.arguments["projection"].shape).astype(np.float32)
+    largest = np.abs(real).max(axis=2 if projection_scale == "per_channel" else (2, 3), keepdims=True)
+    scale = np.float32(63) / largest
+    exact = np.clip(np.rint(real * scale), -128, 127).astype(np.int8)
+    scales = np.broadcast_to(scale[:, :, 0], problem.arguments["projection_scale"].shape)
+    expected = problem.but(arguments=problem.arguments | {"projection": exact, "projection_scale": scales})
+    given = problem.but(arguments=problem.arguments | {"projection": real, "projection_scale": projection_scale})
+    expected.check(given.layer())
+
+
+@every_kind
+def test_layers_go_through_pickle(kind, rng):
+    problem = random_problem(rng, kind, 21, layers=2, direction="bidirectional_sum")
+    layer = pickle.loads(pickle.dumps(problem.layer()))
+    assert repr(layer) == repr(problem.layer())
+    problem.check(layer)

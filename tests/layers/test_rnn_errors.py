@@ -1,4 +1,4 @@
-"""A wrong argument of LSTM or GRU raises an error that names it, and nothing is written."""
+"""A wrong argument of RNN, LSTM or GRU raises an error that names it, and nothing is written."""
 
 import re
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from errors import read_only
 
-from int8blas import GRU, LSTM
+from int8blas import GRU, LSTM, RNN
 
 C, U, T, N = 5, 6, 3, 2
 
@@ -143,6 +143,64 @@ def test_creation_of_a_gru():
         GRU(**weights, bias=f32(4, U))
     with refused(ValueError, "weights_layer must have shape (5, 3, 6) in each layer and direction, got (5, 4, 6)"):
         GRU(**weights | {"weights_layer": s8(C, 4, U)})
+
+
+def test_creation_of_a_layer_without_gates():
+    weights = {"weights_layer": s8(C, 1, U), "weights_iter": s8(U, 1, U), "weights_scale": 100}
+    with refused(ValueError, "activation must be 'relu', 'tanh' or 'logistic', got 'elu'"):
+        RNN(**weights, activation="elu")
+    with refused(ValueError, "alpha must not be given for activation 'tanh', got 0.5"):
+        RNN(**weights, alpha=0.5)
+    with refused(TypeError, "alpha must be a real number, got str"):
+        RNN(**weights, activation="relu", alpha="0")
+    for alpha in (np.nan, np.inf, 1e39):
+        with refused(ValueError, "alpha must be finite in float32, got "):
+            RNN(**weights, activation="relu", alpha=alpha)
+    with refused(ValueError, "weights_layer must have shape (5, 1, 6) in each layer and direction, got (5, 4, 6)"):
+        RNN(**weights | {"weights_layer": s8(C, 4, U)})
+
+
+PEEPHOLES_AND_PROJECTIONS = [
+    ({"weights_peephole": f32(4, U)}, ValueError,
+     "weights_peephole must have shape (3, 6) in each layer and direction, got (4, 6)"),
+    ({"weights_peephole": s8(3, U)}, TypeError, "weights_peephole must be float32, got int8"),
+    ({"weights_peephole": f32(3, U) * np.nan}, ValueError, "weights_peephole must be finite in float32"),
+    ({"projection_scale": 1}, ValueError, "projection_scale must not be given without weights_projection"),
+    ({"weights_projection": s8(U, 2), "projection_scale": 1}, ValueError,
+     "weights_iter must have shape (2, 4, 6) in each layer and direction, got (6, 4, 6)"),
+    ({"weights_projection": s8(U, U)}, ValueError,
+     "projection_scale must be values that broadcast to (1, 1, 6) for weights of int8, got None"),
+    ({"weights_projection": s8(U, U), "projection_scale": -1}, ValueError,
+     "projection_scale must be positive and finite in float32"),
+    ({"weights_projection": s8(U, U), "projection_scale": 1e38}, ValueError,
+     "projection_scale times data_scale must have a reciprocal in float32, got "),
+    ({"weights_projection": u8(U, U), "projection_scale": 1}, TypeError,
+     "weights_projection must be int8 or float32, got uint8: weights of a uint8 state are signed"),
+    ({"weights_projection": s8(U, 0), "projection_scale": 1}, ValueError,
+     "weights_projection must have at least 1 unit, output, layer and direction, got [(6, 0)]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "error", "text"), PEEPHOLES_AND_PROJECTIONS)
+def test_peepholes_and_projections(changes, error, text):
+    with refused(error, text):
+        LSTM(**DEFAULTS | changes)
+
+
+ATTENTION = [
+    (u8(T, N, 2), ValueError, "attention must have shape (3, 2) or (3, 2, 1), got (3, 2, 2)"),
+    (u8(T), ValueError, "attention must have shape (3, 2) or (3, 2, 1), got (3,)"),
+    (s8(T, N), TypeError, "attention must be uint8, float32, float16 or bfloat16, got int8"),
+]
+
+
+@pytest.mark.parametrize(("attention", "error", "text"), ATTENTION)
+def test_attention(attention, error, text):
+    layer = GRU(s8(C, 3, U), s8(U, 3, U), weights_scale=100)
+    out = np.full((T, N, U), 7, np.uint8)
+    with refused(error, text):
+        layer(u8(T, N, C), attention=attention, out=out)
+    assert (out == 7).all()
 
 
 def test_the_largest_sums_that_fit():

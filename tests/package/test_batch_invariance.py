@@ -62,6 +62,29 @@ def recurrent(kind, gates, **more):
     return make
 
 
+def projected(rng):
+    more = {
+        "weights_peephole": rng.normal(0, 1, (1, 3, 17)).astype(F32),
+        "weights_projection": draw(rng, (1, 17, 11), S8),
+        "projection_scale": 300.0,
+    }
+    weights = draw(rng, (1, 9, 4, 17), S8), draw(rng, (1, 11, 4, 17), S8)
+    layer = int8blas.LSTM(*weights, weights_scale=rng.uniform(300, 900, (4, 17)), dst_dtype=F32, **more)
+    return lambda x: np.moveaxis(layer(np.moveaxis(x, 1, 0))[0], 0, 1)
+
+
+def with_attention(rng):
+    """The last column of a row is its attention."""
+    weights = [draw(rng, (1, size, 3, 17), S8) for size in (9, 17)]
+    layer = int8blas.GRU(*weights, weights_scale=rng.uniform(300, 900, (3, 17)), src_dtype=F32, dst_dtype=F32)
+
+    def run(x):
+        x = np.moveaxis(x, 1, 0)
+        return np.moveaxis(layer(x[..., :9], attention=x[..., 9])[0], 0, 1)
+
+    return run
+
+
 def gemm(signs, packed=False):
     def make(rng):
         b = draw(rng, (200, 33), U8 if signs[2] == "u" else S8)
@@ -140,6 +163,10 @@ LAYERS = {
     "LSTM of float32": (recurrent("LSTM", 4, src_dtype=F32, dst_dtype=F32), (5, 9), F32),
     "GRU": (recurrent("GRU", 3), (5, 9), U8),
     "GRU, linear before reset": (recurrent("GRU", 3, linear_before_reset=True), (5, 9), U8),
+    "RNN": (recurrent("RNN", 1), (5, 9), U8),
+    "RNN of relu": (recurrent("RNN", 1, activation="relu", dst_dtype=F32), (5, 9), U8),
+    "LSTM, peephole and projection": (projected, (5, 9), U8),
+    "GRU, attention": (with_attention, (5, 10), F32),
     "quantize": (lambda rng: lambda x: int8blas.quantize(x, 0.3, 7), (70,), F32),
     "dequantize": (lambda rng: lambda x: int8blas.dequantize(x, 0.3, 7), (70,), U8),
     "requantize": (lambda rng: lambda x: int8blas.requantize(x, 1e-7), (70,), np.int32),

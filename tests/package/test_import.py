@@ -18,7 +18,7 @@ PUBLIC = (
     "available_isas", "use_isa", "num_threads", "show_config", "explain", "reorder", "weights_scales",
     "quantize", "dequantize", "requantize", "quantized_multiplier", "activation_factor", "weights_factor",
     "quantize_bias", "eltwise", "binary", "sum", "concat", "softmax", "layer_norm", "gather", "InnerProduct",
-    "Convolution", "Deconvolution", "im2col", "LSTM", "GRU", "DynamicLSTM",
+    "Convolution", "Deconvolution", "im2col", "LSTM", "GRU", "RNN", "DynamicLSTM",
     "fold_batch_norm", "shifted_bias", "Attributes", "Sum",
     "Eltwise", "ReLU", "Binary", "PReLU", "save", "load", "calibrate", "fuse_quantization", "move_strides",
     "get_include",

@@ -247,7 +247,7 @@ def test_help_has_the_signatures():
     # Python 3.13 prints one parameter per line if they do not all fit in one line.
     text = re.sub(r"[\s|]", "", text)
     assert "GRU(weights_layer,weights_iter,bias=None,*,linear_before_reset=False," in text
-    assert "__call__(self,/,src,h0=None,*,lengths=None,out=None)" in text
+    assert "__call__(self,/,src,h0=None,*,lengths=None,out=None,attention=None)" in text
 
 
 def test_a_subclass_has_the_signature_of_its_own_constructor():

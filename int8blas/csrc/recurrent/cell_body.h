@@ -110,18 +110,27 @@ static void i8_cell_lstm(const i8_cell_args *t)
     I8_END
 }
 
-#else
+#endif
 
-static void i8_cell_lstm(const i8_cell_args *t)
+/* An LSTM without runs, which serves peepholes with every width: they are rare. */
+I8_INLINE void i8_lstm_cells(const i8_cell_args *t, const int has_peephole)
 {
     float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
     I8_EACH_CELL(4, 4)
+        const float *peephole = has_peephole ? t->peephole + 3 * p * I8_CHUNK : NULL;
         memcpy(c, t->memory + at.memory, sizeof c);
         I8_EACH
         {
-            const float kept = i8_logistic(I8_BOTH(1)) * c[v], added = i8_logistic(I8_BOTH(0)) * i8_tanh(I8_BOTH(2));
+            float input = I8_BOTH(0), forget = I8_BOTH(1);
+            if (has_peephole) {
+                input = input + peephole[v] * c[v];
+                forget = forget + peephole[I8_CHUNK + v] * c[v];
+            }
+            const float kept = i8_logistic(forget) * c[v], added = i8_logistic(input) * i8_tanh(I8_BOTH(2));
             c[v] = kept + added;
             open[n][v] = I8_BOTH(3);
+            if (has_peephole)
+                open[n][v] = open[n][v] + peephole[2 * I8_CHUNK + v] * c[v];
         }
         memcpy(t->memory + at.memory, c, sizeof c);
     I8_END
@@ -132,16 +141,48 @@ static void i8_cell_lstm(const i8_cell_args *t)
     I8_END
 }
 
+static void i8_cell_lstm_peephole(const i8_cell_args *t) { i8_lstm_cells(t, 1); }
+
+#if !I8_CELLS_IN_RUNS
+static void i8_cell_lstm(const i8_cell_args *t) { i8_lstm_cells(t, 0); }
 #endif
+
+/* activation(gate) of cells with one gate; a switch outside the loops leaves them vectors. */
+I8_INLINE void i8_rnn_cells(const i8_cell_args *t, const int activation, const int has_x)
+{
+    float y[I8_CHUNK];
+    I8_EACH_CELL(1, 1)
+        I8_EACH
+        {
+            const float gate = I8_GATE((has_x ? I8_X(0) : 0) + I8_H(0), 0, 0);
+            y[v] = activation == I8_RNN_RELU       ? (gate > 0 ? gate : t->alpha * gate)
+                   : activation == I8_RNN_TANH     ? i8_tanh(gate)
+                   : activation == I8_RNN_LOGISTIC ? i8_logistic(gate)
+                                                   : gate;
+        }
+        i8_store_state(t, &at, y);
+    I8_END
+}
+
+static void i8_cell_rnn(const i8_cell_args *t)
+{
+    switch (t->activation) {
+    case I8_RNN_RELU: i8_rnn_cells(t, I8_RNN_RELU, 1); break;
+    case I8_RNN_TANH: i8_rnn_cells(t, I8_RNN_TANH, 1); break;
+    case I8_RNN_LOGISTIC: i8_rnn_cells(t, I8_RNN_LOGISTIC, 1); break;
+    default: i8_rnn_cells(t, I8_RNN_LINEAR, 0);
+    }
+}
 
 static void i8_cell_gru_reset(const i8_cell_args *t)
 {
     float u[I8_CHUNK], before[I8_CHUNK], y[I8_CHUNK];
     I8_EACH_CELL(2, 2)
+        const float kept = t->kept ? t->kept[i] : 1.0f;
         i8_load_state(t, before, t->before + at.state);
         I8_EACH
         {
-            u[v] = i8_logistic(I8_BOTH(0));
+            u[v] = i8_logistic(I8_BOTH(0)) * kept;
             y[v] = i8_logistic(I8_BOTH(1)) * before[v];
         }
         memcpy(t->memory + at.memory, u, sizeof u);
@@ -164,9 +205,10 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
 {
     float u[I8_MAX_CELLS][I8_CHUNK], o[I8_MAX_CELLS][I8_CHUNK], before[I8_CHUNK], y[I8_CHUNK];
     I8_EACH_CELL(3, 4)
+        const float kept = t->kept ? t->kept[i] : 1.0f;
         I8_EACH
         {
-            u[n][v] = i8_logistic(I8_BOTH(0));
+            u[n][v] = i8_logistic(I8_BOTH(0)) * kept;
             o[n][v] = I8_GATE(I8_X(2), 2, 2) + i8_logistic(I8_BOTH(1)) * I8_GATE(I8_H(2), 2, 3);
         }
     I8_END

@@ -12,19 +12,28 @@
  *     I8_GRU_RESET:    u = logistic(u);  y = logistic(r) * before                                   gates u, r
  *     I8_GRU_OUTPUT:   y = u * before + (1 - u) * tanh(o)                                           gate o
  *     I8_GRU_LINEAR:   both, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
+ *     I8_LSTM_PEEPHOLE: an I8_LSTM whose gates i and f get peephole * c before, and o gets peephole * c of the step
+ *     I8_RNN:          y = activation(gate)                                                         one gate
  *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
  *     before = (state - data_shift) * data_reciprocal
  *
- * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; NULL for I8_GRU_LINEAR. The
- * recurrent bias is stored as the bias of a fourth gate. y is stored in `output` too if that is not NULL. Row steps are
- * in elements; values of 16 units are readable even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
-enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_CELLS };
+ * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; other cells ignore it. The
+ * recurrent bias is stored as the bias of a fourth gate. `kept`, 1 - attention for each row or NULL, multiplies the u of
+ * a GRU. I8_RNN_LINEAR is a projection: it does not read x, which counts as 0. y is stored in `output` too if that is not
+ * NULL. Row steps are in elements; values of 16 units are readable even at the end of a layer. rows * panels is at most
+ * I8_MAX_CELLS. */
+enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN, I8_CELLS };
+enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; relu has the slope alpha below 0 */
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
     int rows, panels;
     const int32_t *x, *h;
     ptrdiff_t x_row, h_row;
     const float *scale, *bias; /* [panels][gates][16] */
+    const float *peephole;     /* [panels][3][16]: i, f, o */
+    const float *kept;
+    int activation;
+    float alpha;
     float data_scale, data_reciprocal, data_shift;
     const uint8_t *before;
     uint8_t *after;
