@@ -121,7 +121,7 @@ class GroupedProblem(Problem):
 
     def masks(self, values):
         masks = super().masks(values)
-        return masks | {"weights": 3} if np.ndim(values.get("weights")) == 2 else masks
+        return masks | {tensor: 3 for tensor in ("src", "weights") if np.ndim(values.get(tensor)) == 2}
 
     def expected(self):
         return reference_quantized.inner_product_by_groups(

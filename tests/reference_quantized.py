@@ -170,8 +170,8 @@ def inner_product(
     return destination(y, dst_dtype, scales.get("dst"), zero_points.get("dst"))
 
 
-# acc[g] = (src[:, g] - zp_src) @ (weights[:, g] - zp_weights).T, g the k of one group
-# y = f32(acc[0]) * (scale_src * scale_weights[0]); y = y + f32(acc[g]) * (scale_src * scale_weights[g]), one by one
+# acc[g] = (src[:, g] - zp_src[:, g]) @ (weights[:, g] - zp_weights[g]).T, g the k of one group
+# y = f32(acc[0]) * (scale_src[:, 0] * scale_weights[0]); y = y + the same of acc[g], one by one
 # y = post_ops(y + bias); dst = destination(y)
 @shared
 @quiet
@@ -188,15 +188,22 @@ def inner_product_by_groups(
     old=None,
     numerics="exact",
 ):
-    """The destination of src (rows, ic) and weights (oc, ic) with scales (groups, oc)."""
+    """The destination of src (rows, ic) and weights (oc, ic) with scales, and perhaps zero points, (groups, oc); those
+    of src may be (rows, groups)."""
     zero_points = zero_points or {}
     product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
     size = weights.shape[1] // len(scales["weights"])
     y = None
     for group, scale in enumerate(scales["weights"]):
         k = slice(group * size, (group + 1) * size)
-        acc = product(src[:, k], weights[:, k], zero_points.get("src", 0), zero_points.get("weights", 0), trans_b=True)
-        term = real_sum(acc, None, {"src": scales.get("src", 1), "weights": scale})
+        zeros, of_src, src_scale = (
+            np.asarray(values)
+            for values in (zero_points.get("weights", 0), zero_points.get("src", 0), scales.get("src", 1))
+        )
+        zeros = zeros[group] if zeros.ndim == 2 else zeros
+        of_src, src_scale = (values[:, group] if values.ndim == 2 else values for values in (of_src, src_scale))
+        acc = product(src[:, k], weights[:, k], of_src, zeros, trans_b=True)
+        term = real_sum(acc, None, {"src": src_scale, "weights": scale})
         y = term if y is None else y + term
     if bias is not None:
         y = y + columns(bias)

@@ -58,6 +58,10 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t size
         const float *scales
         const int32_t *col_sums
+        ptrdiff_t row_step, column_step
+        const float *row_scales
+        const int64_t *row_zeros
+        const int64_t *column_zeros
 
     enum: I8_BLAS, I8_INT64, I8_DISTANCES, I8_QUANTIZED, I8_SCALE_GROUPS
 
@@ -212,6 +216,7 @@ cdef extern from "isa/kernels.h" nogil:
         const int32_t *col_sum
         const int64_t *bo
         const int32_t *row_term
+        int64_t far_size
         const float *scale
         const float *row_scale
         ptrdiff_t panel_step

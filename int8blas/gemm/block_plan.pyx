@@ -254,6 +254,8 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
             and g.kernels.gemm.scaled_tiles.mr >= min(g.m, <int64_t>2) and not g.saturating and not has_zero(&g.b)
+            and not g.far_zeros and g.epilogue.scale_groups.row_scales is NULL
+            and g.epilogue.scale_groups.row_zeros is NULL
         )
         if p.scaled_tiles:
             p.mr = g.kernels.gemm.scaled_tiles.mr

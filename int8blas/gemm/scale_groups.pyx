@@ -10,7 +10,15 @@ several tiles along M go through the groups together, and their integer sums and
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t
 
-from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_tile_args
+from int8blas.core.kernels cimport (
+    I8_DOT2,
+    I8_GROUP,
+    I8_PANEL,
+    i8_output_args,
+    i8_scale_group_args,
+    i8_scale_groups,
+    i8_tile_args,
+)
 from int8blas.core.split cimport ceil_div, equal_parts
 from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, groups_of, made_row
 from int8blas.gemm.operand cimport address, zero_of
@@ -22,13 +30,17 @@ from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
 cdef void set_group_terms(const Nest *x) noexcept nogil:
-    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group."""
+    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
+    zero points leave their types."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
-    cdef int64_t size = g.epilogue.scale_groups.size, row = x.at.row, i, group, total, zero
+    cdef const i8_scale_groups *s = g.epilogue.scale_groups
+    cdef int64_t size = s.size, row = x.at.row, i, group, total, zero
     for i in range(x.at.rows):
-        zero = zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
+        zero = 0 if g.far_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
         for group in range(g.k // size):
+            if s.row_zeros is not NULL and not g.far_zeros:
+                zero = s.row_zeros[group * s.row_step + row + i]
             if is_made(g):
                 g.kernels.packing.row_sums(&total, 1, size, x.arena.a + i * made_row(groups_of(g.k)) + group * size, 0,
                                            1, 0)
@@ -51,7 +63,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     t.acc_in = NULL
     t.dst = x.arena.tile
     a.acc, a.y = x.arena.tile, x.arena.scaled
-    a.ao = g.a.zero_point
+    a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.far_zeros else 0
     a.panel_step = g.k // g.epilogue.scale_groups.size * I8_PANEL
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, x.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL
@@ -59,8 +71,9 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
 
 
 cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
-    """Set the scales and zero points of the current tiles' rows and columns."""
+    """Set the scales and zero points of the current tiles' rows and columns, in the first group."""
     cdef const Problem *g = x.g
+    cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef const RowVectors *v = &x.arena.rows
     cdef int64_t row = x.at.tile_row, panel = x.b.first + x.at.tile_panel
     a.rows = <int>(x.at.along_m * x.at.height)
@@ -71,10 +84,14 @@ cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
     a.row_scale = v.scale + row if v.scale is not NULL else NULL
     if g.epilogue.row_scales is not NULL:
         a.row_scale = row_scales_from(g, x.at.row + row)
-    a.scale = g.epilogue.scale_groups.scales + panel * a.panel_step
-    a.col_sum = NULL
-    if g.epilogue.scale_groups.col_sums is not NULL:
-        a.col_sum = g.epilogue.scale_groups.col_sums + panel * a.panel_step
+    a.scale = s.scales + panel * a.panel_step
+    a.col_sum = s.col_sums + panel * a.panel_step if s.col_sums is not NULL else NULL
+    if s.row_scales is not NULL:
+        a.row_scale = s.row_scales + x.at.row + row
+    if s.row_zeros is not NULL:
+        a.ao_rows = s.row_zeros + x.at.row + row
+    if s.column_zeros is not NULL:
+        a.bo = s.column_zeros + panel * I8_PANEL
 
 
 cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
@@ -82,7 +99,8 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
-    cdef int64_t size = g.epilogue.scale_groups.size, group, i
+    cdef const i8_scale_groups *s = g.epilogue.scale_groups
+    cdef int64_t size = s.size, group, i
     # The distances from one group to the next.
     cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if x.dot == I8_DOT2 else 1)
     cdef const int8_t *b = t.b
@@ -105,6 +123,12 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
         a.scale += I8_PANEL
         if a.col_sum is not NULL:
             a.col_sum += I8_PANEL
+        if s.row_scales is not NULL:
+            a.row_scale += s.row_step
+        if s.row_zeros is not NULL:
+            a.ao_rows += s.row_step
+        if s.column_zeros is not NULL:
+            a.bo += s.column_step
 
 
 cdef void multiply_scale_groups(Nest *x) noexcept nogil:

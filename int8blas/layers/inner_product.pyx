@@ -105,12 +105,14 @@ cdef class InnerProduct(QuantizedLayer):
     and each `group` of the ic numbers that are summed, for example 32, 64 or 128 of them. A group is a multiple of 4
     that divides ic, at most 16384. Such scales are given when the layer is created; their shape determines `group`. The
     mask, if declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group
-    of float32 weights by its own range. The sums of groups are exact integers, scaled and added in float32 from the
-    first group to the last, each operation rounded once::
+    of float32 weights by its own range. Zero points of the weights may be such a matrix too, and scales and zero points
+    of the source may have the shape (n, ic / group), all with the same mask; executions may supply them. The sums of
+    groups are exact integers, scaled and added in float32 from the first group to the last, each operation rounded
+    once::
 
-        sum[g] = sum over k of group g of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
-        y = f32(sum[0]) * (scale_src * scale_weights[0, oc])
-        y = y + f32(sum[g]) * (scale_src * scale_weights[g, oc])        for g = 1, 2, ...
+        sum[g] = sum over k of group g of (src[n, k] - zp_src[n, g]) * (weights[oc, k] - zp_weights[g, oc])
+        y = f32(sum[0]) * (scale_src[n, 0] * scale_weights[0, oc])
+        y = y + f32(sum[g]) * (scale_src[n, g] * scale_weights[g, oc])        for g = 1, 2, ...
         dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
 
     The bias is then float32, and the requantization 'float' or 'onnx'.

@@ -56,6 +56,8 @@ cdef class Layer:
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical)
     cdef object bind_scales(self, Bound bound, dict scales)
     cdef object bind_groups(self, Bound bound, object scales)
+    cdef object bind_column_zeros(self, Bound bound, object zeros)
+    cdef cnp.ndarray by_row_groups(self, Bound bound, object values)
     cdef object bind_zero_points(self, Bound bound, dict zero_points)
     cdef object bind_integers(self, Bound bound, object zero_points)
     cdef object bind_post_ops(self, Bound bound, dict scales, object operands, tuple dst_shape, bint channels_last,
@@ -90,7 +92,7 @@ cdef class Bound:
     cdef void fill(self, Problem *g) noexcept
     cdef int64_t padding(self) noexcept
     cdef int set_nan(self) except -1
-    cdef int set_far(self, int64_t depth) except -1
+    cdef int set_far(self, int64_t depth, object rows=?, object columns=?) except -1
     cdef bint reads_pixels(self) noexcept
 
 

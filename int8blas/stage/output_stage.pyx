@@ -47,7 +47,7 @@ cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
 # The masks of a primitive with one output channel for each column, and the length of values for each mask. Values with
 # other masks over the destination's dimensions are "spread": they become operands of post-ops.
-cdef dict MASKS = {"src": {0: None, 1: "rows"}, "weights": {0: None, 1: "columns", 3: "groups"},
+cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
                         "channel)", "dst": "of dimensions of the destination"}
@@ -189,8 +189,16 @@ cdef class Layer:
         else:
             dtype = self.zero_point_type(tensor)
             array = zero_point_values(value, name, dtype).astype(np.int64)
-        if array.ndim == 2 and parameter == "scales" and tensor == "weights":
+        if array.ndim == 2 and tensor == "src" and self.group:
+            groups = (<object>self._column_sums).shape[1]
+            if array.shape[1] != groups:
+                raise ValueError(f"{name} must have shape (n, ic / group), (n, {groups}), got {array.shape}")
+            return array
+        if array.ndim == 2 and tensor == "weights" and (self.group or parameter == "scales"):
             if self.group:
+                shape = ((<object>self._column_sums).shape[1], self.columns)
+                if array.shape != shape:
+                    raise ValueError(f"{name} must have shape (ic / group, oc), {shape}, got {array.shape}")
                 return array
             raise ValueError(f"{name} must be one value or a vector, got shape {array.shape}: scales by groups of k "
                              "are given to InnerProduct when it is created")
@@ -200,10 +208,10 @@ cdef class Layer:
         return array
 
     cdef object length(self, str parameter, str tensor, int mask):
-        """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups" or "spread";
-        False for a mask that the tensor cannot have."""
-        if tensor == "src" and mask == 1 and self.kind == "convolution":
-            return "spread" if parameter == "scales" else False
+        """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups", "row groups"
+        or "spread"; False for a mask that the tensor cannot have."""
+        if tensor == "src" and mask and self.kind == "convolution":
+            return "spread" if mask == 1 and parameter == "scales" else False
         if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:
             return "spread"
         return MASKS[tensor].get(mask, False)
@@ -219,10 +227,10 @@ cdef class Layer:
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
         range of its real values need not contain 0, unless it is added after rounding. So may the zero points of a
-        product without padding, unless it has scale groups, whose sums are limited to 32 bits."""
+        product without padding."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
-        return self.dtypes[tensor] if self.kind == "convolution" or self.group else INT32
+        return self.dtypes[tensor] if self.kind == "convolution" else INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
         """Return the masks that the attributes declare, and for all other tensors the masks that fit the values."""
@@ -236,9 +244,11 @@ cdef class Layer:
             by_group = length == "groups"
             if tensor == "src" and mask and self.kind == "convolution" and (length is False or tensor not in declared):
                 raise ValueError(f"{name} must have the mask 0 for a convolution, got {mask}")
-            if length is False or (by_group and (parameter == "zero_points" or self.kind == "convolution")):
+            if length is False or (by_group and self.kind == "convolution"):
                 raise ValueError(f"{name} must have the mask {MASK_NAMES[tensor]}, got {mask}")
-            if by_group and not self.group:
+            if (by_group or length == "row groups") and not self.group:
+                if parameter == "zero_points" or tensor == "src":
+                    raise ValueError(f"{name} must have the mask 0 or 1 << 0 without scales by groups of k, got {mask}")
                 raise ValueError(f"{name} must be given when the layer is created, of shape (ic / group, oc), as its "
                                  "mask is (1 << 0) | (1 << 1)")
             if self.group and parameter == "scales" and tensor == "weights" and not by_group:
@@ -266,7 +276,11 @@ cdef class Layer:
             if array.size != 1:
                 raise ValueError(f"{name} must be one value, as its mask is 0, got shape {array.shape}")
             return array.reshape(())[()]
-        if length == "groups" or length == "spread":
+        if (length == "groups" or length == "row groups") and array.ndim != 2:
+            shape = "(ic / group, oc)" if length == "groups" else "(n, ic / group)"
+            raise ValueError(f"{name} must have shape {shape}, as its mask is (1 << 0) | (1 << 1), got shape "
+                             f"{array.shape}")
+        if length == "groups" or length == "row groups" or length == "spread":
             array.flags.writeable = False
             return array
         if array.ndim != 1:
@@ -301,7 +315,7 @@ cdef class Layer:
             return None
         for parameter in ("scales", "zero_points"):
             for tensor, mask in self.masks[parameter].items():
-                if tensor not in self.constants[parameter] or self.length(parameter, tensor, mask) == "rows":
+                if tensor not in self.constants[parameter] or (tensor == "src" and mask):
                     return None
         for operand in self.operands:
             if operand is None or operand.ndim > (1 if channels_last else 0):
@@ -403,8 +417,10 @@ cdef class Layer:
                 if tensor not in given[parameter]:
                     raise ValueError(f"{parameter}[{tensor!r}] must be given: its mask was when the primitive was "
                                      "created")
-                if self.length(parameter, tensor, mask) == "rows" and given[parameter][tensor].shape != (rows,):
-                    raise ValueError(f"{parameter}[{tensor!r}] must have {rows} values, one for each row, got "
+                length = self.length(parameter, tensor, mask)
+                if length in ("rows", "row groups") and given[parameter][tensor].shape[0] != rows:
+                    what = "values" if length == "rows" else "vectors"
+                    raise ValueError(f"{parameter}[{tensor!r}] must have {rows} {what}, one for each row, got "
                                      f"{given[parameter][tensor].shape[0]}")
         before, after = [], []
         if self.spreads:
@@ -480,7 +496,9 @@ cdef class Layer:
             raise ValueError("scales['src'] * scales['weights'] must be finite in float32, got "
                              f"{np.max(src)} * {np.max(weights)}")
         scale = weights
-        if isinstance(src, np.ndarray):
+        if isinstance(src, np.ndarray) and src.ndim == 2:
+            bound.scale_groups.row_scales = <const float *>cnp.PyArray_DATA(self.by_row_groups(bound, src))
+        elif isinstance(src, np.ndarray):
             bound._row_scales = np.ascontiguousarray(src)
         elif isinstance(weights, np.ndarray):
             scale = products(weights, src)
@@ -513,6 +531,24 @@ cdef class Layer:
         bound.scale_groups.scales = <const float *>cnp.PyArray_DATA(array)
         bound.scale_groups.col_sums = <const int32_t *>cnp.PyArray_DATA(self._column_sums)
 
+    cdef cnp.ndarray by_row_groups(self, Bound bound, object values):
+        """Return values (rows, groups) of the source in the order of the kernels."""
+        cdef cnp.ndarray array = np.ascontiguousarray(values.T)
+        bound._arrays.append(array)
+        bound.scale_groups.row_step = cnp.PyArray_DIM(array, 1)
+        return array
+
+    cdef object bind_column_zeros(self, Bound bound, object zeros):
+        """Set the zero points (groups, columns) of weights."""
+        cdef cnp.ndarray array
+        panels, groups, width = (<object>self._column_sums).shape
+        array = np.zeros((groups, panels * width), np.int64)
+        array[:, :self.columns] = zeros
+        bound._arrays.append(array)
+        bound.scale_groups.column_zeros = <const int64_t *>cnp.PyArray_DATA(array)
+        bound.scale_groups.column_step = panels * width
+        bound._bo_cols = np.ascontiguousarray(array[0])
+
     cdef object bind_zero_points(self, Bound bound, dict zero_points):
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
         bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
@@ -521,16 +557,23 @@ cdef class Layer:
             weights, bound.bo = 0, 0
             if self.window_zeros is not None:
                 bound._bo_cols = padded(self.window_zeros, cnp.NPY_INT64)
-        by_row = isinstance(src, np.ndarray)
-        if by_row:
+        by_row, zeros, columns = isinstance(src, np.ndarray), None, None
+        if by_row and src.ndim == 2:
+            zeros = self.by_row_groups(bound, src + self.src_shift)
+            bound.scale_groups.row_zeros = <const int64_t *>cnp.PyArray_DATA(zeros)
+            bound._ao_rows = zeros[0]
+        elif by_row:
             bound._ao_rows = np.ascontiguousarray(src + self.src_shift)
         else:
             bound.ao += int(src)
-        if isinstance(weights, np.ndarray):
+        if isinstance(weights, np.ndarray) and weights.ndim == 2:
+            columns = weights + self.weights_shift
+            self.bind_column_zeros(bound, columns)
+        elif isinstance(weights, np.ndarray):
             bound._bo_cols = np.ascontiguousarray(weights + self.weights_shift)
         else:
             bound.bo += int(weights)
-        bound.set_far(self.depth)
+        bound.set_far(self.depth, zeros, columns)
         if self.group and not by_row and not bound.ao and self.kind != "dynamic":
             bound.scale_groups.col_sums = NULL
         if not by_row and bound.ao and not self.group:
@@ -639,18 +682,21 @@ cdef class Bound:
                 return True
         return False
 
-    cdef int set_far(self, int64_t depth) except -1:
+    cdef int set_far(self, int64_t depth, object rows=None, object columns=None) except -1:
         """Set whether a zero point lies outside the range of its type, as products may then not fit 32 bits. Refuse
-        zero points with which sums of `depth` products may not fit 64 bits."""
+        zero points with which sums of `depth` products may not fit 64 bits. `rows` and `columns` are all zero points,
+        if there is more than one for each row or column."""
         cdef object a, b, largest_a, largest_b
-        if self._ao_rows is None and self._bo_cols is None and 0 <= self.ao <= 255 and -128 <= self.bo <= 127:
+        rows = self._ao_rows if rows is None else rows
+        columns = self._bo_cols if columns is None else columns
+        if rows is None and columns is None and 0 <= self.ao <= 255 and -128 <= self.bo <= 127:
             self.far = False
             return 0
         a, b = (self.ao, self.ao), (self.bo, self.bo)
-        if self._ao_rows is not None and self._ao_rows.size:
-            a = int(self._ao_rows.min()), int(self._ao_rows.max())
-        if self._bo_cols is not None and self._bo_cols.size:
-            b = int(self._bo_cols.min()), int(self._bo_cols.max())
+        if rows is not None and rows.size:
+            a = int(rows.min()), int(rows.max())
+        if columns is not None and columns.size:
+            b = int(columns.min()), int(columns.max())
         self.far = a[0] < 0 or a[1] > 255 or b[0] < -128 or b[1] > 127
         largest_a, largest_b = max(255 - a[0], a[1]), max(127 - b[0], b[1] + 128)
         if self.far and largest_a * largest_b * max(depth, 1) >= 1 << 62:

@@ -39,7 +39,13 @@ def grouped(draws, rows, outputs, options):
     generator = draws.generator()
     made = random_problem(generator, rows, outputs, size * groups, **options)
     weights = generator.uniform(0.002, 0.02, (groups, outputs)).astype(np.float32)
-    made = GroupedProblem(**vars(made) | {"scales": made.scales | {"weights": weights}})
+    scales, zeros = made.scales | {"weights": weights}, dict(made.zero_points)
+    if draws.below(3) == 0:
+        scales["src"] = generator.uniform(-0.02, 0.02, (rows, groups)).astype(np.float32)
+    for tensor, shape in (("src", (rows, groups)), ("weights", (groups, outputs))):
+        if draws.below(3) == 0:
+            zeros[tensor] = generator.integers(-400, 400, shape)
+    made = GroupedProblem(**vars(made) | {"scales": scales, "zero_points": zeros})
     return layer.finished(draws, made) | {"at_creation": True}
 
 

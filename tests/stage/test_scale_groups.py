@@ -50,6 +50,82 @@ def test_shapes_and_types(isa, src_dtype, weights_dtype, vectors, rng):
                 problem.check(group=group, zeros=zeros, vectors=of_rows)
 
 
+@pytest.mark.parametrize(("src_dtype", "weights_dtype"), list(sign_pairs()), ids=name_of)
+def test_zero_points_by_groups(isa, src_dtype, weights_dtype, rng):
+    for m, n, k, group in SHAPES:
+        types = {"src_dtype": src_dtype, "weights_dtype": weights_dtype, "dst_dtype": np.float32}
+        for zeros, vectors in product(((), ("src",)), ((), ("src",))):
+            problem = grouped_problem(
+                rng, m, n, k, group, ("src",), vectors=vectors, zero_points=zeros, kind="full", **types
+            )
+            by_group = random_values(rng, weights_dtype, (k // group, n)).astype(np.int32)
+            problem = problem.but(zero_points=problem.zero_points | {"weights": by_group})
+            problem.check(group=group)
+            masks = Attributes(zero_points=problem.masks(problem.zero_points))
+            layer = InnerProduct(
+                problem.weights, problem.bias, scales=problem.scales, attributes=masks, src_dtype=src_dtype,
+                dst_dtype=np.float32,
+            )  # fmt: skip
+            assert_same_bits(layer(problem.src, zero_points=problem.zero_points), problem.expected(), group=group)
+
+
+@pytest.mark.parametrize(("src_dtype", "weights_dtype"), list(sign_pairs()), ids=name_of)
+def test_source_by_groups(isa, src_dtype, weights_dtype, rng):
+    """Scales, zero points, or both, beside zero points of the weights of each kind."""
+    for m, n, k, group in SHAPES:
+        groups, types = k // group, {"src_dtype": src_dtype, "weights_dtype": weights_dtype, "dst_dtype": np.float32}
+        scales, zeros = rng.uniform(-1, 1, (m, groups)).astype(np.float32), random_values(rng, src_dtype, (m, groups))
+        of_weights = (None, 7, random_values(rng, weights_dtype, n), random_values(rng, weights_dtype, (groups, n)))
+        both = {"scales": scales, "zero_points": zeros}
+        for src, weights in product(({"scales": scales}, {"zero_points": zeros}, both), of_weights):
+            problem = grouped_problem(rng, m, n, k, group, (), kind="full", **types)
+            problem = problem.but(
+                scales=problem.scales | {"src": src.get("scales", np.float32(0.5))},
+                zero_points={"src": src["zero_points"].astype(np.int32)} if "zero_points" in src else {},
+            )
+            if weights is not None:
+                problem = problem.but(zero_points=problem.zero_points | {"weights": np.int32(weights)})
+            problem.check(group=group, given=tuple(src), zeros=np.shape(weights))
+
+
+def test_source_by_groups_in_each_call(isa, rng):
+    for (m, n, k, group), dst_dtype in product(FEW, DST_DTYPES):
+        problem = grouped_problem(rng, m, n, k, group, ("src",), dst_dtype=dst_dtype)
+        layer = InnerProduct(
+            problem.weights, problem.bias, src_dtype=np.uint8, dst_dtype=dst_dtype,
+            scales={"weights": problem.scales["weights"]},
+            attributes=Attributes(scales={"src": 3}, zero_points={"src": 3}),
+        )  # fmt: skip
+        for rows in (m, m + 1, 1):
+            src = random_values(rng, np.uint8, (rows, k))
+            given = {
+                "scales": {"src": rng.uniform(0.1, 1, (rows, k // group)).astype(np.float32)},
+                "zero_points": {"src": rng.integers(-300, 300, (rows, k // group))},
+            }
+            values = given["scales"] | layer.scales
+            expected = reference_quantized.inner_product_by_groups(
+                src, problem.weights, problem.bias, dst_dtype=dst_dtype, scales=values, zero_points=given["zero_points"]
+            )
+            assert_same_bits(layer(src, **given), expected, group=group)
+
+
+@pytest.mark.parametrize("far", [-200, 256, -(2**31), 2**31 - 1])
+def test_zero_points_beyond_their_types(isa, far, rng):
+    """Numbers, vectors and values by groups, of one operand or of both, in sums that leave 32 bits."""
+    for (m, n, k, group), (src_dtype, weights_dtype) in product(FEW, sign_pairs()):
+        types = {"src_dtype": src_dtype, "weights_dtype": weights_dtype, "dst_dtype": np.float32}
+        shapes = product(((), m, (m, k // group), None), ((), n, (k // group, n), None))
+        for of_src, of_weights in shapes:
+            zeros = {}
+            if of_src is not None:
+                zeros["src"] = np.full(of_src, far, np.int32)
+            if of_weights is not None:
+                zeros["weights"] = np.full(of_weights, far if of_src is None else 1000, np.int32)
+                zeros["weights"][...] -= 3 if far > 0 else 0
+            problem = grouped_problem(rng, m, n, k, group, ("src",), vectors=("src",), kind="full", **types)
+            problem.but(zero_points=zeros).check(group=group, zeros=(of_src, of_weights))
+
+
 @pytest.mark.parametrize("src_dtype", [np.uint8, np.int8], ids=name_of)
 def test_zero_points_of_rows_whose_scale_is_one(isa, src_dtype, rng):
     for m, n, k, group in SHAPES:
@@ -361,9 +437,26 @@ CREATION = [
     ({"scales": {"weights": f32(6)}, "attributes": Attributes(scales={"weights": 3})}, ValueError,
      "scales['weights'] must be given when the layer is created, of shape (ic / group, oc), as its mask is"),
     ({"zero_points": {"weights": 0}, "attributes": Attributes(zero_points={"weights": 3})}, ValueError,
-     "zero_points['weights'] must have the mask 0 or 1 << 0 (a value for each output channel), got 3"),
-    ({"zero_points": {"weights": np.zeros((3, 6), np.int8)}, "scales": by_group}, ValueError,
+     "zero_points['weights'] must have the mask 0 or 1 << 0 without scales by groups of k, got 3"),
+    ({"zero_points": {"weights": 0}, "scales": by_group, "attributes": Attributes(zero_points={"weights": 3})},
+     ValueError, "zero_points['weights'] must have shape (ic / group, oc), as its mask is (1 << 0) | (1 << 1), got "),
+    ({"zero_points": {"weights": np.zeros((3, 6), np.int8)}}, ValueError,
      "zero_points['weights'] must be one value or a vector, got shape (3, 6)"),
+    ({"zero_points": {"weights": np.zeros((6, 3), np.int8)}, "scales": by_group}, ValueError,
+     "zero_points['weights'] must have shape (ic / group, oc), (3, 6), got (6, 3)"),
+    ({"zero_points": {"weights": np.full((3, 6), 2**31)}, "scales": by_group}, ValueError,
+     "zero_points['weights'] must be "),
+    ({"scales": {"src": f32(5, 3)}}, ValueError, "scales['src'] must be one value or a vector, got shape (5, 3)"),
+    ({"scales": by_group | {"src": f32(5, 6)}}, ValueError,
+     "scales['src'] must have shape (n, ic / group), (n, 3), got (5, 6)"),
+    ({"zero_points": {"src": np.zeros((5, 6), int)}, "scales": by_group}, ValueError,
+     "zero_points['src'] must have shape (n, ic / group), (n, 3), got (5, 6)"),
+    ({"scales": by_group | {"src": 1}, "attributes": Attributes(scales={"src": 3})}, ValueError,
+     "scales['src'] must have shape (n, ic / group), as its mask is (1 << 0) | (1 << 1), got shape ()"),
+    ({"attributes": Attributes(scales={"src": 3})}, ValueError,
+     "scales['src'] must have the mask 0 or 1 << 0 without scales by groups of k, got 3"),
+    ({"attributes": Attributes(zero_points={"src": 3})}, ValueError,
+     "zero_points['src'] must have the mask 0 or 1 << 0 without scales by groups of k, got 3"),
     ({"scales": by_group, "bias": np.zeros(6, np.int32)}, TypeError,
      "bias must be float32 with scales by groups of k, whose sums have no unit in common, got int32"),
     ({"scales": by_group, "attributes": Attributes(requantization="single"), "dst_dtype": np.int8}, ValueError,

@@ -3,8 +3,8 @@
 
 /* Compute all rows of a panel, so that the values of its columns stay in registers. Constants: the terms subtracted
  * from the sums (one vector for all rows, perhaps zeros; the zero point of each row times the sums of the columns; or
- * both terms for each row), and whether rows have scales. */
-enum { I8_LESS_VECTOR, I8_LESS_BY_ROW, I8_LESS_TERMS };
+ * both terms for each row, or both in 64 bits), and whether rows have scales. */
+enum { I8_LESS_VECTOR, I8_LESS_BY_ROW, I8_LESS_TERMS, I8_LESS_FAR, I8_LESS_KINDS };
 I8_INLINE void i8_scale_group_panel(const i8_scale_group_args *t, int panel, const int less, const int by_row)
 {
     const i8_floats scale = i8_floats_load(t->scale + panel * t->panel_step);
@@ -25,6 +25,11 @@ I8_INLINE void i8_scale_group_panel(const i8_scale_group_args *t, int panel, con
             z = i8_floats_from_difference(acc, x);
         } else if (less == I8_LESS_BY_ROW) {
             z = i8_floats_from_less(acc, (int32_t)t->ao_rows[i], col_sum);
+        } else if (less == I8_LESS_FAR) {
+            const int64_t ao = t->ao_rows ? t->ao_rows[i] : t->ao, term = t->bo ? t->row_term[i] - t->far_size * ao : 0;
+            float sums[I8_CHUNK];
+            I8_EACH sums[v] = (float)(acc[v] - ao * col_sum[v] - (t->bo ? t->bo[j + v] * term : 0));
+            z = i8_floats_load(sums);
         } else {
             const uint32_t ao = (uint32_t)(t->ao_rows ? t->ao_rows[i] : t->ao), term = (uint32_t)t->row_term[i];
             I8_EACH x[v] = (int32_t)(ao * (uint32_t)col_sum[v] + bo[v] * term);
@@ -47,14 +52,17 @@ I8_SCALE_GROUP(i8_scale_group_by_row, I8_LESS_BY_ROW, 0)
 I8_SCALE_GROUP(i8_scale_group_by_row_scaled, I8_LESS_BY_ROW, 1)
 I8_SCALE_GROUP(i8_scale_group_terms, I8_LESS_TERMS, 0)
 I8_SCALE_GROUP(i8_scale_group_terms_scaled, I8_LESS_TERMS, 1)
+I8_SCALE_GROUP(i8_scale_group_far, I8_LESS_FAR, 0)
+I8_SCALE_GROUP(i8_scale_group_far_scaled, I8_LESS_FAR, 1)
 #undef I8_SCALE_GROUP
 
 static void i8_add_scale_group(const i8_scale_group_args *t)
 {
-    static void (*const add[3][2])(const i8_scale_group_args *) = {
+    static void (*const add[I8_LESS_KINDS][2])(const i8_scale_group_args *) = {
         [I8_LESS_VECTOR] = {i8_scale_group_vector, i8_scale_group_vector_scaled},
         [I8_LESS_BY_ROW] = {i8_scale_group_by_row, i8_scale_group_by_row_scaled},
         [I8_LESS_TERMS] = {i8_scale_group_terms, i8_scale_group_terms_scaled},
+        [I8_LESS_FAR] = {i8_scale_group_far, i8_scale_group_far_scaled},
     };
-    add[t->bo ? I8_LESS_TERMS : t->ao_rows ? I8_LESS_BY_ROW : I8_LESS_VECTOR][t->row_scale != NULL](t);
+    add[t->far_size ? I8_LESS_FAR : t->bo ? I8_LESS_TERMS : t->ao_rows ? I8_LESS_BY_ROW : I8_LESS_VECTOR][t->row_scale != NULL](t);
 }

@@ -73,11 +73,16 @@ typedef struct {
 } i8_stage;
 
 /* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
- * group, modulo 2**32. col_sums is NULL if A has no zero point. */
+ * group, modulo 2**32. col_sums is NULL if A has no zero point. Each of the last three is NULL, or has values for each
+ * group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
+ * [groups][column_step]. Zero points of the problem's operands are then those of the first group. */
 typedef struct {
     int64_t size;
     const float *scales;
     const int32_t *col_sums;
+    ptrdiff_t row_step, column_step;
+    const float *row_scales;
+    const int64_t *row_zeros, *column_zeros;
 } i8_scale_groups;
 
 /* The kinds of epilogues: formulas that compute an element of C from its sum X. */
@@ -173,10 +178,12 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
- * where the integers are taken modulo 2**32 and their sum must fit s32, and the rest is f32 in the order written. ao[i]
- * is ao_rows[i], or `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL
- * (zeros); without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for
- * each panel, panel_step elements apart. */
+ * where the integers are taken modulo 2**32 and their sum must fit s32, and the rest is f32 in the order written. If
+ * zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the integers are
+ * s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is ao_rows[i], or `ao` if
+ * that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL (zeros); without row_scale
+ * the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for each panel, panel_step
+ * elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -186,6 +193,7 @@ typedef struct {
     const int32_t *col_sum;
     const int64_t *bo;
     const int32_t *row_term;
+    int64_t far_size;
     const float *scale, *row_scale;
     ptrdiff_t panel_step;
     float *y;
