@@ -222,7 +222,9 @@ def convolution(
         factor, w = 2, halved(w)
     elif numerics == "saturating":
         product = reference.saturating_product
-    arguments = (x, w, int(zero_points.get("src", 0)), strides, padding, dilation)
+    zero, info = int(zero_points.get("src", 0)), np.iinfo(src.dtype)
+    x = x if info.min <= zero <= info.max else x.astype(np.int64)
+    arguments = (x, w, zero, strides, padding, dilation)
     if output_padding is None:
         acc = convolution_sums(*arguments, product)
     elif product is reference.exact_product:

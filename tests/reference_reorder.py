@@ -38,9 +38,7 @@ def converted(value, dtype, scale, zero_point, src_scale, src_zero_point):
             y = y if scale is None else y / scale
             if dtype == np.float32:
                 return y
-            if np.isnan(y):
-                return zero_point or 0
-            y = y + np.float32(zero_point or 0)
+            y = y + np.float32(zero_point or 0) if not np.isnan(y) else np.float64(zero_point or 0)
         if np.isinf(y):
             return np.iinfo(dtype).max if y > 0 else np.iinfo(dtype).min
         y = round(Fraction(float(y)))  # half to even

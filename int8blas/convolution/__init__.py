@@ -6,6 +6,7 @@ lines           the strategy that copies lines of the image and multiplies windo
 groups          the strategy for groups of 4 and 8 channels
 depthwise       the strategy for groups of one channel
 window_sums     sums of windows, for zero points of weights
+far_zeros       zero points that no value of their types has
 dynamic_images  quantization of float images
 explain         the plan of a convolution
 """

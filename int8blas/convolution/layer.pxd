@@ -48,6 +48,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef object _weights_dtype
     cdef object _dynamic, _dynamic_dtype
     cdef object _zeros              # zero points of the packed weights, see Filters
+    cdef object _far_zeros          # those beyond int8, which the packed weights do not have (see far_zeros.pyx)
+    cdef object _far_sums
     cdef dict _padded               # filters by their padding before, if it depends on the source
 
     cdef object padding_from(self, padding)
@@ -56,6 +58,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef list phases_in(self, const Images *whole)
     cdef list make_phases(self, tuple shape, bias)
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points)
+    cdef int set_zeros(self, zeros) except -1
     cdef int set_weights(self, weights) except -1
     cdef int64_t output_size(self, int64_t size, int d) except -1
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial)
@@ -65,5 +68,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef Bound bind(self, Values values, tuple part)
     cdef int execute(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
                      int64_t count, bint keeps) except -1
+    cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                         int64_t count) except -1
+    cdef int check_far(self, Bound bound) except -1
+    cdef object make_far_sums(self)
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1
     cdef dict parameters(self)

@@ -1,6 +1,7 @@
 """The common base of convolution and deconvolution: arguments, epilogue, execution."""
 
 import functools
+import math
 
 from libc.stdint cimport int64_t
 cimport cython
@@ -9,6 +10,8 @@ import numpy as np
 
 from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas.convolution.dynamic_images cimport ImageParameters, dense, quantize_images
+from int8blas.convolution.far_zeros cimport store_sums
+from int8blas.convolution.far_zeros import FarSums
 from int8blas.convolution.filters cimport Filters, Images, set_images
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
@@ -26,7 +29,7 @@ from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
 from int8blas.core.split cimport ceil_div
 from int8blas.stage.output_stage cimport Bound, Layer
-from int8blas.stage.attributes import TENSORS
+from int8blas.stage.attributes import TENSORS, Attributes
 
 cnp.import_array()
 
@@ -140,8 +143,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
         dtypes = {"src": quantized_dtype, "weights": self._weights_dtype, "dst": self.dst_dtype}
         self._layer = Layer(attributes, outputs, bias, (<Phase>self._phases[0]).filters.column_sums(), dtypes, scales,
                             zero_points, "convolution", dims=self._spatial + 2)
-        self._layer.window_zeros = self._zeros
+        self._layer.window_zeros = self._zeros if self._far_zeros is None else self._far_zeros
+        self._layer.depth = shape[2] * math.prod(self._kernel)
         self._constant = self._layer.bind_constants(self._channels_last)
+        if self._constant is not None:
+            self.check_far(self._constant)
 
     cdef object padding_from(self, padding):
         """Return the padding; a name becomes (before, after) if the padding is the same for every source."""
@@ -182,9 +188,10 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef int64_t outputs = self.groups * shape[1]
         if isinstance(weights, PackedWeights):
             packed = self.packed_of(weights)
-            self._weights_dtype, self._zeros = weights.dtype, weights.zeros
-            if self._zeros is not None and self._zeros.shape != (outputs,):
-                raise ValueError(f"weights must have been packed with {outputs} zero points, got {self._zeros.shape}")
+            self._weights_dtype = weights.dtype
+            if weights.zeros is not None and weights.zeros.shape != (outputs,):
+                raise ValueError(f"weights must have been packed with {outputs} zero points, got {weights.zeros.shape}")
+            self.set_zeros(weights.zeros)
             return packed
         if "weights" in zero_points and self._saturating:
             raise ValueError("zero_points['weights'] must not be given with numerics 'saturating'")
@@ -194,8 +201,15 @@ cdef class ConvolutionLayer(QuantizedLayer):
         allowed = INT8_DTYPES[1:] if self._saturating else INT8_DTYPES[::-1]
         weights = int8_weights(weights.reshape(outputs, *shape[2:]), scales, allowed)
         self._weights_dtype = weights.dtype
-        weights, self._zeros = centered_weights(weights, zero_points.get("weights", 0))
+        weights, zeros = centered_weights(weights, zero_points.get("weights", 0))
+        self.set_zeros(zeros)
         return weights.reshape(shape)
+
+    cdef int set_zeros(self, zeros) except -1:
+        """Set the zero points of packed weights, or None."""
+        is_far = zeros is not None and zeros.dtype != np.int8
+        self._zeros, self._far_zeros = (None, zeros) if is_far else (zeros, None)
+        return 0
 
     cdef int set_weights(self, weights) except -1:
         cdef Phase phase
@@ -363,6 +377,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Phase phase, other
         cdef list phases
         cdef bint rebinds
+        if bound.far:
+            return self.execute_far(x, target, bound, values, first, count)
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
         phases = self.phases_in(&whole)
@@ -387,6 +403,45 @@ cdef class ConvolutionLayer(QuantizedLayer):
             seen = phase.seen(&source, &part)
             self.filters_of(phase, x).run(bound, &seen, &part, self._flip, False, self._name)
         return 0
+
+    cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
+                         int64_t count) except -1:
+        """Execute some images with zero points beyond their types."""
+        cdef cnp.ndarray part, sums
+        self.check_far(bound)
+        if self._far_sums is None:
+            self._far_sums = self.make_far_sums()
+        if count < x.shape[0] and bound.reads_pixels():
+            bound = self.bind(values, (slice(first, first + count),))
+        sums = self._far_sums(x[first:first + count], bound.padding())
+        whole = np.moveaxis(target[first:first + count], -1 if self._channels_last else 1, -1)
+        part = np.array(whole, order="C")
+        store_sums(bound, sums, part)
+        whole[...] = part
+        return 0
+
+    cdef int check_far(self, Bound bound) except -1:
+        """Raise an error if zero points are beyond their types and the layer cannot compute with them."""
+        longest = (2**31 - 1) // 255**2
+        if bound.far and self._saturating:
+            raise ValueError("zero_points must be in the ranges of their types with numerics 'saturating'")
+        if bound.far and self._layer.depth > longest:
+            raise ValueError(f"zero_points must be in the ranges of their types for windows of more than {longest} "
+                             f"elements, got windows of {self._layer.depth}")
+        return 0
+
+    cdef object make_far_sums(self):
+        """Return the layers that compute the sums for any zero points."""
+        options = self.parameters() | {
+            "dst_dtype": np.int32, "attributes": Attributes(zero_points={"src": 0}), "scales": None,
+            "zero_points": None,
+            "src_dtype": self.src_dtype if self._dynamic is None else self._dynamic_dtype, "dynamic": None}
+        packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
+        plain = type(self)(PackedWeights(self.weights_shape, packed, INT8_DTYPES[1], self._zeros), **options)
+        if self._far_zeros is None:
+            return FarSums(plain, None, None)
+        ones = np.ones((self.groups, *self._shape[2:]), np.int8)
+        return FarSums(plain, type(self)(ones, **options), self._far_zeros)
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:
         """Execute all images; quantize each by its own range or by the range of all."""
@@ -465,4 +520,5 @@ cdef class ConvolutionLayer(QuantizedLayer):
     def __reduce__(self):
         packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
         layer = functools.partial(type(self), **self.parameters())
-        return layer, (PackedWeights(self.weights_shape, packed, self._weights_dtype, self._zeros), self._layer._bias)
+        zeros = self._zeros if self._far_zeros is None else self._far_zeros
+        return layer, (PackedWeights(self.weights_shape, packed, self._weights_dtype, zeros), self._layer._bias)

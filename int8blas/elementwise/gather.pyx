@@ -1,17 +1,18 @@
 """Rows of a quantized table, dequantized: the embedding of tokens."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
-from int8blas.core.kernels cimport I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.kernels cimport I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport apply, share_memory
+from int8blas.elementwise.quantization cimport LEAST_ZERO, MOST_ZERO, lie_between
 from int8blas.core.traced import traced
 from int8blas.core.words import dtype_name
 
@@ -99,10 +100,10 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     indices : array_like of int
         The rows wanted, from 0 to rows - 1, in any shape.
     scale : float, or array_like, optional
-        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array. Of scales for
-        rows, only the scales of the wanted rows are read.
+        The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array. Of scales for rows,
+        only the scales of the wanted rows are read.
     zero_point : int, or array_like of int, optional
-        The zero point, in the range of the table's dtype: one value, or, with `axis`, an array, as for `scale`.
+        The zero point, any int32: one value, or, with `axis`, an array, as for `scale`.
     axis : {None, 0, 1}, optional
         The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 for values of
         each column.
@@ -144,7 +145,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray source = elements(table, "table", (cnp.NPY_UINT8, cnp.NPY_INT8))
     cdef cnp.ndarray chosen, scales, zero_points, result
     cdef bint is_signed = cnp.PyArray_TYPE(source) == cnp.NPY_INT8
-    cdef int low = -128 if is_signed else 0
+    cdef bint is_wide
     cdef GatherJob job
     if source.ndim != 2:
         raise ValueError(f"table must have 2 dimensions, got shape {(<object>source).shape}")
@@ -156,13 +157,15 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         zero_point = of_rows(zero_point, "zero_point", "iu", "an integer", source.shape[0], chosen)
         of_axis = (<object>chosen).shape
     scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, of_axis)
-    zero_points = integers_in_range(zero_point, "zero_point", low, low + 255, of_axis)
+    zero_points = integers_in_range(zero_point, "zero_point", INT32_MIN, INT32_MAX, of_axis)
+    is_wide = not lie_between(zero_points, LEAST_ZERO, MOST_ZERO)
     shape = (*(<object>chosen).shape, source.shape[1])
-    job.function = current_kernels().elementwise.dequantize[I8_S8 if is_signed else I8_U8]
+    job.function = current_kernels().elementwise.dequantize[I8_S32 if is_wide else I8_S8 if is_signed else I8_U8]
     result = empty_of(shape, cnp.NPY_FLOAT32) if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
-    if source.strides[1] != 1 or not ready(source, result):
+    if is_wide or source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
-        return apply(job.function, source[chosen], out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
+        rows = source[chosen].astype(np.int32) if is_wide else source[chosen]
+        return apply(job.function, rows, out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
     if cnp.PyArray_SIZE(result):
         if along == 1:
             scales, zero_points = [np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points)]

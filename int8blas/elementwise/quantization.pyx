@@ -1,13 +1,14 @@
 """Quantization element by element, in the model ``x_f32 = scale * (x_int - zero_point)`` of oneDNN's documents."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport (
     axes_from, choice, elements, integers_in_range, scale_numbers, quantized_type)
-from int8blas.core.kernels cimport I8_DOUBLING, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn
+from int8blas.core.kernels cimport (
+    I8_DOUBLING, I8_FLOAT, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn)
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
 from int8blas.core.traced import traced
@@ -34,9 +35,26 @@ cdef IntegerType integer_type(int typenum) noexcept:
     return t
 
 
+cdef bint lie_between(cnp.ndarray zero_points, int64_t low, int64_t high) noexcept:
+    """Return whether all zero points, contiguous int32, are from low to high."""
+    cdef const int32_t *values = <const int32_t *>cnp.PyArray_DATA(zero_points)
+    cdef cnp.npy_intp i
+    for i in range(cnp.PyArray_SIZE(zero_points)):
+        if not low <= values[i] <= high:
+            return False
+    return True
+
+
 cdef tuple shape_of(cnp.ndarray x, tuple axes):
     """Return the shape of parameters for these axes."""
     return tuple([x.shape[axis] for axis in axes]) if axes else ()
+
+
+cdef cnp.ndarray zero_points_of(object zero_point, IntegerType t, bint of_type, tuple shape):
+    """Return zero points in the range of the type, or any int32."""
+    if of_type:
+        return integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    return integers_in_range(zero_point, "zero_point", INT32_MIN, INT32_MAX, shape)
 
 
 @traced("x")
@@ -45,17 +63,17 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
 
     Division and addition are in float32, in this order; the sum is rounded half to even and saturated to `dtype`. NaN
-    becomes the zero point, and infinities saturate.
+    becomes the zero point, saturated, and infinities saturate.
 
     Parameters
     ----------
     x : array_like of float32, float16 or bfloat16
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array.
+        The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, in the range of `dtype`. An int32 zero point is rounded to float32 before it is added, which is
-        exact up to 2**24.
+        The zero point, any int32, which is rounded to float32 before it is added; this is exact up to 2**24. With
+        ``scheme="onnx"`` it is in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
@@ -101,18 +119,19 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     >>> int8blas.quantize(x[0], 0.5, 1), int8blas.quantize(x[0], 0.5, 1, scheme="onnx")
     (array([-1,  2,  2], dtype=int8), array([-1,  1,  3], dtype=int8))
     """
-    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points
+    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points, saturated
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     cdef i8_elements_fn function
-    cdef bint onnx
+    cdef bint onnx = choice(scheme, "scheme", ("float", "onnx"))
     scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
-    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    onnx = choice(scheme, "scheme", ("float", "onnx"))
+    saturated = zero_points = zero_points_of(zero_point, t, onnx, shape)
+    if not lie_between(zero_points, t.low, t.high):
+        saturated = np.asarray(np.clip(zero_points, t.low, t.high))
     function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
         current_kernels().elementwise.quantize[t.index])
-    return apply(function, array, out, typenum, axes, [scales, zero_points, zero_points])
+    return apply(function, array, out, typenum, axes, [scales, zero_points, saturated])
 
 
 @traced("x")
@@ -126,9 +145,9 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     x : array_like of uint8, int8 or int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The scale, positive and finite when rounded to float32: one value, or, with `axis`, an array.
+        The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, in the range of the dtype of `x`.
+        The zero point, any int32.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
     out : ndarray of float32, optional
@@ -163,7 +182,9 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     cdef IntegerType t = integer_type(cnp.PyArray_TYPE(array))
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
-    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    zero_points = zero_points_of(zero_point, t, False, shape)
+    if t.index != I8_S32 and not lie_between(zero_points, LEAST_ZERO, MOST_ZERO):
+        array, t = array.astype(np.int32), integer_type(cnp.NPY_INT32)
     return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
                  [scales, zero_points, zero_points])
 
@@ -178,10 +199,10 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor: the scale of `x` divided by the scale of the result, positive and finite, for "float" and "onnx"
-        after rounding to float32. It is one value or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result, finite and not 0 after rounding to float32, and
+        for "doubling" and "single" positive. It is one value or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, in the range of `dtype`.
+        The zero point, any int32 for "float", otherwise in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
@@ -248,7 +269,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     integral = kind == I8_DOUBLING or kind == I8_SINGLE
     scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
-    zero_points = integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
+    zero_points = zero_points_of(zero_point, t, kind != I8_FLOAT, shape)
     exponents = zero_points
     if integral:
         scales, exponents = multipliers(scales)

@@ -25,6 +25,7 @@ from int8blas.stage.weights_scales import AUTOMATIC, scales_of, weights_mask
 
 Array = npt.NDArray[Any]
 
+INT32 = np.dtype(np.int32)
 DTYPES = ("float32", "int32", "int8", "uint8")
 
 
@@ -47,7 +48,7 @@ def _optional(values: Any, convert: Any, logical: Array, axes: tuple[int, ...], 
 def _integer_zero_points(values: Any, name: str, dtype: np.dtype[Any]) -> Array:
     if dtype == np.float32:
         raise ValueError(f"{name} must be None for float32, which has no zero point")
-    return zero_point_values(values, name, dtype)
+    return zero_point_values(values, name, INT32)
 
 
 def _convert(
@@ -165,7 +166,7 @@ def reorder(
         selects, flat or in their shape. With a string, the function computes the scales as :func:`weights_scales` does,
         from float32 weights for int8, and returns them too.
     zero_points : array_like of int, optional
-        The zero points of the destination, in the range of its dtype, with the shape of the scales. float32 has none.
+        The zero points of the destination, any int32, with the shape of the scales. float32 has none.
     src_scales, src_zero_points : array_like, optional
         Scales and zero points of the source. For a float32 source `src_scales` are factors, the reciprocals of scales,
         like "output scales" in the older model.

@@ -17,6 +17,7 @@ from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, sca
 
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
+ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # of packed weights: within int8, and beyond
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 
@@ -24,14 +25,14 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 class PackedWeights:
     """Packed weights in one or more PackedB, and their shape, from which a layer is restored.
 
-    Weights of a convolution may have been uint8, and may have int8 zero points for each output channel: see
+    Weights of a convolution may have been uint8, and may have zero points for each output channel: see
     :func:`centered_weights`.
     """
 
     shape: tuple[int, ...]
     packed: tuple[PackedB, ...]
     dtype: np.dtype[Any] = INT8_DTYPES[1]
-    zeros: npt.NDArray[np.int8] | None = None
+    zeros: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, tuple) or any(integer(size, "shape of weights") < 0 for size in self.shape):
@@ -41,8 +42,10 @@ class PackedWeights:
         if self.dtype not in INT8_DTYPES:
             raise TypeError(f"dtype of weights must be uint8 or int8, got {shown(self.dtype)}")
         zeros = self.zeros
-        if zeros is not None and not (isinstance(zeros, np.ndarray) and zeros.dtype == np.int8 and zeros.ndim == 1):
-            raise TypeError(f"zero points of packed weights must be a vector of int8, or None, got {shown(zeros)}")
+        if zeros is not None and not (isinstance(zeros, np.ndarray) and zeros.dtype in ZEROS and zeros.ndim == 1):
+            raise TypeError(
+                f"zero points of packed weights must be a vector of int8 or int64, or None, got {shown(zeros)}"
+            )
         # Check sizes before any work that grows with the shape.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
@@ -208,22 +211,26 @@ def int8_weights(
 
 def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8] | None]:
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any] | None]:
     """Return (weights, None), where the zero points, one or one for each oc, are subtracted from integer weights (oc,
     ...) and the differences are int8. If a difference does not fit int8, return the weights and their zero points,
-    after subtracting 128 from both for uint8."""
-    zeros = zero_point_values(zero_points, "zero_points['weights']", weights.dtype)
+    after subtracting 128 from both for uint8; zero points that do not fit int8 are int64."""
+    zeros = zero_point_values(zero_points, "zero_points['weights']", np.dtype(np.int32)).astype(np.int64)
     if zeros.shape not in ((), (1,), (len(weights),)):
         raise ValueError(
             f"zero_points['weights'] must have {len(weights)} values, one for each output channel, or one, got shape "
             f"{zeros.shape}"
         )
     zeros = np.broadcast_to(zeros.reshape(-1), len(weights)) if zeros.size == 1 else zeros
-    centered = weights.astype(np.int16) - zeros.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int16)
+    by_channel = zeros.reshape(-1, *(1,) * (weights.ndim - 1))
+    centered = weights.astype(np.int16 if np.abs(zeros).max(initial=0) < 1 << 14 else np.int64)
+    centered = centered - by_channel.astype(centered.dtype)
     if centered.size == 0 or (centered.min() >= -128 and centered.max() <= 127):
         return centered.astype(np.int8), None
     shift = 128 if weights.dtype == np.uint8 else 0
-    return (weights.astype(np.int16) - shift).astype(np.int8), (zeros - shift).astype(np.int8)
+    zeros = zeros - shift
+    fits = zeros.min() >= -128 and zeros.max() <= 127
+    return (weights.astype(np.int16) - shift).astype(np.int8), zeros.astype(np.int8) if fits else zeros
 
 
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:

@@ -226,11 +226,11 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
-        range of its real values need not contain 0, unless it is added after rounding. So may the zero points of a
-        product without padding."""
+        range of its real values need not contain 0, unless it is added after rounding. So may the zero points of the
+        operands."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
-        return self.dtypes[tensor] if self.kind == "convolution" else INT32
+        return INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
         """Return the masks that the attributes declare, and for all other tensors the masks that fit the values."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference_quantization as reference
 from arrays import Canary, assert_same, guarded, needs_mprotect, random_values, with_strides
+from elementwise import WIDE
 
 import int8blas
 
@@ -113,13 +114,24 @@ def test_more_dimensions_than_an_array_can_have():
         int8blas.gather(table, np.ones((1,) * 64, np.int64))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_zero_points_beyond_the_type(isa, dtype, axis, rng):
+    table, indices = random_values(rng, dtype, (9, 37)), [[8, 0, 3], [3, 3, 1]]
+    for far in WIDE:
+        scale, zero_point = parameters(rng, dtype, axis, table.shape)
+        zero_point = np.full_like(zero_point, far)
+        expected = expected_rows(table, indices, scale, zero_point, axis)
+        assert_same(int8blas.gather(table, indices, scale, zero_point, axis=axis), expected, far=far)
+
+
 def test_parameters_of_other_rows_are_not_looked_at():
-    table, scales, zero_points = np.array([[1], [2], [3]], np.int8), [0.5, np.nan, 2], [1, 2, 1000]
+    table, scales, zero_points = np.array([[1], [2], [3]], np.int8), [0.5, np.nan, 2], [1, 2, 2**31]
     assert_same(int8blas.gather(table, [2, 0], scales, axis=0), np.float32([[6], [0.5]]))
     assert_same(int8blas.gather(table, [0, 0], scales, zero_points, axis=0), np.float32([[0], [0]]))
     with pytest.raises(ValueError, match=r"^scale must be finite and not 0 in float32, got nan"):
         int8blas.gather(table, [2, 1], scales, axis=0)
-    with pytest.raises(ValueError, match=r"^zero_point must be between -128 and 127, got 1000"):
+    with pytest.raises(ValueError, match=r"^zero_point must be between -2147483648 and 2147483647, got 2147483648"):
         int8blas.gather(table, 2, scales, zero_points, axis=0)
 
 
@@ -133,7 +145,7 @@ WRONG = [
     *(("scale", {"scale": value}, ValueError) for value in (0, -np.inf, np.nan, 1e39, [1.0, 2.0])),
     *(("scale", {"scale": value}, TypeError) for value in (None, "1", True)),
     *(("scale", {"scale": [1.0] * count, "axis": 0}, ValueError) for count in (2, 4)),
-    *(("zero_point", {"zero_point": value}, ValueError) for value in (128, -129, [1, 2])),
+    *(("zero_point", {"zero_point": value}, ValueError) for value in (2**31, -(2**31) - 1, [1, 2])),
     *(("zero_point", {"zero_point": value}, TypeError) for value in (None, 0.5, "0")),
     ("zero_point", {"zero_point": [1] * 3, "axis": 1}, ValueError),
     *(("axis", {"axis": value}, ValueError) for value in (2, -3)),

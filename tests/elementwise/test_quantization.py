@@ -10,6 +10,7 @@ from arrays import assert_same
 from elementwise import (
     DTYPES,
     SCHEMES,
+    WIDE,
     call,
     ends,
     every_type,
@@ -94,6 +95,19 @@ def test_quantize_special_values(isa, dtype):
         near = [int(reference.quantize(np.float32(0), 1, zero_point, dtype))] * 4
         expected = np.array([zero_point, high, low, zero_point, high, low, *near] * 5, dtype)
         assert_same(int8blas.quantize(x, 0.01, zero_point, dtype), expected, zero_point=zero_point)
+
+
+@every_type
+@pytest.mark.parametrize("name", ["quantize", "dequantize", "float"])
+def test_zero_points_beyond_the_type(isa, name, dtype, rng):
+    for far in WIDE:
+        ours, oracle, x = call(name, rng, dtype, 70)
+        assert_same(ours(x, 0.37, far), oracle(x, 0.37, far), far=far)
+        scale, zero_point = parameters(rng, dtype, 70)
+        zero_point = np.where(rng.random(70) < 0.5, zero_point.astype(np.int64), far)
+        assert_same(ours(x, scale, zero_point, axis=0), oracle(x, scale, zero_point), far=far)
+        whole = np.full(70, far)
+        assert_same(ours(x, scale, whole, axis=0), oracle(x, scale, whole), far=far)
 
 
 @pytest.mark.parametrize("value", [2.0**31, 2.0**31 - 128, -(2.0**31), -(2.0**31) - 256, 2.0**24 + 2])

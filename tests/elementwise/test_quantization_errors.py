@@ -13,9 +13,9 @@ WRONG = [
     )),
     *(("scale", {"scale": value}, TypeError) for value in (None, "1", 1j, True, [None], ["a"], [[1], [2, 3]])),
     *(("scale", {"scale": value, "axis": 1}, ValueError) for value in ([1.0] * 3, [1, 1, 1, 0], [1, 1, np.nan, 1])),
-    *(("zero_point", {"zero_point": value}, ValueError) for value in (128, -129, 10**30, [1, 2], [1] * 12)),
+    *(("zero_point", {"zero_point": value}, ValueError) for value in (2**31, -(2**31) - 1, 10**30, [1, 2], [1] * 12)),
     *(("zero_point", {"zero_point": value}, TypeError) for value in (None, 0.0, "0", 1j, [0.5], True)),
-    ("zero_point", {"zero_point": [1, 1, 1, 128], "axis": 1}, ValueError),
+    ("zero_point", {"zero_point": [1, 1, 1, 2**31], "axis": 1}, ValueError),
     ("zero_point", {"zero_point": [1, 1, 1], "axis": 1}, ValueError),
     *(("axis", {"axis": value}, ValueError) for value in (2, -3, (0, 0), (0, -2), (0, 5), 10**30)),
     *(("axis", {"axis": value}, TypeError) for value in ("0", 0.0, (0, "1"), ((0,),))),
@@ -48,6 +48,15 @@ def test_wrong_parameters(named, changes, error):
                              (int8blas.dequantize, X.astype(np.int8), np.float32)):  # fmt: skip
         keywords = {"scale": 1.0, "out": np.full((3, 4), 77, out)} | changes
         check_refused(function, (x,), keywords, error, named)
+
+
+@pytest.mark.parametrize("value", [128, -129, [1, 1, 1, 128]])
+def test_zero_points_that_are_added_after_rounding_are_of_the_type(value):
+    keywords = {"scale": 1.0, "zero_point": value, "axis": None if np.ndim(value) == 0 else 1}
+    for function, x, scheme in ((int8blas.quantize, X, "onnx"), (int8blas.requantize, Q, "onnx"),
+                                (int8blas.requantize, Q, "single"), (int8blas.requantize, Q, "doubling")):  # fmt: skip
+        out = np.full((3, 4), 77, np.int8)
+        check_refused(function, (x,), keywords | {"scheme": scheme, "out": out}, ValueError, "zero_point")
 
 
 @pytest.mark.parametrize(("x", "error"), WRONG_X)

@@ -105,10 +105,11 @@ def test_each_side_has_a_mask(source, target, src_mask, mask, rng):
     parameters = {}
     for side, bits, dtype in (("src_", src_mask, source), ("", mask, target)):
         selected = [size for axis, size in enumerate(x.shape) if bits & (1 << axis)]
-        signs = rng.choice([-1, 1], selected)
+        signs, wide = rng.choice([-1, 1], selected), rng.random() < 0.5
         parameters[f"{side}scales"] = (signs * np.exp(rng.normal(0, 3, selected))).astype(np.float32)
         if dtype != np.float32:
             low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype != np.int32 else (-1000, 1000)
+            low, high = (-(2**31), 2**31 - 1) if wide else (low, high)
             parameters[f"{side}zero_points"] = rng.integers(low, high, selected, np.int32, endpoint=True)
     expected = expected_values(x, target, mask, src_mask, **parameters)
     same(reorder(x, dtype=target, mask=mask, src_mask=src_mask, **parameters), expected)
@@ -360,10 +361,10 @@ UNPACK = {"src_layout": "packed", "dst_layout": "oihw"}
     (X * np.nan, {"scales": "per_channel", "dtype": np.int8}, ValueError, "x must be finite to have scales"),
     (X, {"zero_points": 0}, ValueError, "zero_points must be None for float32"),
     (X, {"src_zero_points": 0}, ValueError, "src_zero_points must be None for float32"),
-    (X, {"zero_points": 128, "dtype": np.int8}, ValueError, "zero_points must be between -128 and 127"),
+    (X, {"zero_points": 2**31, "dtype": np.int8}, ValueError, "zero_points must be between -2147483648 and 2147483647"),
     (X, {"zero_points": 0.0, "dtype": np.int8}, TypeError, "zero_points must be integers"),
     (X, {"zero_points": [0, 0], "dtype": np.int8}, ValueError, "zero_points must be one number or 1"),
-    (S8, {"src_zero_points": [0, -129, 0], "mask": 2}, ValueError, "src_zero_points must be between"),
+    (S8, {"src_zero_points": [0, -(2**31) - 1, 0], "mask": 2}, ValueError, "src_zero_points must be between"),
     (X, {"out": [1]}, TypeError, "out must be an ndarray of float32, or share its memory with NumPy, got list"),
     (X, {"out": S8}, TypeError, "out must be float32, got int8$"),
     (X, {"out": X.T}, ValueError, "out must have shape"),

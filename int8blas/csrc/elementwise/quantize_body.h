@@ -2,7 +2,7 @@
  * of vectors or in plain C. Arguments: i8_elements_args in elementwise.h. Rounding is half to even unless stated
  * otherwise; sat() saturates to the type of `out`.
  *
- *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: zero_point
+ *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: sat(zero_point), the exponent
  *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
  *   dequantize   out = scale * f32(x - zero_point)                            the difference is exact
  *   requantize   out = sat(rne(f32(f32(x) * scale) + f32(zero_point)))        I8_FLOAT
@@ -40,7 +40,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
 #define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, difference)                                         \
     I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
                 const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
-                store(I8_OF(out, size), i8_replace_nan(w, rounded, z)))                                                \
+                store(I8_OF(out, size), i8_replace_nan(w, rounded, I8_WIDE(exponent))))                                                \
     I8_CHUNK_FN(i8_quantize_onnx_##t, const i8_f32 w = I8_REAL(x); const i8_f32 q = i8_div_f32(w, I8_REAL(factor));    \
                 const i8_vec y = near; store(I8_OF(out, size), i8_replace_nan(w, shifted, z)))                         \
     I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \
@@ -121,7 +121,7 @@ I8_INLINE int32_t i8_round_to_s32(float y)
     }
 #define I8_CHUNK_FNS(t, type)                                                                                          \
     I8_CHUNK_FN(i8_quantize_##t, float, type, float,                                                                   \
-                v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : z[j])                                         \
+                v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : s[j])                                         \
     I8_CHUNK_FN(i8_quantize_onnx_##t, float, type, float,                                                              \
                 v[j] == v[j] ? I8_SHIFT_##t(I8_NEAR_##t(v[j] / f[j]), z[j]) : z[j])                                    \
     I8_CHUNK_FN(i8_dequantize_##t, type, float, float, f[j] * I8_DIFFERENCE_##t(v[j], z[j]))                           \

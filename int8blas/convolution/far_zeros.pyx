@@ -1,0 +1,81 @@
+"""Convolution with zero points that no value of their types has, which padding and packed weights cannot hold::
+
+    sum over the taps in the image of (x - zx) * (w - zw)
+        = sum of (x - p) * w  -  (zx - p) * sum of w  -  zw * (sum of (x - p) - (zx - p) * number of taps)
+
+p is the value of x's type nearest to zx. A plain layer with the zero point p computes each of the sums: the second one
+of an image of ones, the other two with weights of ones. All of them fit int32; the terms are int64.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
+from int8blas.gemm.output cimport set_target
+from int8blas.gemm.problem cimport Problem, start
+from int8blas.stage.output_stage cimport Bound
+
+cnp.import_array()
+
+
+class FarSums:
+    """The sums of a layer with any zero points.
+
+    `plain` is the layer without scales, to int32, whose source's zero point is given in each call. `ones` is the same
+    with weights of ones and an output channel for each group. It is needed for `zeros`, zero points of the weights.
+    """
+
+    def __init__(self, plain, ones, zeros):
+        self.plain, self.ones, self.zeros = plain, ones, zeros
+        self.axis = -1 if plain.layout.endswith("c") else 1
+
+    def __call__(self, x, zero):
+        """Return the sums of images x, int64, with the channels last."""
+        info = np.iinfo(x.dtype)
+        near = min(max(zero, info.min), info.max)
+        unit = np.ones((1, *x.shape[1:]), x.dtype)
+
+        def of(layer, x, zero):
+            return np.moveaxis(layer(x, zero_points={"src": zero}), self.axis, -1).astype(np.int64)
+
+        sums = of(self.plain, x, near) - (zero - near) * of(self.plain, unit, 0)
+        if self.zeros is not None:
+            windows = of(self.ones, x, near) - (zero - near) * of(self.ones, unit, 0)
+            sums -= self.zeros * np.repeat(windows, len(self.zeros) // windows.shape[-1], axis=-1)
+        return sums
+
+
+cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
+    """Apply the epilogue to sums, int64 with the channels last, and store them in a contiguous array of their shape."""
+    cdef Problem g
+    cdef i8_output_args o
+    cdef int64_t columns = sums.shape[sums.ndim - 1], row, column
+    cdef cnp.ndarray own
+    cdef const int64_t *data
+    if sums.size == 0:
+        return 0
+    # The epilogue may read a whole chunk behind a row.
+    own = np.zeros(sums.size + I8_MAX_COLUMNS, np.int64)
+    own[:sums.size] = sums.reshape(-1)
+    data = <const int64_t *>cnp.PyArray_DATA(own)
+    start(&g, False)
+    bound.fill(&g)
+    g.m, g.n = sums.size // columns, columns
+    g.c, g.c_col = cnp.PyArray_BYTES(out), cnp.PyArray_ITEMSIZE(out)
+    g.c_row = g.c_col * columns
+    memset(&o, 0, sizeof(o))
+    set_target(&g, &o)
+    o.rows = 1
+    with nogil:
+        for row in range(g.m):
+            column = 0
+            while column < columns:
+                o.cols = <int>min(<int64_t>I8_MAX_COLUMNS, columns - column)
+                o.row, o.column = row, column
+                o.acc64 = data + row * columns + column
+                o.c = g.c + row * g.c_row + column * g.c_col
+                g.kernels.stage.output(&o)
+                column += o.cols
+    return 0
