@@ -74,15 +74,6 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     return array
 
 
-def positive_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Return positive finite float32 values of any shape."""
-    array = _float32_values(values, name)
-    wrong = array[~((array > 0) & (array < np.inf))]
-    if wrong.size:
-        raise ValueError(f"{name} must be positive and finite in float32, got {shown(wrong.flat[0])}")
-    return array
-
-
 def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
     """Return float32 values of any shape whose reciprocals, factors of a destination, are finite."""
     array = scale_values(values, name)
@@ -116,7 +107,7 @@ class QuantizationParameters:
     Parameters
     ----------
     scale : float or array_like
-        Positive and finite, kept in float32: one number, or one per channel, of shape (C,), if `axis` is given.
+        Finite and not 0 in float32, of either sign: one number, or one per channel, of shape (C,), if `axis` is given.
     zero_point : int or array_like of int, optional
         Integers of the same shape as `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
@@ -159,7 +150,7 @@ class QuantizationParameters:
     def __post_init__(self) -> None:
         dtype = int8_dtype(self.dtype, "dtype")
         axis = None if self.axis is None else integer(self.axis, "axis")
-        scale = positive_values(self.scale, "scale")
+        scale = scale_values(self.scale, "scale")
         zero_point = zero_point_values(self.zero_point, "zero_point", dtype)
         wanted = 0 if axis is None else 1
         if scale.ndim != wanted:

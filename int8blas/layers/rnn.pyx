@@ -381,8 +381,6 @@ def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     scale = np.float32(divisor(data_scale, "data_scale"))
-    if scale < 0:
-        raise ValueError(f"data_scale must be positive and finite in float32, got {shown(data_scale)}")
     return src_dtype, dst_dtype, scale, int(integers(data_shift, "data_shift", 0, 255, -1, ""))
 
 
@@ -473,14 +471,14 @@ cdef class LSTM(RecurrentLayer):
     bias : array_like of float32, optional
         (gates, units), with the same leading dimensions; zeros by default.
     data_scale : float, optional
-        The scale of source, state and destination.
+        The scale of source, state and destination, of either sign.
     data_shift : int, optional
         The uint8 value that stands for 0.0.
     weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         For float32 weights, 'per_tensor' is 63 / max|w| over the weights of source and state together, for each layer
         and direction; 'per_channel' is the same for each gate and unit. int8 weights need values: one, or (gates,
-        units), or any array that broadcasts to (layers, directions, gates, units). These are the masks 0 and
-        (1 << 3) | (1 << 4) of oneDNN.
+        units), or any array that broadcasts to (layers, directions, gates, units), of either sign. These are the masks
+        0 and (1 << 3) | (1 << 4) of oneDNN.
     direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
         Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
         'bidirectional_sum' adds them.

@@ -175,8 +175,8 @@ def scale_values(
             raise TypeError(f"{name} must be {wanted}, got {dtype_name(values.dtype)}")
         with np.errstate(over="ignore"):
             values = values.astype(np.float32)
-        if not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(f"{name} must be positive and finite in float32")
+        if not (np.isfinite(values) & (values != 0)).all():
+            raise ValueError(f"{name} must be finite and not 0 in float32")
     try:
         return np.broadcast_to(values, shape)
     except ValueError:
@@ -197,7 +197,7 @@ def factors(
     """Return 1 / (data_scale * scale), the factors that turn sums into real numbers."""
     with np.errstate(all="ignore"):
         values = np.float32(1) / (data_scale * scale)
-    if not (np.isfinite(values) & (values > 0)).all():
+    if not (np.isfinite(values) & (values != 0)).all():
         raise ValueError(
             f"{name} times data_scale must have a reciprocal in float32, got "
             f"{scale.min()} to {scale.max()} times {data_scale}"

@@ -13,7 +13,7 @@ def problem(draws):
         draws.generator(), draws.among(KINDS), units, inputs, n, t, draws.among((1, 1, 1, 1, 2, 3)),
         draws.among((*DIRECTIONS[:2], *DIRECTIONS)), draws.among((np.uint8, np.float32, np.float16)),
         draws.among((np.uint8, np.float32)), bool(draws.below(2)), draws.among(("small", "full", "extreme")),
-        data_scale=draws.among((127, 1, 0.01, 300.7)), data_shift=draws.below(256),
+        data_scale=draws.among((127, 1, 0.01, 300.7, -100)), data_shift=draws.below(256),
     )  # fmt: skip
     if draws.once_in(6):
         made = made.but(lengths=np.array([draws.integer(0, t) for _ in range(n)], np.int64))

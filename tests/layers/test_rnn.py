@@ -93,6 +93,18 @@ def test_extremes(isa, kind, data_shift, rng):
         problem.but(dst_dtype=np.float32).check(data_scale=data_scale, spread=spread)
 
 
+@every_kind
+def test_negative_scales(isa, kind, rng):
+    for src_dtype, dst_dtype, data_scale in product((np.uint8, np.float32), (np.uint8, np.float32), (127, -100)):
+        problem = random_problem(
+            rng, kind, 33, 20, src_dtype=src_dtype, dst_dtype=dst_dtype, data_scale=data_scale, direction=DIRECTIONS[2]
+        )
+        problem.weights_scale *= rng.choice(np.float32([-1, 1]), problem.weights_scale.shape)
+        if "projection_scale" in problem.arguments:
+            problem.arguments["projection_scale"] *= np.float32(-1)
+        problem.check(data_scale=data_scale)
+
+
 def test_largest_sums(isa, rng):
     inputs, units = 70000, 33
     problem = random_problem(rng, "lstm", units, inputs, n=1, t=2, values="extreme", states=False)
