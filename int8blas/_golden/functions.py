@@ -10,7 +10,7 @@ import int8blas
 from int8blas._golden.cases import Result, golden
 from int8blas._golden.draws import Draws
 from int8blas._golden.layers import ELTWISE
-from int8blas.stage.attributes import BINARY, Eltwise
+from int8blas.stage.attributes import BINARY, Binary, Eltwise, PReLU
 
 INT8 = ("uint8", "int8")
 TYPES = (*INT8, "int32", "float32")
@@ -43,6 +43,18 @@ def requantize(draws: Draws, dtype: Any, scheme: Any, axis: Any) -> Result:
     x = draws.integers((33, 20), "int32", -(1 << 20), 1 << 20)
     scale = draws.scales(() if axis is None else 20, -13)
     return int8blas.requantize(x, scale, draws.integer(0, 100), dtype, axis=axis, scheme=scheme)
+
+
+@golden(dtype=(*INT8, "int32"), zero_point=(-(2**31), -1000, 300, 2**31 - 1))
+def wide_zero_points(draws: Draws, dtype: Any, zero_point: Any) -> Result:
+    x, sums = draws.reals((33, 20)), draws.integers((33, 20), "int32")
+    scale = abs(zero_point) / 2000
+    return [
+        int8blas.quantize(np.float32(scale) * x, -scale / 300, zero_point, dtype),
+        int8blas.dequantize(draws.integers((33, 20), dtype), scale, zero_point),
+        int8blas.requantize(sums, 2.0**-20, zero_point, dtype),
+        int8blas.gather(draws.integers((50, 33), "uint8"), draws.integers(9, "int64", 0, 49), -scale, zero_point),
+    ]
 
 
 @golden(exponent=(-20, -5, 0, 3))
@@ -111,6 +123,42 @@ def layer_norm(draws: Draws, n: Any, src: Any, dst: Any) -> Result:
         scales["dst"] = 1 / 32
     gamma, beta = draws.reals((2, n))
     return int8blas.layer_norm(draws.values((5, n), src), gamma, beta, scales=scales, dst_dtype=dst)
+
+
+def epilogue(draws: Draws, dst: str, columns: int) -> dict[str, Any]:
+    """A chain of post-ops, and the destination's quantization."""
+    ops: Any = [Binary(draws.reals((1, columns)), "mul"), Eltwise("swish", 1.25), PReLU(draws.reals((1, columns)))]
+    scales, zeros = {"src": draws.scale(-5)}, {"src": draws.integer(-300, 300)}
+    if dst != "float32":
+        scales["dst"], zeros["dst"] = draws.scale(-4), draws.integer(-5 if dst == "int8" else 0, 100)
+    return {"scales": scales, "zero_points": zeros, "post_ops": ops, "dst_dtype": dst}
+
+
+@golden(function=("softmax", "layer_norm"), dst=("uint8", "int8", "float32"))
+def normalization_epilogues(draws: Draws, function: Any, dst: Any) -> Result:
+    more = epilogue(draws, dst, 33)
+    x = draws.integers((5, 33), "int8")
+    if function == "softmax":
+        return int8blas.softmax(x, **more)
+    return int8blas.layer_norm(x, *draws.reals((2, 33)), **more)
+
+
+@golden(function=("max_pool", "avg_pool", "global_max_pool", "global_avg_pool"), dst=("uint8", "int8", "float32"))
+def pooling_epilogues(draws: Draws, function: Any, dst: Any) -> Result:
+    more = epilogue(draws, dst, 17)
+    more["post_ops"] = [Eltwise("swish", 1.25), Eltwise("linear", 0.75, -0.5)]
+    kernel: Any = () if function.startswith("global") else ((3, 2),)
+    return getattr(int8blas, function)(draws.integers((2, 7, 8, 17), "uint8"), *kernel, **more)
+
+
+@golden(function=("sum", "concat"), dst=("uint8", "int8", "float32"))
+def joined_epilogues(draws: Draws, function: Any, dst: Any) -> Result:
+    arrays = [draws.integers((4, 33), "int8") for _ in range(3)]
+    more: dict[str, Any] = {"scales": draws.scales(3, -4), "zero_points": [-300, 0, 300], "dst_dtype": dst}
+    more["post_ops"] = [Eltwise("swish", 1.25), Binary(draws.reals((1, 33)), "mul")]
+    if dst != "float32":
+        more |= {"dst_scale": draws.scale(-4), "dst_zero_point": draws.integer(0, 100)}
+    return int8blas.sum(arrays, **more) if function == "sum" else int8blas.concat(arrays, 0, **more)
 
 
 @golden(dtype=INT8, axis=(None, 0, 1))

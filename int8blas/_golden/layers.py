@@ -18,6 +18,8 @@ DST = ("uint8", "int8", "int32", "float32", "float16")
 ELTWISE: dict[str, tuple[float, ...]] = {
     "relu": (0.25,), "tanh": (), "logistic": (), "elu": (1.5,), "gelu_erf": (), "gelu_tanh": (), "swish": (1.25,),
     "hardswish": (), "clip": (-0.75, 1.5), "abs": (), "square": (), "sqrt": (), "linear": (0.5, -1.5), "round": (),
+    "exp": (), "log": (), "pow": (1.25, 0.5), "mish": (), "soft_relu": (1.5,), "hardsigmoid": (0.2, 0.4),
+    "clip_v2": (-0.75, 1.5),
 }  # fmt: skip
 # Sizes, kernel, channels in and out, groups: gathered windows, lines, depthwise, small groups, 1 x 1, 1-D and 3-D.
 IMAGES = {
@@ -135,6 +137,46 @@ def inner_product_groups(draws: Draws, group: Any, kind: Any) -> Result:
     return layer(draws.integers((9, 80), "uint8"))
 
 
+@golden(group=(16, 40), src=SRC, weights=SRC)
+def zero_points_by_groups(draws: Draws, group: Any, src: Any, weights: Any) -> Result:
+    scales, zeros = draws.scales((80 // group, 35)), draws.integers((80 // group, 35), weights)
+    layer = int8blas.InnerProduct(
+        draws.integers((35, 80), weights), src_dtype=src, dst_dtype="float32",
+        scales={"src": draws.scale(), "weights": scales}, zero_points={"src": draws.integer(0, 100), "weights": zeros},
+    )  # fmt: skip
+    return layer(draws.integers((9, 80), src))
+
+
+@golden(group=(16, 40), src=SRC, far=(False, True))
+def source_by_groups(draws: Draws, group: Any, src: Any, far: Any) -> Result:
+    """Scales and zero points of rows and groups, and zero points of the weights within and beyond their type."""
+    groups = 80 // group
+    zeros = draws.integers((9, groups), "int32", -100_000, 100_000) if far else draws.integers((9, groups), src)
+    of_weights = draws.integers((groups, 35), "int32", -300, 300) if far else 0
+    layer = int8blas.InnerProduct(
+        draws.integers((35, 80), "int8"), src_dtype=src, dst_dtype="float32",
+        scales={"src": draws.scales((9, groups)), "weights": draws.scales((groups, 35))},
+        zero_points={"src": zeros, "weights": of_weights},
+    )  # fmt: skip
+    return layer(draws.integers((9, 80), src))
+
+
+@golden(image=tuple(IMAGES), layer=("Convolution", "Deconvolution"), src=SRC)
+def far_zero_points(draws: Draws, image: Any, layer: Any, src: Any) -> Result:
+    """Zero points beyond 8 bits, of the source and of both operands."""
+    sizes, kernel, ic, oc, groups = IMAGES[image]
+    weights, x = draws.integers((oc, ic // groups, *kernel), "int8"), draws.integers((2, *sizes, ic), src)
+    src_zero: dict[str, Any] = {"src": draws.integer(-70_000, -300)}
+    weights_zeros: dict[str, Any] = {"weights": draws.integers(oc, "int32", -1000, 1000)}
+    return [
+        getattr(int8blas, layer)(
+            weights, draws.reals(oc), padding=0 if max(kernel) == 1 else 1, groups=groups, src_dtype=src,
+            dst_dtype="float32", scales={"src": draws.scale(), "weights": draws.scales(oc)}, zero_points=given,
+        )(x)
+        for given in (src_zero, weights_zeros, src_zero | weights_zeros)
+    ]  # fmt: skip
+
+
 @golden(image=tuple(IMAGES), src=SRC, dst=("uint8", "int32", "float32"), channels=("last", "first"))
 def convolution(draws: Draws, image: Any, src: Any, dst: Any, channels: Any) -> Result:
     sizes, kernel, ic, oc, groups = IMAGES[image]
@@ -203,6 +245,47 @@ def recurrent(draws: Draws, cell: Any, direction: Any, src: Any, dst: Any) -> Re
         options["linear_before_reset"] = cell == "lbr_GRU"
     layer = layer(*weights, bias, **options)
     return list(layer(draws.values((steps, n, inputs), src), lengths=[4, 1, 3]))
+
+
+@golden(
+    cell=("tanh", "relu", "logistic", "AUGRU", "lbr_AUGRU", "peephole", "projection", "peephole_projection"),
+    direction=("left2right", "right2left", "bidirectional_concat", "bidirectional_sum"),
+    src=("uint8", "float32"),
+    dst=("uint8", "float32"),
+)
+def recurrent_variants(draws: Draws, cell: Any, direction: Any, src: Any, dst: Any) -> Result:
+    steps, n, inputs, units = 4, 3, 20, 17
+    kind: Any = {"AUGRU": int8blas.GRU, "lbr_AUGRU": int8blas.GRU}.get(cell, int8blas.LSTM)
+    options: dict[str, Any] = {"direction": direction, "src_dtype": src, "dst_dtype": dst}
+    both, gates, outputs = 1 + direction.startswith("bi"), 4, 11 if "projection" in cell else units
+    call: dict[str, Any] = {"lengths": [4, 1, 3]}
+    if kind is int8blas.GRU:
+        gates, options["linear_before_reset"] = 3, cell == "lbr_AUGRU"
+        call["attention"] = draws.integers((steps, n), "uint8")
+    elif cell in ("tanh", "relu", "logistic"):
+        kind, gates, options["activation"] = int8blas.RNN, 1, cell
+        options["alpha"] = 0.25 if cell == "relu" else 0.0
+    if "peephole" in cell:
+        options["weights_peephole"] = draws.reals((both, 3, units))
+    if "projection" in cell:
+        options["weights_projection"] = draws.integers((both, units, outputs), "int8")
+        options["projection_scale"] = draws.scales(outputs, 7)
+    weights = [draws.integers((both, size, gates, units), "int8") for size in (inputs, outputs)]
+    bias = draws.reals((both, gates + (cell == "lbr_AUGRU"), units))
+    layer = kind(*weights, bias, weights_scale=draws.scales((gates, units), 9), **options)
+    return list(layer(draws.values((steps, n, inputs), src), **call))
+
+
+@golden(cell=("LSTM", "GRU"), src=("uint8", "float32"))
+def negative_scales(draws: Draws, cell: Any, src: Any) -> Result:
+    """Of the data, and of weights where the float32 result shows them."""
+    gates = 4 if cell == "LSTM" else 3
+    weights = [draws.integers((size, gates, 17), "int8") for size in (20, 17)]
+    layer = getattr(int8blas, cell)(
+        *weights, draws.reals((gates, 17)), weights_scale=draws.scales((gates, 17), 9) * np.float32(-1),
+        data_scale=-100, src_dtype=src, dst_dtype="float32",
+    )  # fmt: skip
+    return list(layer(draws.values((4, 3, 20), src)))
 
 
 @golden(direction=("left2right", "right2left", "bidirectional_concat"))

@@ -18,6 +18,7 @@ RECORDED = {
     910: "1f97cc4f3a6fdda68734a29c860929ca665cb17e2baff5ea8d1ba476ee735ea0",
     914: "003ac5fedee60d4df72d01eebfbf416a77a622d2ceb01a1a0ad9982ad2d65c77",
     964: "48a2949f7326649f5fb4cf7d639036b73bf357c18cd167c32525ea628c6bf826",
+    1246: "7b41bdcdeddbf1626ceb521075e593984bd97ef04dae477f37d836946d860815",
 }
 # Public functions without golden bits of their own.
 NOT_GOLDEN = {
