@@ -1,7 +1,7 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports only core.
 
 blas, syrk, matmul      the public functions, and blas16; packing, PackedB; saturation, where 16-bit sums saturate;
-                        explain, which describes a plan
+                        explain, which describes a plan by an explanation
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
 call            from arrays to a Problem for the driver, and its execution
 stack           a stack of products that differ only in the addresses of their matrices
