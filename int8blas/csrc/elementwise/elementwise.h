@@ -10,8 +10,9 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 /* An element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for I8_DOUBLING
  * and I8_SINGLE), the zero point (s32) and the exponent (s32; for `quantize` the saturated zero point; not used
  * otherwise, but read): one value each, or n of them if `each`. Zero points may be any s32 for `quantize` and I8_FLOAT,
- * any whose differences with bytes fit s32 for `dequantize`, and are of the integer type otherwise. No pointer needs to
- * be aligned; `out` may be x itself if the types have the same size. `stream` writes 4-byte elements past the caches. */
+ * must have differences with bytes that fit s32 for `dequantize`, and are of the integer type otherwise. No pointer
+ * needs to be aligned; `out` may be x itself if the types have the same size. `stream` writes 4-byte elements past the
+ * caches. */
 typedef struct {
     int64_t n;
     const void *x;

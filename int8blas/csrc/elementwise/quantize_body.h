@@ -40,7 +40,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
 #define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, difference)                                         \
     I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
                 const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
-                store(I8_OF(out, size), i8_replace_nan(w, rounded, I8_WIDE(exponent))))                                                \
+                store(I8_OF(out, size), i8_replace_nan(w, rounded, I8_WIDE(exponent))))                        \
     I8_CHUNK_FN(i8_quantize_onnx_##t, const i8_f32 w = I8_REAL(x); const i8_f32 q = i8_div_f32(w, I8_REAL(factor));    \
                 const i8_vec y = near; store(I8_OF(out, size), i8_replace_nan(w, shifted, z)))                         \
     I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \

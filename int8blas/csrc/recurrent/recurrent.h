@@ -18,10 +18,10 @@
  *     before = (state - data_shift) * data_reciprocal
  *
  * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; other cells ignore it. The
- * recurrent bias is stored as the bias of a fourth gate. `kept`, 1 - attention for each row or NULL, multiplies the u of
- * a GRU. I8_RNN_LINEAR is a projection: it does not read x, which counts as 0. y is stored in `output` too if that is not
- * NULL. Row steps are in elements; values of 16 units are readable even at the end of a layer. rows * panels is at most
- * I8_MAX_CELLS. */
+ * recurrent bias is stored as the bias of a fourth gate. `kept`, 1 - attention for each row or NULL, multiplies the u
+ * of a GRU. I8_RNN_LINEAR is a projection: it does not read x, which counts as 0. y is stored in `output` too if that
+ * is not NULL. Row steps are in elements; values of 16 units are readable even at the end of a layer. rows * panels is
+ * at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN, I8_CELLS };
 enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; relu has the slope alpha below 0 */
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)

@@ -64,5 +64,6 @@ static void i8_add_scale_group(const i8_scale_group_args *t)
         [I8_LESS_TERMS] = {i8_scale_group_terms, i8_scale_group_terms_scaled},
         [I8_LESS_FAR] = {i8_scale_group_far, i8_scale_group_far_scaled},
     };
-    add[t->far_size ? I8_LESS_FAR : t->bo ? I8_LESS_TERMS : t->ao_rows ? I8_LESS_BY_ROW : I8_LESS_VECTOR][t->row_scale != NULL](t);
+    const int less = t->bo ? I8_LESS_TERMS : t->ao_rows ? I8_LESS_BY_ROW : I8_LESS_VECTOR;
+    add[t->far_size ? I8_LESS_FAR : less][t->row_scale != NULL](t);
 }

@@ -179,11 +179,11 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
  * where the integers are taken modulo 2**32 and their sum must fit s32, and the rest is f32 in the order written. If
- * zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the integers are
- * s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is ao_rows[i], or `ao` if
- * that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL (zeros); without row_scale
- * the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for each panel, panel_step
- * elements apart. */
+ * zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the integers
+ * are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is ao_rows[i], or
+ * `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL (zeros); without
+ * row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for each panel,
+ * panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
