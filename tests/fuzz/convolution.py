@@ -54,15 +54,26 @@ def made(draws, transposed):
     options = layer.options(draws)
     if transposed and options["numerics"] == "saturating" and work > WORK // 16:
         options["numerics"] = "exact"
-    return random_convolution(
+    problem = random_convolution(
         draws.generator(), size, kernel, ic, oc, n=draws.among((1, 1, 2, 3, 0)), groups=groups,
         grouped=bool(draws.below(2)), layout=draws.among(LAYOUTS[len(size)]), transposed=transposed, **options, **more,
     )  # fmt: skip
+    if options["numerics"] == "exact" and draws.below(4) == 0:
+        far = {"src": draws.among((-200, 300, 2**31 - 1)), "weights": draws.among((-300, 1000, -(2**20)))}
+        zeros = {tensor: far[tensor] for tensor in draws.some(("src", "weights"))}
+        problem = problem.but(zero_points=problem.zero_points | zeros)
+    return problem
+
+
+def finished(draws, transposed):
+    """A problem of the family; zero points of the weights are given at creation."""
+    problem = layer.finished(draws, made(draws, transposed))
+    return problem | ({"at_creation": True} if "weights" in problem["layer"].zero_points else {})
 
 
 def problem(draws):
     if draws.below(4) < 3:
-        return layer.finished(draws, made(draws, False))
+        return finished(draws, False)
     size, kernel, more = geometry(draws)
     groups, c, n = draws.integer(1, 3), draws.size(4), draws.among((1, 2, 0))
     layout = draws.among(LAYOUTS[len(size)])

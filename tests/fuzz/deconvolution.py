@@ -1,11 +1,10 @@
 """Deconvolution of one to three dimensions: all geometries, groups, layouts and attributes."""
 
-from . import layer
-from .convolution import made
+from .convolution import finished
 from .layer import oracle, run
 
 __all__ = ["oracle", "problem", "run"]
 
 
 def problem(draws):
-    return layer.finished(draws, made(draws, True))
+    return finished(draws, True)

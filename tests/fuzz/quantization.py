@@ -25,6 +25,8 @@ def problem(draws):
     else:
         x, options = shared.random_integers(generator, np.int32, shape), {"dtype": dtype, "scheme": name}
     scale, zero_point = shared.parameters(generator, dtype, shared.shape_of(x, axis))
+    if name in ("quantize", "dequantize", "float") and draws.below(3) == 0:
+        zero_point = generator.integers(-(2**31), 2**31, np.shape(zero_point))
     function = "requantize" if name in shared.SCHEMES else name.removesuffix(" onnx")
     result = np.float32 if name == "dequantize" else dtype
     return {"function": function, "x": x, "scale": scale, "zero_point": zero_point, "axis": axis, "options": options,

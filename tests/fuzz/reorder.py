@@ -28,6 +28,7 @@ def problem(draws):
             parameters[name] = np.exp(generator.normal(0, 3, selected)).astype(np.float32)
         elif dtype != np.float32:
             low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype != np.int32 else (-1000, 1000)
+            low, high = (low, high) if draws.below(3) else (-(2**31), 2**31 - 1)
             parameters[name] = generator.integers(low, high, selected, np.int32, endpoint=True)
     order = "".join(sorted(letters, key=lambda _: draws.fraction()))
     return {"x": reference_reorder.values_of(generator, source, shape), "letters": letters, "order": order,
@@ -47,7 +48,7 @@ def gathered(draws):
         "indices": indices,
         "axis": axis,
         "scale": generator.uniform(0.01, 1, count).astype(np.float32),
-        "zero_point": generator.integers(0, 127, count),
+        "zero_point": generator.integers(*draws.among(((0, 127), (-(2**31), 2**31))), count),
         "out": draws.output(np.float32, (*indices.shape, columns)) if draws.below(2) else None,
     }
 
