@@ -37,7 +37,7 @@ cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b,
     cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.slab_blocks * p.kc))
     b.data = <int8_t *>carve(&memory, p.slab * panel if is_plain else 0)
     b.col_sums = <int64_t *>carve(&memory, sizeof(int64_t) * columns if needs_sums else 0)
-    b.pair_sums = <uint16_t *>carve(&memory, sizeof(uint16_t) * p.slab if is_plain and p.may_widen else 0)
+    b.pair_sums = <uint16_t *>carve(&memory, sizeof(uint16_t) * p.slab if is_plain and p.forms.may_widen else 0)
     b.col_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if has_col_init(g, p) else 0)
     b.bo = <int64_t *>carve(&memory, sizeof(int64_t) * columns if outer_bo(g, p) else 0)
     return memory - start
@@ -51,7 +51,7 @@ cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows
     rows.ao = <int64_t *>carve(&memory, wide if outer_ao(g, p) else 0)
     rows.row_term = <int64_t *>carve(&memory, wide if has_row_terms(g) else 0)
     rows.row_init = <int32_t *>carve(&memory, short if has_row_init(g, p) else 0)
-    rows.a_tail = <uint32_t *>carve(&memory, short if p.direct_a and g.k % I8_GROUP else 0)
+    rows.a_tail = <uint32_t *>carve(&memory, short if p.forms.direct_a and g.k % I8_GROUP else 0)
     rows.scale = <float *>carve(&memory, short if g.dynamic_source is not NULL else 0)
     rows.zero = <int64_t *>carve(&memory, wide if g.dynamic_source is not NULL else 0)
     rows.group_terms = <int32_t *>carve(&memory, short * groups if has_zero(&g.b) else 0)
@@ -66,20 +66,21 @@ cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, 
     cdef size_t sums = mc * p.nc * I8_PANEL
     cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.common.wide
     arena.a = <uint8_t *>carve(
-        &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.direct_a else mc * made_row(groups))
-    arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.interleaves and is_made(g) else 0)
-    arena.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(groups) if p.may_widen else 0)
+        &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.forms.direct_a else mc * made_row(groups))
+    arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.forms.interleaves and is_made(g) else 0)
+    arena.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(groups) if p.forms.may_widen else 0)
     arena.a_columns = <uint8_t *>carve(
-        &memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.splits else 0)
+        &memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.forms.splits else 0)
     arena.b_wide = <int16_t *>carve(
-        &memory, sizeof(int16_t) * g.kernels.gemm.np * I8_PANEL * widened if p.may_widen else 0)
+        &memory, sizeof(int16_t) * g.kernels.gemm.np * I8_PANEL * widened if p.forms.may_widen else 0)
     arena.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
     arena.partial = carve(&memory, sums * (sizeof(int64_t) if p.common.wide else sizeof(int32_t)) if has_blocks else 0)
     arena.tile = <int32_t *>carve(
         &memory, sizeof(int32_t) * max(I8_MAX_TILE, GATHERED) if p.common.wide or not p.common.from_registers else 0)
-    arena.outlier_sums = <int32_t *>carve(&memory, sizeof(int32_t) * mc * p.np * I8_PANEL if p.splits else 0)
+    arena.outlier_sums = <int32_t *>carve(&memory, sizeof(int32_t) * mc * p.np * I8_PANEL if p.forms.splits else 0)
     arena.scaled = <float *>carve(&memory, sizeof(float) * GATHERED if has_scale_groups(g) else 0)
-    arena.rebased_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if p.may_widen and g.a.sign_flip else 0)
+    arena.rebased_init = <int32_t *>carve(
+        &memory, sizeof(int32_t) * columns if p.forms.may_widen and g.a.sign_flip else 0)
     memory += lay_out_rows(g, p, &arena.rows, memory)
     return memory - start
 

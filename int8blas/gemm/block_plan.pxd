@@ -6,32 +6,39 @@ from int8blas.gemm.path cimport Plan
 from int8blas.gemm.problem cimport Problem
 
 
-# The sizes of blocks, and what tiles do. The struct has more members than most: each is read by a loop or a kernel.
+# What tiles multiply, and how.
+cdef struct TileForms:
+    bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
+    bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
+    bint keeps_a                # a matrix unit keeps all of A as packed for the first N block
+    bint may_widen              # panels without a no-saturation proof are multiplied
+    int uncertified             # by this multiply-add: I8_DOT2, or I8_DOT4
+    bint splits                 # split panels are multiplied as a dense part and outliers
+    bint scaled_tiles           # a micro-kernel computes all scale groups of a tile in registers
+    bint skips                  # products with padding are left out (see spans.pyx)
+
+
+# How B and C pass through memory.
+cdef struct MemoryUse:
+    bint stream                 # streaming stores write a C of s64
+    bint in_turn                # a tile reads its panels one after the other
+    bint fetch_c                # prefetch C before a tile is stored
+    bint fetch_b                # prefetch B for the next tile, or for a matrix unit's next block
+
+
 cdef struct BlocksPlan:
     Plan common
-    int64_t kc                  # k of a K block
-    int64_t k_blocks            # the number of K blocks
+    int64_t kc, k_blocks        # k of a K block; the number of K blocks
     int64_t groups              # groups of 4 k in K
     int64_t panels              # panels of 16 columns in N
     int64_t slab                # a packed B block of a plain B: its panels
     int64_t slab_blocks         # and its K blocks
     int64_t mc, nc              # block sizes: rows, panels
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
-    int64_t np                  # panels of a tile
-    int64_t mr                  # rows of a tile
+    int64_t mr, np              # rows and panels of a tile
     int64_t grid_np             # panels of a unit of the grid
-    bint stream                 # streaming stores write a C of s64
-    bint keeps_a                # a matrix unit keeps all of A as packed for the first N block
-    bint in_turn                # a tile reads its panels one after the other
-    bint skips                  # products with padding are left out (see spans.pyx)
-    bint fetch_c                # prefetch C before a tile is stored
-    bint fetch_b                # prefetch B for the next tile, or for a matrix unit's next block
-    bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
-    bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
-    bint may_widen              # panels without a no-saturation proof are multiplied
-    int uncertified             # by this multiply-add: I8_DOT2, or I8_DOT4
-    bint scaled_tiles           # a micro-kernel computes all scale groups of a tile in registers
-    bint splits                 # split panels are multiplied as a dense part and outliers
+    TileForms forms
+    MemoryUse memory
 
 
 cdef void plan_blocks(const Problem *g, Plan *plan) noexcept nogil

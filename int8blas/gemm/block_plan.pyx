@@ -148,11 +148,11 @@ cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
     heights that divide the output's lines evenly, and all of K in one block."""
     cdef const i8_image *m = g.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
-    p.skips = (
-        has_padding(m) and (m.padding ^ g.a.sign_flip) == 0 and g.a.zero_point == 0 and not p.splits
+    p.forms.skips = (
+        has_padding(m) and (m.padding ^ g.a.sign_flip) == 0 and g.a.zero_point == 0 and not p.forms.splits
         and not g.saturating and p.matrix is NULL and not may_interleave(g, p)
     )
-    if not p.skips:
+    if not p.forms.skips:
         return
     if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.gemm.mr:
         p.mr = rows
@@ -210,12 +210,12 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose the multiply-add of the tiles, and the form of each operand."""
-    p.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
-    p.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
-    p.splits = p.may_widen and pays_to_split(g)
+    p.forms.may_widen = g.kernels.gemm.exact == I8_DOT2 and not g.saturating
+    p.forms.uncertified = I8_DOT4 if g.m <= WIDEN_ROWS else I8_DOT2
+    p.forms.splits = p.forms.may_widen and pays_to_split(g)
     p.matrix = NULL if p.common.wide or has_scale_groups(g) else matrix_of(g)
-    p.direct_a = has_contiguous_rows(g) and g.a.sign_flip == 0
-    p.keeps_a = p.skips = p.scaled_tiles = False
+    p.forms.direct_a = has_contiguous_rows(g) and g.a.sign_flip == 0
+    p.forms.keeps_a = p.forms.skips = p.forms.scaled_tiles = False
     if p.matrix is not NULL:
         p.mr, p.np, p.grid_np = p.matrix.mr, p.matrix.np, p.matrix.np
     else:
@@ -251,15 +251,15 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     if has_scale_groups(g):
         # Scale groups divide K instead of blocks.
         p.kc, p.k_blocks = g.k, 1
-        p.scaled_tiles = (
+        p.forms.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
             and g.kernels.gemm.scaled_tiles.mr >= min(g.m, <int64_t>2) and not g.saturating and not has_zero(&g.b)
             and not g.far_zeros and g.epilogue.scale_groups.row_scales is NULL
             and g.epilogue.scale_groups.row_zeros is NULL
         )
-        if p.scaled_tiles:
+        if p.forms.scaled_tiles:
             p.mr = g.kernels.gemm.scaled_tiles.mr
-    if p.splits:
+    if p.forms.splits:
         p.kc = g.panels.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
     if g.image is not NULL:
@@ -275,15 +275,15 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     if g.panels.data is NULL:
         slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.own_columns else SLAB_BYTES
         p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
-    p.stream = (
+    p.memory.stream = (
         g.epilogue.kind == I8_INT64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
-    p.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
+    p.memory.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # A matrix unit that reads B once reads it in streams, which prefetching does not speed up.
-    p.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
-    p.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
-    if p.in_turn and p.matrix is not NULL:
+    p.memory.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
+    p.memory.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
+    if p.memory.in_turn and p.matrix is not NULL:
         p.np = 1
 
 
@@ -310,14 +310,14 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
     if p.matrix is not NULL:
         # If A is loaded only once, load it in place, although unaligned rows take 50 cycles.
-        p.direct_a = p.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
-        p.keeps_a = fits and p.nc < columns
+        p.forms.direct_a = p.forms.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
+        p.forms.keeps_a = fits and p.nc < columns
 
 
 cdef void choose_interleaving(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Decide whether to interleave A even if tiles could read A in place."""
-    p.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
-    p.direct_a = p.direct_a and not p.interleaves
+    p.forms.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
+    p.forms.direct_a = p.forms.direct_a and not p.forms.interleaves
 
 
 cdef void plan_blocks(const Problem *g, Plan *plan) noexcept nogil:
@@ -331,4 +331,4 @@ cdef void plan_blocks(const Problem *g, Plan *plan) noexcept nogil:
     set_block_sizes(g, p)
     choose_interleaving(g, p)
     plan.packs_squares, plan.own_unit = True, p.mr
-    divide_k(g, plan, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS and not p.splits, 0.5)
+    divide_k(g, plan, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS and not p.forms.splits, 0.5)

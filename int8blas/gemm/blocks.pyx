@@ -117,7 +117,7 @@ cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
                     while ir < m_tiles:                                     # ir: rows of a tile
                         ir += load_rows(x, ir, m_tiles)
                         aim(x)
-                        if p.skips:
+                        if p.forms.skips:
                             multiply_in_window(x)
                         else:
                             tile_of(x.g, x.dot, at.height, at.width)(&x.tile)    # the micro-kernel
@@ -148,7 +148,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
         multiply_piece(&x, &pieces[i])
     if p.matrix is not NULL:
         p.matrix.leave()
-    if p.stream:
+    if p.memory.stream:
         i8_finish_streams()
     return 0
 
@@ -213,7 +213,7 @@ cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) no
         d.tile[0] = min(p.mr, round_up(g.m, I8_MATRIX_ROWS))
     d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
     d.workspace = thread_bytes(g, p)
-    d.a_in_place, d.may_widen, d.splits = p.direct_a, p.may_widen, p.splits
+    d.a_in_place, d.may_widen, d.splits = p.forms.direct_a, p.forms.may_widen, p.forms.splits
     if plan.own_columns:
         d.units[0], d.units[1], d.unit[0], d.unit[1] = 1, p.panels, g.m, I8_PANEL
     elif plan.grid.columns == 1:

@@ -146,8 +146,8 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
         "mr": blocks.mr, "np": blocks.np, "mc": blocks.mc, "nc": blocks.nc, "kc": blocks.kc,
         "k_blocks": blocks.k_blocks, "slab": blocks.slab, "slab_blocks": blocks.slab_blocks,
         "panels": blocks.panels, "own_columns": p.own_columns, "own_rows": p.own_rows,
-        "by_matrix": blocks.matrix is not NULL, "keeps_a": blocks.keeps_a,
-        "widens": blocks.may_widen and blocks.uncertified == I8_DOT2,
+        "by_matrix": blocks.matrix is not NULL, "keeps_a": blocks.forms.keeps_a,
+        "widens": blocks.forms.may_widen and blocks.forms.uncertified == I8_DOT2,
     }
     return found | (details if found["path"] == "blocks" else dict.fromkeys(details))
 

@@ -33,7 +33,7 @@ cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of packed A: of one row of tiles, or of all of A if it is kept for later N blocks."""
-    return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.keeps_a else 1)
+    return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.forms.keeps_a else 1)
 
 
 cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -66,10 +66,10 @@ cdef void load_a(Nest *x, bint exists) noexcept nogil:
     cdef int64_t row = at.row + at.tile_row, i
     cdef uint8_t *a = x.arena.a
     t.rows = at.height
-    if x.p.direct_a and t.rows % t.unit_rows == 0:
+    if x.p.forms.direct_a and t.rows % t.unit_rows == 0:
         t.a, t.a_row, t.a_group = g.a.data + row * g.a.row + at.k0, g.a.row, I8_MATRIX_K
         return
-    if x.p.keeps_a:
+    if x.p.forms.keeps_a:
         a += (row // x.p.mr * x.p.k_blocks + at.k_block) * tile_a_bytes(g, x.p)
     if is_made(g):
         t.a, t.a_row, t.a_group = a, step, I8_MATRIX_K
@@ -94,7 +94,7 @@ cdef const int8_t *next_block(const Nest *x, int64_t panel_end, bint is_last_m) 
         k_block = x.b.first_k_block
         if is_last_m:
             panel += x.at.panels
-    if not x.p.fetch_b or panel == panel_end:
+    if not x.p.memory.fetch_b or panel == panel_end:
         return NULL
     return x.b.data + panel * x.b.panel_size + (k_block * x.p.kc - x.b.k0) * I8_PANEL
 
@@ -123,7 +123,7 @@ cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint i
     for i in range(m_tiles):
         at.tile_row = i * x.p.mr
         at.height = <int>min(x.p.mr, at.rows - at.tile_row)
-        load_a(x, x.p.keeps_a and not is_first_n)
+        load_a(x, x.p.forms.keeps_a and not is_first_n)
         x.pending.panel = at.panel
         x.pending.row_size = GATHERED // at.height // I8_PANEL * I8_PANEL
         for j in range(n_tiles):

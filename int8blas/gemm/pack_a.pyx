@@ -1,6 +1,6 @@
 """The A block: its forms, each made when the first panels need it, and vectors with a value for each row.
 
-A tile reads A in place (BlocksPlan.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that
+A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that
 exists nowhere in memory, as it is the matrix of an image or a source of real numbers, is generated as rows first.
 """
 
@@ -121,12 +121,12 @@ cdef void pack_rows(Nest *x) noexcept nogil:
     not interleaved stays as rows."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
-    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved_flip if x.p.interleaves else 0
+    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved_flip if x.p.forms.interleaves else 0
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
     cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_made(g)
     cdef int height
     cdef uint8_t *panel
-    if is_made(g) and not x.p.interleaves:
+    if is_made(g) and not x.p.forms.interleaves:
         make_rows(x, x.arena.a, 0, at.rows)
         return
     if by_columns:
@@ -142,7 +142,7 @@ cdef void pack_rows(Nest *x) noexcept nogil:
         elif not by_columns:
             g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
                                          g.a.column, g.a.sign_flip ^ interleaved_flip)
-        if x.p.interleaves and g.kernels.gemm.interleave_a is not NULL:
+        if x.p.forms.interleaves and g.kernels.gemm.interleave_a is not NULL:
             g.kernels.gemm.interleave_a(panel, height, groups)
 
 
@@ -206,10 +206,10 @@ cdef void point_to_a(Nest *x) noexcept nogil:
     if x.dot == I8_DOT2:
         t.a = <const uint8_t *>(x.arena.a_wide + row * wide_row(groups))
         t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
-    elif x.p.direct_a:
+    elif x.p.forms.direct_a:
         t.a, t.a_row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
         t.a_tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
-    elif is_made(x.g) and not x.p.interleaves:
+    elif is_made(x.g) and not x.p.forms.interleaves:
         t.a, t.a_row = x.arena.a + row * made_row(groups), made_row(groups)
     else:
         t.a, t.a_row = x.arena.a + row * groups * I8_GROUP, I8_GROUP

@@ -3,7 +3,7 @@
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
 in f32, each operation rounded once; the epilogue computes C from y. If there is a micro-kernel for it
-(BlocksPlan.scaled_tiles), it takes all groups of one tile and keeps the integer sums and y in registers. Otherwise
+(TileForms.scaled_tiles), it takes all groups of one tile and keeps the integer sums and y in registers. Otherwise
 several tiles along M go through the groups together, and their integer sums and y stay in the L1 cache.
 """
 
@@ -161,7 +161,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
             point_to_a(x)
             set_scales(x, &a)
             t.b, t.b_panel = x.b.data + at.tile_panel * x.b.panel_size, x.b.panel_size
-            if x.p.scaled_tiles:
+            if x.p.forms.scaled_tiles:
                 g.kernels.gemm.scaled_tiles.of[at.height - 1][at.width - 1](t, &a, g.k // g.epilogue.scale_groups.size)
             else:
                 add_groups(x, &a)

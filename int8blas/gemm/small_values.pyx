@@ -95,7 +95,7 @@ cdef void find_range(Nest *x) noexcept nogil:
     cdef uint8_t found[2]
     cdef bint rebases = may_rebase(x)
     x.largest, x.rebase = LARGEST_A, 0
-    if (not x.p.may_widen or is_made(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
+    if (not x.p.forms.may_widen or is_made(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
             or (g.a.row != 1 and g.a.column != 1)):
         return
     for panel in range(x.at.panel, x.at.panel + x.at.panels):
@@ -128,13 +128,13 @@ cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nog
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&x.b, panel + i))
     groups = groups_that_fit(x.largest, pair_sum)
-    return min(groups, <int64_t>1) if x.p.skips or has_scale_groups(x.g) else groups
+    return min(groups, <int64_t>1) if x.p.forms.skips or has_scale_groups(x.g) else groups
 
 
 cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
     """Return whether `width` panels from `panel` on are all split, and are multiplied as a dense part and outliers."""
     cdef int i
-    if not x.p.splits:
+    if not x.p.forms.splits:
         return False
     for i in range(width):
         if not x.g.panels.split.panels[x.b.first + panel + i]:
@@ -149,9 +149,9 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
     is_split[0] = False
     if x.g.saturating:
         return I8_DOT4_SAT
-    if x.p.interleaves:
+    if x.p.forms.interleaves:
         return I8_DOT_INTERLEAVED
-    if not x.p.may_widen:
+    if not x.p.forms.may_widen:
         return x.g.kernels.gemm.exact
     groups = groups_in_s16(x, panel, width)
     # The copy of A by columns for outliers is not rebased.
@@ -159,7 +159,7 @@ cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noe
         is_split[0] = True
         return I8_DOT8
     if groups == 0:
-        return x.p.uncertified
+        return x.p.forms.uncertified
     return small_dot(groups, x.g.m < SPLIT_ROWS)
 
 

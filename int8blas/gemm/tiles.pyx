@@ -39,14 +39,14 @@ cdef void start_tiles(Nest *x) noexcept nogil:
     cdef const Problem *g = x.g
     cdef bint is_last = x.at.is_last and not x.p.common.wide
     cdef Pending *z = &x.pending
-    x.a_forms = A_PACKED if x.p.direct_a else 0
+    x.a_forms = A_PACKED if x.p.forms.direct_a else 0
     x.tile.more_segments = 0
-    x.tile.in_turn = x.p.in_turn
+    x.tile.in_turn = x.p.memory.in_turn
     x.tile.fetch = NULL
     x.tile.fetch_row = g.c_row
     x.tile.row_init = x.tile.col_init = NULL
     z.along_n = (
-        is_last and is_quantized(g) and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.skips
+        is_last and is_quantized(g) and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.forms.skips
     )
     z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c_line != 0))
     z.row_size = GATHERED // x.at.rows // I8_PANEL * I8_PANEL
@@ -66,7 +66,7 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     cdef bint is_split
     if (
         at.rows > min(x.p.mr, <int64_t>I8_SHORT_TILE(x.g.kernels.gemm.np)) or not at.is_first or not at.is_last
-        or x.p.common.wide or x.p.skips or x.g.c_line != 0
+        or x.p.common.wide or x.p.forms.skips or x.g.c_line != 0
         or not (x.p.common.from_registers or x.p.common.to_output or z.along_n)
         or x.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED)
     ):
@@ -74,7 +74,7 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     most = min(most, (x.g.n - first_column(x)) // (at.width * I8_PANEL))
     if z.along_n:
         most = min(most, (z.row_size // I8_PANEL - (at.tile_panel - z.panel)) // at.width)
-    if not x.p.may_widen:
+    if not x.p.forms.may_widen:
         return max(<int64_t>1, most)
     while count < most and choose_dot(x, at.tile_panel + count * at.width, at.width, &is_split) == x.dot:
         count += 1
@@ -143,8 +143,8 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     t.b = x.g.panels.split.dense if x.is_split else x.b.data
     t.b += at.tile_panel * x.b.panel_size + (at.k0 - x.b.k0) * I8_PANEL
     t.b_panel = x.b.panel_size
-    t.groups = at.k // I8_GROUP if x.p.direct_a else groups_of(at.k)
-    t.ahead = <const char *>t.b + at.width * t.b_panel if x.p.fetch_b and not is_last else NULL
+    t.groups = at.k // I8_GROUP if x.p.forms.direct_a else groups_of(at.k)
+    t.ahead = <const char *>t.b + at.width * t.b_panel if x.p.memory.fetch_b and not is_last else NULL
     t.ahead_step = I8_GROUP * I8_PANEL
     t.a_tail = NULL
     if x.dot == I8_DOT_SMALL:
@@ -156,7 +156,7 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     elif x.is_split and has_outliers(x):
         multiply_outliers(x)
     x.pending.row = 0
-    if x.p.skips:
+    if x.p.forms.skips:
         x.place = place_of(x.g.image, at.row)
     return at.along_n
 
@@ -183,7 +183,7 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     tiles = equal_parts(at.rows, number, tiles, &at.tile_row, &at.height)
     choose_output(x)
     waits = at.is_last and x.tile.output is NULL and not x.p.common.from_registers
-    if (x.p.skips or x.p.common.wide or (x.tile.output is not NULL and x.g.c_line != 0)
+    if (x.p.forms.skips or x.p.common.wide or (x.tile.output is not NULL and x.g.c_line != 0)
             or (waits and not x.pending.along_m)):
         tiles = 1
     elif waits:
@@ -226,7 +226,7 @@ cdef inline void set_output(Nest *x) noexcept nogil:
     cdef i8_tile_output *out = &x.output
     cdef int64_t row = x.at.row + x.at.tile_row, column = first_column(x)
     set_tile_output(g, out, row, column)
-    out.stream = x.p.stream
+    out.stream = x.p.memory.stream
     if x.arena.rows.scale is not NULL:
         out.row_scale = x.arena.rows.scale + x.at.tile_row
     out.c_row = g.c_row
@@ -245,7 +245,7 @@ cdef void aim(Nest *x) noexcept nogil:
     t.dst_row = t.cols = at.width * I8_PANEL
     if t.output is not NULL:
         set_output(x)
-    if at.is_last and x.p.fetch_c and g.c_line == 0:
+    if at.is_last and x.p.memory.fetch_c and g.c_line == 0:
         t.fetch = g.c + (at.row + at.tile_row) * g.c_row + first_column(x) * g.c_col
     if at.is_last and x.p.common.from_registers:
         c = g.c + (at.row + at.tile_row) * g.c_row

@@ -122,22 +122,27 @@ cdef struct Piece:
     int32_t start[MAX_Y]
 
 
+# The vectors x, which are read in place.
+cdef struct Vectors:
+    bint is_unsigned            # x is u8 and y is s8, or the reverse
+    const uint8_t *data
+    ptrdiff_t row, step         # bytes from one vector to the next, and from one k to the next
+    const uint8_t *end          # the end of the memory of x
+    uint8_t *copied             # memory for copies of x, or NULL
+    uint8_t flip                # XORed with x, to have the sign that the kernel takes
+    Zeros zeros
+
+
 cdef struct Operands:
     bint by_rows                # x are the rows of A and y the columns of B, or the reverse
-    bint x_unsigned             # x is u8 and y is s8, or the reverse
-    const uint8_t *x
-    ptrdiff_t x_row, x_step
-    const uint8_t *x_end        # the end of the memory of x
-    uint8_t *copied             # memory for copies of x, or NULL
-    uint8_t x_flip              # XORed with x, to have the sign that the kernel takes
-    Zeros x_zeros, y_zeros
+    Vectors x
+    Zeros y_zeros
     const uint8_t *ones         # a vector of K ones
     int pieces
     int64_t block               # the number of vectors x at a time
     Piece piece[MAX_PIECES]
-    bint direct                 # the kernel stores C itself
+    bint direct                 # the kernel stores C itself, which is the bare sums
     ptrdiff_t c_x, c_y          # strides of C: from one x, and from one y, to the next
-    bint finishes               # C is not the bare sums
 
 
 cdef bint is_zero(const Zeros *z) noexcept nogil:
@@ -150,7 +155,7 @@ cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
 
 cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexcept nogil:
     cdef int width = I8_DOTS_16 if columns == 16 else I8_DOTS_8 if columns == 8 else I8_DOTS_1 + columns - 1
-    return g.kernels.gemm.dots[I8_X_UNSIGNED if o.x_unsigned else I8_Y_UNSIGNED][width]
+    return g.kernels.gemm.dots[I8_X_UNSIGNED if o.x.is_unsigned else I8_Y_UNSIGNED][width]
 
 
 cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
@@ -177,7 +182,7 @@ cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const 
     # A zero point that all x share is in the start values and in the sums of x already.
     if not is_zero(&o.y_zeros):
         t.ao, t.col_sum = y_zeros, x_sums
-    if o.x_zeros.values is not NULL:
+    if o.x.zeros.values is not NULL:
         t.bo, t.row_term = x_zeros, y_terms
     output(g, &t, turned, piece.count, rows, BLOCK, piece.first, first)
 
@@ -194,7 +199,7 @@ cdef void finish_rows(const Problem *g, const Operands *o, const Piece *piece, c
     set_y(g, o, piece, y_zeros, y_terms)
     if not is_zero(&o.y_zeros):
         t.bo, t.row_term = y_zeros, x_sums
-    if o.x_zeros.values is not NULL:
+    if o.x.zeros.values is not NULL:
         t.ao, t.col_sum = x_zeros, y_terms
     output(g, &t, tile, rows, piece.count, piece.columns, first, piece.first)
 
@@ -205,7 +210,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
     cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t x_sums[BLOCK]
     cdef int64_t x_zeros[BLOCK]
-    cdef int64_t rows = o.block, x_zero = o.x_zeros.value if o.x_zeros.values is NULL else 0
+    cdef int64_t rows = o.block, x_zero = o.x.zeros.value if o.x.zeros.values is NULL else 0
     cdef int i, x, ones
     cdef const Piece *piece
     cdef Problem by_y = g[0]
@@ -214,20 +219,20 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         by_y.c_row, by_y.c_col = g.c_col, g.c_row
         by_y.epilogue.co_rows, by_y.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
-    t.x_row, t.x_flip, t.far = o.x_row, o.x_flip, p.far
-    if o.copied is not NULL:
+    t.x_row, t.x_flip, t.far = o.x.row, o.x.flip, p.far
+    if o.x.copied is not NULL:
         t.x_row, t.far = g.k, False
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
-        t.x = o.x + first * o.x_row
-        if o.copied is not NULL:
-            t.x = o.copied
+        t.x = o.x.data + first * o.x.row
+        if o.x.copied is not NULL:
+            t.x = o.x.copied
             for x in range(rows):
-                i8_set_apart(o.copied + x * g.k, 0, 1, g.k, o.x + (first + x) * o.x_row, o.x_step, o.x_end)
-        if o.x_zeros.values is not NULL:
+                i8_set_apart(o.x.copied + x * g.k, 0, 1, g.k, o.x.data + (first + x) * o.x.row, o.x.step, o.x.end)
+        if o.x.zeros.values is not NULL:
             for x in range(rows):
-                x_zeros[x] = zero_of(&o.x_zeros, first + x)
+                x_zeros[x] = zero_of(&o.x.zeros, first + x)
         for i in range(o.pieces):
             piece = &o.piece[i]
             t.y, t.start = piece.y, <int32_t *>piece.start
@@ -261,14 +266,14 @@ cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
     b.value, b.values = b_shift + (g.b.zero_point if g.b.zero_points is NULL else 0), g.b.zero_points
-    o.x_zeros, o.y_zeros = a, b
+    o.x.zeros, o.y_zeros = a, b
     if not o.by_rows:
-        o.x_zeros, o.y_zeros = b, a
-    o.x_unsigned = not y_is_u8
-    o.x_flip = 0
-    if o.x_unsigned != x_is_u8:
-        o.x_flip = SIGN_BIT
-        o.x_zeros.value += SHIFT if o.x_unsigned else -SHIFT
+        o.x.zeros, o.y_zeros = b, a
+    o.x.is_unsigned = not y_is_u8
+    o.x.flip = 0
+    if o.x.is_unsigned != x_is_u8:
+        o.x.flip = SIGN_BIT
+        o.x.zeros.value += SHIFT if o.x.is_unsigned else -SHIFT
 
 
 cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int columns, int ones) noexcept nogil:
@@ -336,10 +341,10 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
         for i in range(g.k):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
     memset(scratch + groups * size, 0, g.kernels.gemm.dots_size(piece.columns, g.k) - groups * size)
-    g.kernels.gemm.order_dots(piece.y, scratch, piece.columns, g.k, not o.x_unsigned)
+    g.kernels.gemm.order_dots(piece.y, scratch, piece.columns, g.k, not o.x.is_unsigned)
 
     memset(piece.start, 0, sizeof(piece.start))
-    if not is_zero(&o.x_zeros):
+    if not is_zero(&o.x.zeros):
         # The sums of y: products with a vector of ones.
         memset(&t, 0, sizeof(t))
         t.k = g.k
@@ -348,8 +353,8 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
         t.y = piece.y
         set_tile(&t, piece, piece.sums)
         piece.kernel(&t)
-        for y in range(piece.count if o.x_zeros.values is NULL else 0):
-            piece.start[y] = <int32_t>(-<uint32_t>o.x_zeros.value * <uint32_t>piece.sums[y])
+        for y in range(piece.count if o.x.zeros.values is NULL else 0):
+            piece.start[y] = <int32_t>(-<uint32_t>o.x.zeros.value * <uint32_t>piece.sums[y])
 
 
 cdef void turn_round(Problem *g) noexcept nogil:
@@ -374,15 +379,15 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     if g.panels.data is NULL and (g.a.column if p.by_rows else g.b.row) < 0:
         turn_round(&own)
     o.by_rows = p.by_rows
-    o.x, o.x_row, o.x_step = g.a.data, g.a.row, g.a.column
+    o.x.data, o.x.row, o.x.step = g.a.data, g.a.row, g.a.column
     o.c_x, o.c_y = g.c_row, g.c_col
     if not o.by_rows:
-        o.x, o.x_row, o.x_step = g.b.data, g.b.column, g.b.row
+        o.x.data, o.x.row, o.x.step = g.b.data, g.b.column, g.b.row
         o.c_x, o.c_y = g.c_col, g.c_row
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.gemm.dots_size(1, g.k)
-    if o.x_step != 1:
+    if o.x.step != 1:
         block = max(<int64_t>MIN_BLOCK, min(block, COPIED_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
         copied_size = block * g.k
     memory = <char *>acquire(2 * size + one_size + copied_size)
@@ -395,14 +400,13 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     o.ones = y + size
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
-    o.finishes = not p.common.identity or not is_zero(&o.y_zeros) or o.x_zeros.values is not NULL
-    o.direct = not o.finishes
+    o.direct = p.common.identity and is_zero(&o.y_zeros) and o.x.zeros.values is NULL
     # One call of the kernel takes all of x if there is nothing to do between rows.
-    o.block = end - first if o.direct and o.x_step == 1 else block
-    o.copied = NULL
-    if o.x_step != 1:
-        o.copied = <uint8_t *>memory + 2 * size + one_size
-        o.x_end = o.x + max(<ptrdiff_t>0, (many - 1) * o.x_row) + max(<ptrdiff_t>0, (g.k - 1) * o.x_step) + 1
+    o.block = end - first if o.direct and o.x.step == 1 else block
+    o.x.copied = NULL
+    if o.x.step != 1:
+        o.x.copied = <uint8_t *>memory + 2 * size + one_size
+        o.x.end = o.x.data + max(<ptrdiff_t>0, (many - 1) * o.x.row) + max(<ptrdiff_t>0, (g.k - 1) * o.x.step) + 1
     for i in range(o.pieces):
         o.piece[i].y = y
         y += g.kernels.gemm.dots_size(o.piece[i].columns, g.k)

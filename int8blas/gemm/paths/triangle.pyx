@@ -73,39 +73,62 @@ cdef enum:
     FEW_CELLS = 24
 
 
-# The state of the computation. All threads share the memory.
-cdef struct Triangle:
-    const Problem *g
-    const TrianglePlan *p
-    int dot
+# How the panels are multiplied.
+cdef struct Form:
+    int dot                     # the multiply-add: I8_DOT4 and so on
+    int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
     bint shares_panels          # A' and B' are the same bytes
     uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
     int64_t shift               # what `flip` and `lowest` add to the zero points of B'
-    int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
-    bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
+
+
+# The division of C into cells, which are squares.
+cdef struct Cells:
     int64_t panels              # panels of a cell along M and along N
     int64_t side                # rows (and columns) of a cell
     int64_t bands               # rows (and columns) of cells
     int64_t tile_cells          # columns of cells in a tile
-    int64_t first_block, end_block      # K blocks of the current packed block
-    ptrdiff_t panel_size, block_size    # bytes
-    # B' in panels; and A': the panels XORed with 0x80, the same panels, or, for a matrix unit, rows that it packs.
+
+
+# B' in panels; and A': the panels XORed with 0x80, the same panels, or, for a matrix unit, rows that it packs.
+cdef struct PackedPair:
     int8_t *b
     uint8_t *a
-    int64_t *sums               # sums of the columns of B'; NULL without zero points
-    int32_t *row_init
+    ptrdiff_t panel_size, block_size    # bytes
+
+
+# A value for each column of B', which is a row of A'. NULL if the product needs none.
+cdef struct Terms:
+    bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
+    int64_t *sums               # sums of the columns of B'
+    int32_t *row_init           # start values
     int32_t *col_init
     int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the epilogue
     int64_t *bo
     int64_t *row_term
-    int32_t *partial            # sums of the K blocks so far, [rows][columns]
-    int32_t *squares            # sums of the cells on the diagonal, [bands][side][side]
-    # for one thread:
-    int64_t first_row, end_row  # rows of cells whose A' it prepares
+
+
+# One thread's memory, and the rows of cells whose A' it prepares.
+cdef struct Own:
+    int64_t first_row, end_row
     int32_t *tile
     int8_t *scratch             # panels before they are widened
+
+
+# The state of the computation. All threads share the memory, except for `own`.
+cdef struct Triangle:
+    const Problem *g
+    const TrianglePlan *p
+    Form form
+    Cells cells
+    PackedPair packed
+    Terms terms
+    Own own
+    int64_t first_block, end_block      # K blocks of the current packed block
+    int32_t *partial            # sums of the K blocks so far, [rows][columns]
+    int32_t *squares            # sums of the cells on the diagonal, [bands][side][side]
     char *memory
-    size_t thread_size
+    size_t thread_size          # bytes of `own`
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
@@ -170,9 +193,9 @@ cdef bint widens(const Problem *g) noexcept nogil:
 
 cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
     """Choose the multiply-add, and how many groups it adds in s16."""
-    t.dot, t.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
+    t.form.dot, t.form.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
     if g.spread != 0:
-        t.dot = small_triangle_dot(g, &t.small_groups)
+        t.form.dot = small_triangle_dot(g, &t.form.small_groups)
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
@@ -229,32 +252,32 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
     """Carve memory for A' and B' and their vectors."""
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' differ by 128, one of them has a zero point.
-    cdef bint has_zeros = not t.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.shift != 0
-    t.b = <int8_t *>carve(memory, p.slab_blocks * t.block_size)
-    t.a = <uint8_t *>t.b
-    if not t.shares_panels:
-        t.a = <uint8_t *>carve(memory, p.slab_blocks * t.block_size)
-    t.sums = <int64_t *>carve(memory, 8 * columns if has_zeros else 0)
-    t.row_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.outer else 0)
-    t.col_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.outer else 0)
-    t.ao = <int64_t *>carve(memory, 8 * columns if has_zeros and t.outer else 0)
-    t.bo = <int64_t *>carve(memory, 8 * columns if has_zeros and t.outer else 0)
-    t.row_term = <int64_t *>carve(memory, 8 * columns if has_zeros and t.outer else 0)
+    cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
+    t.packed.b = <int8_t *>carve(memory, p.slab_blocks * t.packed.block_size)
+    t.packed.a = <uint8_t *>t.packed.b
+    if not t.form.shares_panels:
+        t.packed.a = <uint8_t *>carve(memory, p.slab_blocks * t.packed.block_size)
+    t.terms.sums = <int64_t *>carve(memory, 8 * columns if has_zeros else 0)
+    t.terms.row_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.terms.outer else 0)
+    t.terms.col_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.terms.outer else 0)
+    t.terms.ao = <int64_t *>carve(memory, 8 * columns if has_zeros and t.terms.outer else 0)
+    t.terms.bo = <int64_t *>carve(memory, 8 * columns if has_zeros and t.terms.outer else 0)
+    t.terms.row_term = <int64_t *>carve(memory, 8 * columns if has_zeros and t.terms.outer else 0)
 
 
 cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
     """Set the pointers of `t` for one thread, and the size of its own memory. Return the end of it."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
-    t.outer = g.b.zero_points is not NULL
-    t.shares_panels = widens(g) or g.spread != 0
-    t.flip = g.b.sign_flip if g.spread == 0 else g.a.sign_flip
-    t.shift = 0 if g.spread == 0 else SHIFT - g.lowest
-    t.panels, t.side, t.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
-    t.bands = ceil_div(p.panels, t.panels)
-    t.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
-    t.block_size = t.bands * t.panels * t.panel_size
-    t.squares = <int32_t *>carve(&memory, 4 * t.bands * t.side * t.side)
+    t.terms.outer = g.b.zero_points is not NULL
+    t.form.shares_panels = widens(g) or g.spread != 0
+    t.form.flip = g.b.sign_flip if g.spread == 0 else g.a.sign_flip
+    t.form.shift = 0 if g.spread == 0 else SHIFT - g.lowest
+    t.cells.panels, t.cells.side, t.cells.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
+    t.cells.bands = ceil_div(p.panels, t.cells.panels)
+    t.packed.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
+    t.packed.block_size = t.cells.bands * t.cells.panels * t.packed.panel_size
+    t.squares = <int32_t *>carve(&memory, 4 * t.cells.bands * t.cells.side * t.cells.side)
     t.partial = <int32_t *>carve(
         &memory, 4 * columns * columns if p.k_blocks > 1 and not p.common.from_registers else 0)
     if not p.own_panels:
@@ -263,8 +286,8 @@ cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *m
     start = memory
     if p.own_panels:
         carve_packed(g, p, t, &memory)
-    t.tile = <int32_t *>carve(&memory, 4 * t.side * I8_PANEL * p.np)
-    t.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
+    t.own.tile = <int32_t *>carve(&memory, 4 * t.cells.side * I8_PANEL * p.np)
+    t.own.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
     t.thread_size = memory - start
     return memory
 
@@ -281,7 +304,7 @@ cdef size_t bytes_of_call(const Problem *g, const TrianglePlan *p) noexcept nogi
 cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
     """Return the number of cells in the rows of cells before `row`."""
     if t.g.triangle == UPPER:
-        return row * t.bands - row * (row - 1) // 2
+        return row * t.cells.bands - row * (row - 1) // 2
     return row * (row + 1) // 2
 
 
@@ -299,20 +322,20 @@ cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noex
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
-        bo = zero_of(&g.b, min(i, g.n - 1)) + t.shift
-        ao = bo if t.shares_panels else bo + SHIFT
+        bo = zero_of(&g.b, min(i, g.n - 1)) + t.form.shift
+        ao = bo if t.form.shares_panels else bo + SHIFT
         # The sum of A' - ao equals the sum of B' - bo.
-        term = t.sums[i] - g.k * bo
-        if t.outer:
-            t.ao[i], t.bo[i], t.row_term[i] = ao, bo, term
+        term = t.terms.sums[i] - g.k * bo
+        if t.terms.outer:
+            t.terms.ao[i], t.terms.bo[i], t.terms.row_term[i] = ao, bo, term
         else:
-            t.row_init[i] = <int32_t>(-<uint32_t>bo * <uint32_t>term)
-            t.col_init[i] = <int32_t>(-<uint32_t>ao * <uint32_t>t.sums[i])
+            t.terms.row_init[i] = <int32_t>(-<uint32_t>bo * <uint32_t>term)
+            t.terms.col_init[i] = <int32_t>(-<uint32_t>ao * <uint32_t>t.terms.sums[i])
 
 
 cdef inline int rows_of(const Triangle *t, int64_t row) noexcept nogil:
     """Return the rows of C in a row of cells, or the columns in a column of cells."""
-    return <int>min(t.side, t.g.n - row * t.side)
+    return <int>min(t.cells.side, t.g.n - row * t.cells.side)
 
 
 cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64_t block) noexcept nogil:
@@ -321,30 +344,30 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
     cdef int64_t k0 = block * t.p.kc, k = min(t.p.kc, g.k - k0), groups = ceil_div(k, I8_GROUP), i, j
     cdef int64_t size = groups * I8_GROUP * I8_PANEL, column = panel * I8_PANEL
     cdef int64_t some[I8_PANEL]
-    cdef ptrdiff_t at = (block - t.first_block) * t.block_size + panel * t.panel_size
-    cdef ptrdiff_t step = size if widens(g) else t.panel_size
-    cdef int8_t *b = t.scratch if widens(g) else t.b + at
+    cdef ptrdiff_t at = (block - t.first_block) * t.packed.block_size + panel * t.packed.panel_size
+    cdef ptrdiff_t step = size if widens(g) else t.packed.panel_size
+    cdef int8_t *b = t.own.scratch if widens(g) else t.packed.b + at
     if k == 0:
         return
     g.kernels.packing.pack_panels(<uint8_t *>b, step, min(panels * I8_PANEL, g.n - column), k,
-                                  address(&g.b, k0, column), g.b.column, g.b.row, t.flip)
+                                  address(&g.b, k0, column), g.b.column, g.b.row, t.form.flip)
     for i in range(panels):
         if g.lowest != 0:
             g.kernels.packing.lower(<uint8_t *>b + i * step, size, g.lowest)
-        if t.sums is not NULL:
+        if t.terms.sums is not NULL:
             g.kernels.packing.panel_sums(some, b + i * step, groups)
             for j in range(I8_PANEL):
-                t.sums[column + i * I8_PANEL + j] += some[j]
+                t.terms.sums[column + i * I8_PANEL + j] += some[j]
         if widens(g):
-            g.kernels.packing.widen_b(<int16_t *>(t.b + at + i * t.panel_size), b + i * step, groups)
-        elif t.shares_panels or not t.first_row <= (panel + i) // t.panels < t.end_row:
+            g.kernels.packing.widen_b(<int16_t *>(t.packed.b + at + i * t.packed.panel_size), b + i * step, groups)
+        elif t.form.shares_panels or not t.own.first_row <= (panel + i) // t.cells.panels < t.own.end_row:
             continue
         elif t.p.matrix is NULL:
-            g.kernels.packing.pack_panel(t.a + at + i * t.panel_size, 1, 1, size, <uint8_t *>b + i * step, 0, 1,
-                                         SIGN_BIT)
-        elif i % t.panels == 0:
+            g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
+                                         <uint8_t *>b + i * step, 0, 1, SIGN_BIT)
+        elif i % t.cells.panels == 0:
             # A' has zeros beyond K. They cancel the arbitrary bytes that B' has there.
-            t.p.matrix.pack(t.a + at + i * t.panel_size, rows_of(t, (panel + i) // t.panels), k,
+            t.p.matrix.pack(t.packed.a + at + i * t.packed.panel_size, rows_of(t, (panel + i) // t.cells.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
 
@@ -353,11 +376,11 @@ cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) n
     cdef int64_t panels, block
     while panel < panel_end:
         panels = min(<int64_t>PREPARED_PANELS, panel_end - panel)
-        if t.sums is not NULL and t.first_block == 0:
-            memset(t.sums + panel * I8_PANEL, 0, panels * I8_PANEL * sizeof(int64_t))
+        if t.terms.sums is not NULL and t.first_block == 0:
+            memset(t.terms.sums + panel * I8_PANEL, 0, panels * I8_PANEL * sizeof(int64_t))
         for block in range(t.first_block, t.end_block):
             prepare_panels(t, panel, panels, block)
-        if t.sums is not NULL and t.end_block == t.p.k_blocks:
+        if t.terms.sums is not NULL and t.end_block == t.p.k_blocks:
             start_columns(t, panel * I8_PANEL, panels * I8_PANEL)
         panel += panels
 
@@ -367,7 +390,7 @@ cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nog
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
-    t.first_row, t.end_row = 0, t.bands
+    t.own.first_row, t.own.end_row = 0, t.cells.bands
     prepare_columns(&t, share(steps, part, parts) * PREPARED_PANELS,
                     min(share(steps, part + 1, parts) * PREPARED_PANELS, t.p.panels))
     return 0
@@ -378,11 +401,11 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
     """Multiply a row of cells by `panels` panels of columns, over one K block. `a` says what the sums start with and
     where they go."""
     cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first, k = min(t.p.kc, t.g.k - block * t.p.kc)
-    cdef ptrdiff_t at = (block - t.first_block) * t.block_size
-    cdef const uint8_t *panel_a = t.a + at + row * t.panels * t.panel_size
+    cdef ptrdiff_t at = (block - t.first_block) * t.packed.block_size
+    cdef const uint8_t *panel_a = t.packed.a + at + row * t.cells.panels * t.packed.panel_size
     cdef i8_tile_args part = a[0]
     cdef int height
-    part.b, part.b_panel = t.b + at + column * t.panels * t.panel_size, t.panel_size
+    part.b, part.b_panel = t.packed.b + at + column * t.cells.panels * t.packed.panel_size, t.packed.panel_size
     if t.p.matrix is not NULL:
         part.groups = ceil_div(k, I8_MATRIX_K) * (I8_MATRIX_K // I8_GROUP)
         part.rows, part.unit_rows, part.b_tail, part.ahead_step = rows, I8_MATRIX_ROWS, NULL, 0
@@ -390,7 +413,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.a_group = round_up(rows, I8_MATRIX_ROWS) * I8_MATRIX_K
         t.p.matrix.tile[(rows - 1) // I8_MATRIX_ROWS][panels - 1](&part)
         return
-    part.groups = ceil_div(k, I8_GROUP) * (2 if t.dot == I8_DOT2 else 1)
+    part.groups = ceil_div(k, I8_GROUP) * (2 if t.form.dot == I8_DOT2 else 1)
     part.a_row, part.a_group = I8_GROUP, I8_GROUP * I8_PANEL
     while number < tiles:
         part.tiles = equal_parts(rows, number, tiles, &first, &height)
@@ -399,7 +422,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
         part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
         part.row_init = a.row_init + first if a.row_init is not NULL else NULL
-        tile_of(t.g, t.dot, height, panels)(&part)
+        tile_of(t.g, t.form.dot, height, panels)(&part)
         number += part.tiles
 
 
@@ -410,10 +433,10 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
     a.a_tail = NULL
     a.fetch = a.ahead = NULL
     a.along_n = a.in_turn = 0
-    a.small_groups = t.small_groups
+    a.small_groups = t.form.small_groups
     a.output = NULL
-    a.row_init = t.row_init + row * t.side if is_last and t.row_init is not NULL else NULL
-    a.col_init = t.col_init + column * t.side if is_last and t.col_init is not NULL else NULL
+    a.row_init = t.terms.row_init + row * t.cells.side if is_last and t.terms.row_init is not NULL else NULL
+    a.col_init = t.terms.col_init + column * t.cells.side if is_last and t.terms.col_init is not NULL else NULL
 
 
 cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t column, int rows,
@@ -423,11 +446,11 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
     memset(o, 0, sizeof(o[0]))
     set_target(g, o)
     o.rows, o.cols = rows, cols
-    o.row, o.column = row * t.side, column * t.side
+    o.row, o.column = row * t.cells.side, column * t.cells.side
     o.c = g.c + o.row * g.c_row + o.column * g.c_col
-    if t.ao is not NULL:
-        o.ao, o.row_term = t.ao + o.row, t.row_term + o.row
-        o.bo, o.col_sum = t.bo + o.column, t.sums + o.column
+    if t.terms.ao is not NULL:
+        o.ao, o.row_term = t.terms.ao + o.row, t.terms.row_term + o.row
+        o.bo, o.col_sum = t.terms.bo + o.column, t.terms.sums + o.column
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
@@ -435,14 +458,15 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
-    cdef int64_t all_columns = p.panels * I8_PANEL, at = (row * all_columns + column) * t.side
-    cdef int rows = rows_of(t, row), cols = <int>min(width * t.side, g.n - column * t.side), i
+    cdef int64_t all_columns = p.panels * I8_PANEL, at = (row * all_columns + column) * t.cells.side
+    cdef int rows = rows_of(t, row), cols = <int>min(width * t.cells.side, g.n - column * t.cells.side), i
     cdef int panels = <int>ceil_div(cols, I8_PANEL)
-    cdef char *c = g.c + row * t.side * g.c_row + column * t.side * g.c_col
+    cdef char *c = g.c + row * t.cells.side * g.c_row + column * t.cells.side * g.c_col
+    cdef char *line
     cdef i8_tile_args a
     cdef i8_output_args o
     start_tile(t, &a, row, column, is_last)
-    a.dst, a.dst_row, a.cols = t.tile, panels * I8_PANEL, panels * I8_PANEL
+    a.dst, a.dst_row, a.cols = t.own.tile, panels * I8_PANEL, panels * I8_PANEL
     a.acc_in, a.acc_row = NULL, all_columns
     if p.common.from_registers:
         a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
@@ -455,29 +479,30 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
         a.fetch, a.fetch_row = c, g.c_row
         if g.triangle == WHOLE:
             for i in range(cols):
-                I8_PREFETCH_WRITE(g.c + (column * t.side + i) * g.c_row + row * t.side * g.c_col)
+                line = g.c + (column * t.cells.side + i) * g.c_row + row * t.cells.side * g.c_col
+                I8_PREFETCH_WRITE(line)
                 if rows > I8_PANEL:
-                    I8_PREFETCH_WRITE(g.c + (column * t.side + i) * g.c_row + (row * t.side + I8_PANEL) * g.c_col)
+                    I8_PREFETCH_WRITE(line + I8_PANEL * g.c_col)
     multiply_tiles(t, &a, row, column, panels, block, rows)
     if not is_last:
         return
     if p.common.from_registers:
         return
     start_output(t, &o, row, column, rows, cols)
-    o.acc32, o.acc_row = t.tile, panels * I8_PANEL
+    o.acc32, o.acc_row = t.own.tile, panels * I8_PANEL
     g.kernels.stage.output(&o)
     if g.triangle == WHOLE:
-        o.c, o.c_row, o.c_col = o.c + (column - row) * t.side * (g.c_row - g.c_col), g.c_col, g.c_row
+        o.c, o.c_row, o.c_col = o.c + (column - row) * t.cells.side * (g.c_row - g.c_col), g.c_col, g.c_row
         g.kernels.stage.output(&o)
 
 
 cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end) noexcept nogil:
     """Copy rows of cells below the diagonal of a stored C to the columns above it."""
     cdef const Problem *g = t.g
-    cdef int64_t first = row * t.side, left = column * t.side
+    cdef int64_t first = row * t.cells.side, left = column * t.cells.side
     g.kernels.stage.transpose_store(
         g.c + left * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + left * g.c_col, g.c_row,
-        <int>(min(row_end * t.side, g.n) - first), <int>((column_end - column) * t.side), sizeof(int32_t))
+        <int>(min(row_end * t.cells.side, g.n) - first), <int>((column_end - column) * t.cells.side), sizeof(int32_t))
 
 
 cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcept nogil:
@@ -486,7 +511,7 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
     cdef int rows = rows_of(t, row), i, first, end, panels = <int>ceil_div(rows, I8_PANEL)
-    cdef int32_t *sums = t.squares + row * t.side * t.side
+    cdef int32_t *sums = t.squares + row * t.cells.side * t.cells.side
     cdef i8_tile_args a
     cdef i8_output_args o, part
     start_tile(t, &a, row, row, is_last)
@@ -518,8 +543,8 @@ cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t col
     cdef bint mirrors = t.g.triangle == WHOLE and t.p.common.from_registers and block == t.p.k_blocks - 1
     cdef int64_t tile = max(column, row) if upper else column, i, first, last
     while tile < (column_end if upper else min(column_end, end)):
-        for i in range(row if upper else max(row, tile), min(end, tile + t.tile_cells) if upper else end):
-            first, last = tile, min(tile + t.tile_cells, column_end)
+        for i in range(row if upper else max(row, tile), min(end, tile + t.cells.tile_cells) if upper else end):
+            first, last = tile, min(tile + t.cells.tile_cells, column_end)
             if upper and first <= i:
                 first = i + 1
                 multiply_square(t, i, block)
@@ -528,11 +553,11 @@ cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t col
                 multiply_square(t, i, block)
             if first < last:
                 multiply_row(t, i, first, <int>(last - first), block)
-                if mirrors and i < tile + t.tile_cells:
+                if mirrors and i < tile + t.cells.tile_cells:
                     mirror(t, i, i + 1, first, last)
-        if mirrors and max(row, tile + t.tile_cells) < end:
-            mirror(t, max(row, tile + t.tile_cells), end, tile, min(tile + t.tile_cells, column_end))
-        tile += t.tile_cells
+        if mirrors and max(row, tile + t.cells.tile_cells) < end:
+            mirror(t, max(row, tile + t.cells.tile_cells), end, tile, min(tile + t.cells.tile_cells, column_end))
+        tile += t.cells.tile_cells
 
 
 cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
@@ -540,10 +565,10 @@ cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t
     """Compute the cells of a rectangle that are in the triangle, over some blocks of K."""
     cdef int64_t top, bottom, right, i
     while column < column_end:
-        right = min(column + t.p.nc // t.panels, column_end)
+        right = min(column + t.p.nc // t.cells.panels, column_end)
         top = row
         while top < row_end:
-            bottom = min(top + t.p.mc // t.side, row_end)
+            bottom = min(top + t.p.mc // t.cells.side, row_end)
             for i in range(block, block_end):
                 multiply_rows(t, top, bottom, column, right, i)
             top = bottom
@@ -557,10 +582,10 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
     while first < end:
         row_end = row
         if first == cells_before(t, row):
-            while row_end < t.bands and cells_before(t, row_end + 1) <= end:
+            while row_end < t.cells.bands and cells_before(t, row_end + 1) <= end:
                 row_end += 1
         if row_end > row:
-            multiply_area(t, row, row_end, 0, t.bands, block, block_end)
+            multiply_area(t, row, row_end, 0, t.cells.bands, block, block_end)
         else:
             count = min(end, cells_before(t, row + 1)) - first
             column = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
@@ -576,7 +601,7 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
 cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's cells over the K blocks of a packed block: block by block or, with a matrix unit, whose sums
     must stay in a cache because it reads them often, all blocks for each row of cells."""
-    cdef int64_t block = t.first_block, cells = cells_before(t, t.bands)
+    cdef int64_t block = t.first_block, cells = cells_before(t, t.cells.bands)
     cdef int64_t step = 1 if t.p.matrix is NULL else t.end_block - t.first_block
     if t.p.matrix is not NULL:
         t.p.matrix.enter(I8_MATRIX_ROWS)
@@ -607,13 +632,13 @@ cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t cells, first
     lay_out(t.g, t.p, &t, t.memory, <int>part)
-    cells = cells_before(&t, t.bands)
+    cells = cells_before(&t, t.cells.bands)
     first = share(cells, part, parts)
-    t.first_row = row_of(&t, first)
-    t.end_row = row_of(&t, share(cells, part + 1, parts) - 1) + 1
+    t.own.first_row = row_of(&t, first)
+    t.own.end_row = row_of(&t, share(cells, part + 1, parts) - 1) + 1
     while next_slab(&t):
-        prepare_columns(&t, t.first_row if t.g.triangle == UPPER else 0,
-                        t.bands if t.g.triangle == UPPER else t.end_row)
+        prepare_columns(&t, t.own.first_row if t.g.triangle == UPPER else 0,
+                        t.cells.bands if t.g.triangle == UPPER else t.own.end_row)
         multiply_slab(&t, part, parts)
     return 0
 
