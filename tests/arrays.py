@@ -2,10 +2,12 @@
 
 import ctypes
 import mmap
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+import reference
 from reference import INT32_MAX, INT32_MIN
 
 import int8blas
@@ -146,6 +148,13 @@ def guarded(side):
     return allocate
 
 
+def between_guards(side, values):
+    """Return a contiguous copy of an array in memory of :func:`guarded`."""
+    copy = guarded(side)(values.nbytes).view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
 # --- canaries --------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +183,21 @@ class Canary:
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def assert_first_products(isa, a, b):
+    """Threads that multiply by a packed matrix for the first time, together, all compute the product."""
+    expected = reference.gemm(1, a, b)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            packed = int8blas.pack_b(b)
+
+            def product(packed=packed):
+                with int8blas.use_isa(isa):
+                    return int8blas.matmul(a, packed)
+
+            for future in [pool.submit(product) for _ in range(4)]:
+                assert_same(future.result(), expected)
 
 
 def assert_same(result, expected, **problem):

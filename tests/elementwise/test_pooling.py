@@ -2,12 +2,13 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 import reference_pooling as reference
-from arrays import Canary, assert_same, guarded, needs_mprotect, random_values
+from arrays import Canary, assert_same, between_guards, needs_mprotect, random_values
 from hypothesis import given
 from hypothesis import strategies as st
 from others import assert_other_threads_run_during
@@ -267,12 +268,7 @@ def test_elements_that_share_memory(isa, rng):
 @every_type
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_nothing_outside_the_arrays_is_read_or_written(isa, dtype, side, rng):
-    def place(values):
-        memory = guarded(side)(values.nbytes)
-        array = memory.view(values.dtype).reshape(values.shape)
-        array[...] = values
-        return array
-
+    place = partial(between_guards, side)
     for layout, channels, width in product(LAYOUTS[2], (1, 3, 33, 64, 65, 191), (3, 8, 70)):
         x = place(image(rng, dtype, 2, (4, width), channels, layout, 1))
         for kernel, stride, padding in ((3, 1, 1), (2, 2, 0), (3, 2, 1)):

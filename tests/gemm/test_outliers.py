@@ -1,12 +1,11 @@
 """A packed B that is split, without VNNI, into a dense part with sums in 16 bits and outliers."""
 
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import reference
-from arrays import WITHOUT_VNNI, assert_same
+from arrays import WITHOUT_VNNI, assert_first_products, assert_same
 
 import int8blas
 
@@ -125,18 +124,7 @@ def test_layers(isa, rng):
 
 
 def test_threads_may_use_a_matrix_for_the_first_time_together(isa, rng):
-    a, b = rng.integers(0, 256, (64, 700), np.uint8), normal(rng, 700, 400)
-    expected = reference.gemm(1, a, b)
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(5):
-            packed = int8blas.pack_b(b)
-
-            def product(packed=packed):
-                with int8blas.use_isa(isa):
-                    return int8blas.matmul(a, packed)
-
-            for future in [pool.submit(product) for _ in range(4)]:
-                assert_same(future.result(), expected)
+    assert_first_products(isa, rng.integers(0, 256, (64, 700), np.uint8), normal(rng, 700, 400))
 
 
 @pytest.mark.parametrize("isa_without_vnni", sorted({*WITHOUT_VNNI} & {*int8blas.available_isas()}))

@@ -2,12 +2,11 @@
 values."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import reference
-from arrays import B_FORMS, SIGN_PAIRS, WITHOUT_VNNI, assert_same
+from arrays import B_FORMS, SIGN_PAIRS, WITHOUT_VNNI, assert_first_products, assert_same
 
 import int8blas
 
@@ -182,18 +181,7 @@ def test_a_packed_matrix_is_the_same_after_its_products(isa, rng):
 
 
 def test_threads_may_use_a_matrix_for_the_first_time_together(isa, rng):
-    a, b = rng.integers(0, 256, (64, 700), np.uint8), rng.integers(0, 2, (700, 400), np.uint8)
-    expected = reference.gemm(1, a, b)
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(5):
-            packed = int8blas.pack_b(b)
-
-            def product(packed=packed):
-                with int8blas.use_isa(isa):
-                    return int8blas.matmul(a, packed)
-
-            for future in [pool.submit(product) for _ in range(4)]:
-                assert_same(future.result(), expected)
+    assert_first_products(isa, rng.integers(0, 256, (64, 700), np.uint8), rng.integers(0, 2, (700, 400), np.uint8))
 
 
 @pytest.mark.parametrize("layout", ["rows reversed", "every other column", "one row", "columns reversed"])

@@ -1,12 +1,13 @@
 """Stacks of matrices that fit a register, of vectors, and of small matrices: one kernel call or one plan for a run of
 them."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 import reference
-from arrays import assert_same, guarded, needs_mprotect, random_values
+from arrays import assert_same, between_guards, needs_mprotect, random_values
 
 import int8blas
 
@@ -89,11 +90,7 @@ def test_stacks_of_several_dimensions(isa, pair, threads, rng):
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_nothing_outside_is_read_or_written(isa, pair, side, rng):
-    def place(values):
-        memory = guarded(side)(values.nbytes).view(values.dtype).reshape(values.shape)
-        memory[...] = values
-        return memory
-
+    place = partial(between_guards, side)
     for m, n, k in SIZES:
         for count in (1, 2, 3, 20):
             a = place(random_values(rng, pair.a_dtype, (count, m, k)))

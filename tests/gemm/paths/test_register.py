@@ -1,11 +1,12 @@
 """Tall products of few columns and few k, several rows of which fit a register."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 import reference
-from arrays import assert_same, guarded, needs_mprotect, random_values
+from arrays import assert_same, between_guards, needs_mprotect, random_values
 from paths import check_explained
 
 import int8blas
@@ -45,11 +46,7 @@ def test_orders_in_memory(isa, pair, rng):
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_nothing_outside_is_read_or_written(isa, pair, side, rng):
-    def place(values):
-        memory = guarded(side)(values.nbytes).view(values.dtype).reshape(values.shape)
-        memory[...] = values
-        return memory
-
+    place = partial(between_guards, side)
     for m, n, k in SHAPES:
         a, b = map(place, pair.operands(rng, m, n, k))
         out = place(np.zeros((m, n), np.int32))
