@@ -127,7 +127,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
         padding = ((0, 0),) * (3 - spatial) + padding
     padding = padding_of(padding, sizes, kernel, strides, dilation)
     if images.size[4] % group_count:
-        raise ValueError(f"src must have channels that {group_count} groups divide, got {images.size[4]}")
+        raise ValueError(f"src must have channels divisible by groups={group_count}, got {images.size[4]}")
     image.src, image.end = <const uint8_t *>images.data, <const uint8_t *>images.end
     image.channels = images.size[4] // group_count
     image.padding = <uint8_t>(value & 0xff)

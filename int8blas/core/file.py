@@ -189,7 +189,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
             tree = json.loads(index[:index_size].tobytes())
             sizes, node = [_checked_size(*entry) for entry in tree["data"]], tree["value"]
         except (TypeError, ValueError, LookupError, RecursionError) as error:
-            raise ValueError(f"{name} is corrupted: its index is not as it must be: {error}") from None
+            raise ValueError(f"{name} is corrupted: its index is invalid: {error}") from None
         end = start + sum(_padded(size) for size, _ in sizes)
         _check_size(source, end, start)
         mapped = None

@@ -542,7 +542,7 @@ def look_up(src, table, *, out=None):
     cdef cnp.ndarray array = elements(src, "src", BYTES)
     cdef cnp.ndarray values = elements(table, "table", BYTES), target
     if cnp.PyArray_SIZE(values) != 256 or not cnp.PyArray_IS_C_CONTIGUOUS(values):
-        raise ValueError(f"table must have 256 elements side by side, got shape {(<object>values).shape}")
+        raise ValueError(f"table must have 256 contiguous elements, got shape {(<object>values).shape}")
     target = destination(out, cnp.PyArray_TYPE(values), (<object>array).shape, array)
     if cnp.PyArray_SIZE(target):
         run([looking_up(array, values, target)])

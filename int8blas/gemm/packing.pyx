@@ -522,7 +522,7 @@ cdef class PackedB:
         return _product(a, self)
 
     def __array__(self, dtype=None, copy=None):
-        raise TypeError("a PackedB is no array: give .unpack() of it, or multiply by it from the left")
+        raise TypeError("a PackedB is not an array: give .unpack() of it, or use it as the right operand")
 
     def unpack(self):
         """Return the matrix B as a new C-ordered array.

@@ -165,16 +165,16 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
     for node in graph.nodes:
         for name in node.outputs:
             if name and name in made:
-                how = made[name] if isinstance(made[name], str) else f"{made[name]} makes"
-                raise ValueError(f"{node} must make tensors that are new, got {name!r}, which {how}")
+                how = made[name] if isinstance(made[name], str) else f"{made[name]} creates"
+                raise ValueError(f"{node} must create new tensors, got {name!r}, which {how}")
             made[name] = node
     for node in graph.nodes:
         missing = node.reads().difference(made, around)  # made.keys() as an operand of "-" would be copied
         if missing:
-            raise ValueError(f"{node} must take tensors that there are, got {min(missing)!r}")
+            raise ValueError(f"{node} must take existing tensors, got {min(missing)!r}")
     for value in graph.outputs:
         if value.name not in made and value.name not in around:
-            raise ValueError(f"output {value.name!r} of graph {graph.name!r} must be made by a node, got none")
+            raise ValueError(f"output {value.name!r} of graph {graph.name!r} must be created by a node, got none")
     return _sorted(graph, around)
 
 

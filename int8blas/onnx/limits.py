@@ -42,7 +42,7 @@ def allowed(shape: Iterable[int], dtype: npt.DTypeLike) -> tuple[int, ...]:
     """Return a shape as a tuple of int, if a tensor of this shape is allowed."""
     sizes = tuple(map(int, shape))
     if sizes and min(sizes) < 0:
-        raise ValueError(f"shape must have sizes from 0 on, got {sizes}")
+        raise ValueError(f"shape must have sizes of at least 0, got {sizes}")
     count = math.prod(sizes) * np.dtype(dtype).itemsize
     if count > LIMIT.get():
         raise TooLargeError(f"a tensor must have at most {LIMIT.get()} bytes, got shape {sizes}, which is {count}")

@@ -56,7 +56,7 @@ WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, Recursion
 
 def wrong(error: Exception, note: str) -> ValueError:
     """Return an error that blames the graph or an input, and names the original error."""
-    result = ValueError(f"the graph, or an input, is not as its operators want it: {type(error).__name__}: {error}")
+    result = ValueError(f"the graph or an input is invalid for its operators: {type(error).__name__}: {error}")
     result.add_note(note)
     return result
 

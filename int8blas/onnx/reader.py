@@ -75,7 +75,7 @@ class Reader:
         constants: dict[str, Array] = {}
         for tensor in proto.initializer:
             if tensor.name in constants:
-                raise ValueError(f"constants must have names of their own, got {tensor.name!r} twice")
+                raise ValueError(f"constants must have distinct names, got {tensor.name!r} twice")
             constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}")
         nodes = [self.node(node) for node in proto.node]
         inputs = tuple(self.value(value) for value in proto.input if value.name not in constants)
@@ -83,7 +83,7 @@ class Reader:
         for values, kind in ((inputs, "inputs"), (outputs, "outputs")):
             names = [value.name for value in values]
             if len(set(names)) < len(names):
-                raise ValueError(f"{kind} of graph {proto.name!r} must have names of their own, got {names}")
+                raise ValueError(f"{kind} of graph {proto.name!r} must have distinct names, got {names}")
         return Graph(proto.name, nodes, inputs, outputs, constants)
 
     def value(self, proto: Any) -> Value:
@@ -138,7 +138,7 @@ class Reader:
         """Convert a tensor. Check that it has as many values as its shape says."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
-            raise ValueError(f"{what} must have sizes from 0 on, got shape {shape}")
+            raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")
         dtype = self.dtype(proto.data_type, what)
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             return self.external(proto, shape, dtype, what)

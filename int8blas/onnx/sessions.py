@@ -92,7 +92,7 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no base class
-        raise ValueError(f"onnxruntime must take the operators {sorted({node.kind for node in graph.nodes})}, "
+        raise ValueError(f"onnxruntime must support the operators {sorted({node.kind for node in graph.nodes})}, "
                          f"got its error: {error}") from error  # fmt: skip
 
 

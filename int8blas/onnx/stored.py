@@ -56,7 +56,7 @@ def network_of(values: Any) -> Network:
         return Network(graph_of(values["graph"]), opsets, bool(values.get("dynamic", False)), overridable,
                        str(values.get("floats", "own")), int(values.get("threads", 0)) or None)  # fmt: skip
     except (AttributeError, KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"network must be the values of one, got others: {error}") from None
+        raise ValueError(f"network must be the stored values of a network, got others: {error}") from None
 
 
 def graph_of(values: Any) -> Graph:

@@ -87,7 +87,7 @@ def lay_out(
     n = len(spatial)
     strides, dilations = strides or (1,) * n, dilations or (1,) * n
     if min(*kernel, *strides, *dilations) < 1 or {len(kernel), len(strides), len(dilations)} != {n}:
-        raise ValueError(f"kernel_shape, strides and dilations must be {n} numbers from 1 on each, "
+        raise ValueError(f"kernel_shape, strides and dilations must be {n} numbers of at least 1 each, "
                          f"got {kernel}, {strides} and {dilations}")  # fmt: skip
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
     padding = declared = padding_of(spatial, spans, strides, pads, auto_pad)

@@ -282,5 +282,5 @@ def grouped_shape(
             raise ValueError(f"weights must have {groups} groups in their first dimension{given}, got shape {shape}")
         return shape, spatial
     if shape[0] % groups:
-        raise ValueError(f"weights must have output channels that {groups} groups divide, got {shape[0]}")
+        raise ValueError(f"weights must have output channels divisible by groups={groups}, got {shape[0]}")
     return (groups, shape[0] // groups, *shape[1:]), spatial

@@ -145,7 +145,7 @@ cdef class Layer:
             and (self._bias is None or self.integer_bias)
         )
         if self.integral and self.spreads:
-            raise ValueError("zero_points['dst'] must have the mask 0 or 1 << 1 for int32 sums that nothing scales, "
+            raise ValueError("zero_points['dst'] must have the mask 0 or 1 << 1 for int32 sums without scales, "
                              f"got {self.masks['zero_points']['dst']}")
 
     cdef object set_bias(self, bias):
@@ -170,7 +170,7 @@ cdef class Layer:
         if not self.group:
             return
         if self.integer_bias:
-            raise TypeError("bias must be float32 with scales by groups of k, whose sums have no unit in common, got "
+            raise TypeError("bias must be float32 with scales by groups of k, because the sums have no common unit, got "
                             "int32")
         if self.attributes.requantization in INTEGER_SCHEMES:
             raise ValueError("requantization must be 'float' or 'onnx' with scales by groups of k, got "

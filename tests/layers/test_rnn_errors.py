@@ -215,7 +215,7 @@ EXECUTION = [
     ({"src": f32(T, N, C)}, TypeError, "src must be uint8, got float32"),
     ({"src": None}, TypeError, "src must be an array, got None"),
     ({"h0": u8(N, U)}, ValueError,
-     "h0 must have shape (2, 1, 2, 6), of which leading ones may be left out, got (2, 6)"),
+     "h0 must have shape (2, 1, 2, 6), where leading dimensions of size 1 may be omitted, got (2, 6)"),
     ({"h0": u8(2, 2, 1, U)}, ValueError, "h0 must have shape (2, 1, 2, 6), of which leading ones"),
     ({"h0": s8(2, 1, N, U)}, TypeError, "h0 must be uint8, float32, float16 or bfloat16, got int8"),
     ({"h0": 0}, TypeError, "h0 must be uint8, float32, float16 or bfloat16, got int64"),

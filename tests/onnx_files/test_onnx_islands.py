@@ -151,7 +151,7 @@ def test_an_operator_that_this_package_lacks_runs_there():
 def test_an_operator_that_nobody_knows_is_refused_with_onnxruntimes_words():
     model = model_of("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     model.graph.node[0].op_type = "Unheard"
-    with pytest.raises(ValueError, match=r"onnxruntime must take the operators \['Unheard'\], got its error"):
+    with pytest.raises(ValueError, match=r"onnxruntime must support the operators \['Unheard'\], got its error"):
         int8blas.onnx.load(model, floats="onnxruntime")
 
 

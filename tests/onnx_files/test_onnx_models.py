@@ -381,14 +381,14 @@ def test_versions_that_are_too_new_are_named():
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ("y = Add(x, nothing)", r"node 'y' \(Add\) must take tensors that there are, got 'nothing'"),
+        ("y = Add(x, nothing)", r"node 'y' \(Add\) must take existing tensors, got 'nothing'"),
         ("a = Add(x, b) b = Neg(a) y = Neg(b)", r"got a cycle among node 'a' \(Add\), node 'b' \(Neg\)"),
         (
             "y = Neg(x) y = Exp(x)",
-            r"node 'y' \(Exp\) must make tensors that are new, got 'y', which node 'y' \(Neg\) makes",
+            r"node 'y' \(Exp\) must create new tensors, got 'y', which node 'y' \(Neg\) creates",
         ),
-        ("x = Neg(x) y = Neg(x)", r"node 'x' \(Neg\) must make tensors that are new, got 'x', which is an input"),
-        ("z = Neg(x)", r"output 'y' of graph 'g' must be made by a node, got none"),
+        ("x = Neg(x) y = Neg(x)", r"node 'x' \(Neg\) must create new tensors, got 'x', which is an input"),
+        ("z = Neg(x)", r"output 'y' of graph 'g' must be created by a node, got none"),
         ("y = Neg<alpha = 1.0, beta = 2>(x)", r"node 'y' \(Neg\) must have attributes that Neg has .* got alpha, beta"),
     ],
 )

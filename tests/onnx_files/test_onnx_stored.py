@@ -60,7 +60,7 @@ print(model.run(["y"], {{"x": np.zeros((1, 4), np.float32), "c": np.array(True)}
 
 
 def test_values_that_are_no_network_are_refused():
-    with pytest.raises(ValueError, match="network must be the values of one, got others"):
+    with pytest.raises(ValueError, match="network must be the stored values of a network, got others"):
         network_of({"opsets": {}})
     values = plain(read(model_of(TEXT)))
     values["graph"]["nodes"][0][0] = "Nothing"

@@ -458,7 +458,7 @@ CREATION = [
     ({"attributes": Attributes(zero_points={"src": 3})}, ValueError,
      "zero_points['src'] must have the mask 0 or 1 << 0 without scales by groups of k, got 3"),
     ({"scales": by_group, "bias": np.zeros(6, np.int32)}, TypeError,
-     "bias must be float32 with scales by groups of k, whose sums have no unit in common, got int32"),
+     "bias must be float32 with scales by groups of k, because the sums have no common unit, got int32"),
     ({"scales": by_group, "attributes": Attributes(requantization="single"), "dst_dtype": np.int8}, ValueError,
      "requantization must be 'float' or 'onnx' with scales by groups of k, got 'single'"),
     ({"scales": by_group, "attributes": Attributes(output_scales=(0, 1))}, ValueError,
