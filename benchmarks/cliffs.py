@@ -109,7 +109,7 @@ def walk(make: Callable[[int], Call], sizes: Iterable[int], rounds: int) -> dict
 
 
 def steps(name: str, best: dict[int, float], every: bool) -> int:
-    """Print the jumps of a class. Return how many have too large an excess."""
+    """Print the jumps of a class. Return the number of cases whose excess is too large."""
     bad = 0
     for size, seconds in best.items():
         if size + 1 not in best:

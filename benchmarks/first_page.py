@@ -3,7 +3,7 @@
     python benchmarks/first_page.py                # prints the table, about a minute
     python benchmarks/first_page.py --update       # writes it to README.md and docs/pictures, and draws the picture
 
-Needs scipy, torch, onnxruntime, onnx, numkong and onednn (not beside onednn-cpu-gomp, whose files have the same names);
+Needs scipy, torch, onnxruntime, onnx, numkong and onednn (but not onednn-cpu-gomp, whose files have the same names);
 a missing library is omitted from the table. All contestants of a column take turns on one CPU, in a separate process,
 and each result is compared with the exact one. Minimum and median of the samples are printed; the table has the minima.
 
@@ -173,7 +173,7 @@ def wrap(words: str) -> list[str]:
 
 
 def update(columns: dict[str, dict[str, object]]) -> None:
-    """Write the table to README.md and the figures beside the pictures, and draw these."""
+    """Write the table to README.md and the figures next to the pictures, and draw the pictures."""
     readme = ROOT / "README.md"
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     text, count = pattern.subn(lambda _: f"{BEGIN}\n{table(columns)}\n{END}", readme.read_text())

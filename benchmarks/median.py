@@ -112,7 +112,7 @@ def print_classes(members: list[tuple[tuple, list[dict]]]) -> None:
 
 
 def peak_shares(rows: list[dict]) -> dict[str, str]:
-    """Print how near int8blas, with packed B, comes to the peaks, if they were measured."""
+    """Print how close int8blas, with packed B, comes to the peaks, if they were measured."""
     first, cells = rows[0], {}
     speed = gops(rows, PACKED if "packed" in first["best_peer"] else FUSED)
     if "peak_gops" in first:

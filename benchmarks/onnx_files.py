@@ -1,4 +1,4 @@
-"""Measure ONNX files beside onnxruntime: whether they load, agreement, time, load time and memory.
+"""Compare ONNX files with onnxruntime: whether they load, agreement, time, load time and memory.
 
     python benchmarks/onnx_files.py FILE_OR_FOLDER ... [--threads N] [--floats own|onnxruntime] [--seconds S]
 
@@ -46,7 +46,7 @@ def random_feeds(inputs):
 
 
 def given(path, model):
-    """Return the feeds in the .npz file beside a file, or random ones."""
+    """Return the feeds in the .npz file next to a model's file, or random ones."""
     beside = Path(path).with_suffix(".npz")
     return dict(np.load(beside)) if beside.exists() else random_feeds(model.inputs)
 

@@ -93,7 +93,7 @@ class Runtime:
         relu: bool = False,
         **options: object,
     ) -> SimpleNamespace:
-        """Return a layer of `tensors` (src, weights, bias, dst), its source set: invoke() computes, result() copies
+        """Return a layer of `tensors` (src, weights, bias, dst) whose source is set: invoke() computes, result() copies
         dst.
 
         `options`: fields of the operator's options table in LiteRT's schema.

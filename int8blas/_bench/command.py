@@ -35,7 +35,7 @@ ROUNDS = 40  # samples of a contestant, at most
 FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
 LARGE = 1 << 20  # bytes of a problem; smaller ones are prepared in a time that does not depend on them
 FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # of a contestant: each sample and the calibration have a call that is not timed
-INTERRUPTED = 130  # exit status, as shells have it
+INTERRUPTED = 130  # exit status, as in shells
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

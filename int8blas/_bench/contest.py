@@ -40,7 +40,7 @@ def take_turns(
 ) -> dict[str, Timing]:
     """Measure the prepared contestants of each problem, and `others`, in one interleaved run.
 
-    Set the timings of the entries, and return the timings of `others`. `watch` goes to `measure`.
+    Set the timings of the entries, and return the timings of `others`. `watch` is passed to `measure`.
     """
     calls = {(i, name): ready.run for i, (_, bound) in enumerate(setups) for name, ready in bound.items()}
     timings = measure(calls | {(-1, name): call for name, call in others.items()}, schedule, watch)

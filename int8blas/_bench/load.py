@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Shares of the CPUs' time from which on a run should be repeated: a process that uses a tenth of the CPUs slows a
-# contestant down by more than most differences between contestants. Time that the hypervisor takes is lost entirely.
+# contestant down by more than most differences between contestants. Time that the hypervisor takes is lost completely,
+# so its limit is lower.
 OTHERS, STOLEN = 0.1, 0.01
 
 

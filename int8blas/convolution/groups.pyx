@@ -27,7 +27,7 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Bytes for a part of the image: fits every L2 cache, beside the weights.
+    # Bytes for a part of the image: with the weights, it fits every L2 cache.
     ROOM = 48 << 10
     # Most pixels of this part in the windows of the shortest stretch of a line.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)

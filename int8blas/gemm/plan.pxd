@@ -43,7 +43,7 @@ cdef union AnyPlan:
     BlocksPlan blocks
 
 
-# A problem in the form to compute, and its plan. `problem` points to `given` or to `other`, which is made from it, so a
+# A problem in its final form, and its plan. `problem` points to `given` or to `other`, which is made from it, so a
 # Resolved must not be moved.
 cdef struct Resolved:
     const Problem *given

@@ -16,8 +16,8 @@ from int8blas.onnx.graph import Value
 from int8blas.onnx.model import load
 
 SUMMARY = "run an ONNX file: a summary, times, a comparison with onnxruntime"
-DESCRIPTION = """Load an ONNX file and say what it takes, gives and does. Inputs are random numbers unless a file has
-them."""
+DESCRIPTION = """Load an ONNX file and describe its inputs, outputs and operators. Inputs are random numbers unless a
+file has them."""
 WARM_UP, LEAST = 1, 3
 QUANTIZED = ("weights", "dynamic", "static")
 # Seconds. TURN: calls of one library before the next one's turn. PAUSE: time for the other library's threads to sleep.

@@ -98,7 +98,7 @@ def prepared_quantize(
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
-        if 0 in x.strides and is_broadcast(x):  # broadcast: its runs in memory would be short
+        if 0 in x.strides and is_broadcast(x):  # a broadcast tensor would have short runs in memory
             x = np.ascontiguousarray(x)
         return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
 

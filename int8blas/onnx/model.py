@@ -193,7 +193,7 @@ class Model:
     def warm_up(self, *feeds: Mapping[str, Any]) -> None:
         """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
 
-        The first run makes layers for the types of its tensors, and sessions of onnxruntime where `floats` wants them.
+        The first run makes layers for the types of its tensors, and sessions of onnxruntime if `floats` asks for them.
         The first run with some shapes computes what depends on shapes alone; a model remembers the last 8 combinations
         of shapes.
 
@@ -317,7 +317,7 @@ class Model:
 
 
 def planned(network: Network) -> Plan:
-    """Return the plan of a network, with the float parts where the network wants them."""
+    """Return the plan of a network, with the float parts in onnxruntime if the network asks for it."""
     network = with_islands(network) if network.floats == "onnxruntime" else widened(network)
     check_operators(network)
     return make_plan(fused(network))

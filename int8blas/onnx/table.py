@@ -135,7 +135,7 @@ class Operator(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The operator with its domain, as nodes have it."""
+        """The operator with its domain, as in Node.kind."""
         return f"{self.domain}.{self.name}" if self.domain else self.name
 
 

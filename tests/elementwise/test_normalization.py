@@ -188,8 +188,8 @@ def test_layer_norm_of_constant_rows_is_beta(isa):
 
 
 def test_layer_norm_of_a_sum(isa, rng):
-    """The bits of both steps: for few and many rows, for lengths with and without a remainder, for rows that are
-    computed twice, and for arrays of other shapes or types."""
+    """The fused call has the bits of both steps: for few and many rows, for lengths with and without a remainder, for
+    rows that are computed twice, and for arrays of other shapes or types."""
     for shape in ((1, 16), (3, 17), (2, 5, 192), (9, 100), (700, 33), (5, 1040), (4, 7), (2, 0), (0, 20)):
         gamma, beta = rng.standard_normal((2, shape[-1])).astype(np.float32)
         x, y = random_rows(rng, np.float32, (2, *shape))

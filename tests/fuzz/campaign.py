@@ -133,7 +133,7 @@ def in_process(work, progress=None):
 
 
 def ran(setting, name, first, count=1 << 62, seconds=1e9):
-    """The report of problems that a process of their own computes."""
+    """The report of problems that a separate process computes."""
     progress = mmap.mmap(-1, PROGRESS.size)
     PROGRESS.pack_into(progress, 0, first)
     begin = time.perf_counter()

@@ -19,7 +19,7 @@ SCALES = (1, 1, 1), (0.4, 0.4, 1), (1, 1, 0.125), (0.3, -1, 1.7)
 
 
 def problem(rng, stack, m, d, n, e):
-    """q, k and v; k is a transposed view, as networks have it."""
+    """q, k and v; k is a transposed view, as in networks."""
     q, k, v = (rng.normal(0, 1, (*stack, *shape)).astype(F) for shape in ((m, d), (n, d), (n, e)))
     return q, k.swapaxes(-1, -2), v
 

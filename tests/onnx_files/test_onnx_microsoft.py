@@ -281,7 +281,7 @@ def test_products_to_floats_scale_and_add_a_bias(kind, constant, isa):
     np.testing.assert_array_equal(y, sums.astype(F) * (x_scale * scale) + bias)
 
 
-# ------------------------------------------------------------------------------------- beside onnxruntime ------
+# ------------------------------------------------------------------------------------- against onnxruntime -----
 
 
 def lstm_inputs(directions=1, channels=False):

@@ -249,7 +249,7 @@ def test_a_product_of_bytes_is_one_node_of_int8(seed):
     text = f"g ({', '.join(p.inputs)}) => ({kind} {p.name}) {{ {' '.join(p.nodes)} }}"
     model = loaded(text, opset=20, constants=p.constants)
     calls = [call.operator for call in model.explain()]
-    # Behind a variable gate, a QuantizeLinear of its own quantizes the result.
+    # After a variable gate, a separate QuantizeLinear quantizes the result.
     assert FLOATS.isdisjoint(calls[:-1] if calls[-1] == "QuantizeLinear" and len(p.inputs) > 1 else calls), calls
     (y,) = model.run(None, p.feeds)
     assert (y.dtype.name, y.shape) == ("float32" if kind == "float" else kind, p.value.shape)

@@ -71,7 +71,7 @@ def test_zero_points_by_groups(isa, src_dtype, weights_dtype, rng):
 
 @pytest.mark.parametrize(("src_dtype", "weights_dtype"), list(sign_pairs()), ids=name_of)
 def test_source_by_groups(isa, src_dtype, weights_dtype, rng):
-    """Scales, zero points, or both, beside zero points of the weights of each kind."""
+    """Scales, zero points, or both, together with zero points of the weights of each kind."""
     for m, n, k, group in SHAPES:
         groups, types = k // group, {"src_dtype": src_dtype, "weights_dtype": weights_dtype, "dst_dtype": np.float32}
         scales, zeros = rng.uniform(-1, 1, (m, groups)).astype(np.float32), random_values(rng, src_dtype, (m, groups))

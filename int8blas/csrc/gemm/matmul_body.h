@@ -69,7 +69,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 {
     int32x4_t acc[I8_ROW_PAIRS(I8_MR)][I8_COLUMN_PAIRS];
     int64_t groups = t->groups;
-    I8_IN_MEMORY(sums); /* no registers are left for prefetching beside the products */
+    I8_IN_MEMORY(sums); /* the products leave no registers for prefetching */
     (void)row;
     (void)np;
     I8_FOR(i, I8_ROW_PAIRS(mr)) I8_FOR(j, I8_COLUMN_PAIRS) acc[i][j] = vdupq_n_s32(0);

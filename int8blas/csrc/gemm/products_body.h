@@ -114,7 +114,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 {
     int32x4_t made[I8_MR][I8_COLUMN_SETS];
     const int upper = mr > I8_SET_ROWS ? (mr + 1) / 2 : mr;
-    I8_IN_MEMORY(sums); /* no registers are left for prefetching beside the products */
+    I8_IN_MEMORY(sums); /* the products leave no registers for prefetching */
     (void)row;
     (void)np;
     for (int q = 0; q < I8_COLUMN_SETS; ++q) {

@@ -46,8 +46,8 @@
         }                                                                                                              \
     } while (0)
 
-/* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 has no
- * room for the next panels beside the current ones. */
+/* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 cannot
+ * hold the next panels in addition to the current ones. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \

@@ -68,7 +68,7 @@ I8_INLINE i8_vec i8_high_64(i8_vec x, i8_vec y) { return I8_MM(unpackhi_epi64)(x
 /* --------------------------------------------------------------------------------------------- multiply-adds --- */
 
 I8_INLINE i8_vec i8_add(i8_vec x, i8_vec y) { return I8_MM(add_epi32)(x, y); }
-/* The s16 sums of two products saturate, as VPMADDUBSW has them. */
+/* The s16 sums of two products saturate, as in VPMADDUBSW. */
 I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return i8_add(acc, I8_MM(madd_epi16)(I8_MM(maddubs_epi16)(a, b), i8_set_16(1)));

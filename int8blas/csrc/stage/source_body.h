@@ -105,7 +105,7 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
 
 /* dst = sat(rne(src / scale) + zero) of contiguous f32, in u8: ONNX's order, where `zero` is an integer from 0 to 255.
  * Saturating before rounding gives the same result, and makes numbers small enough to be rounded by an addition. */
-#define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the f32 beside it are integers */
+#define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the adjacent f32 are integers */
 I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
 {
     const float low = -zero, high = 255.0f - zero;
