@@ -34,7 +34,7 @@ cdef class Convolution(ConvolutionLayer):
         The step from one window to the next, for all spatial dimensions or for each.
     padding : int, sequence or str, optional
         Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
-        Padding has the value of the zero point, which means 0. "same" and "same_lower" pad so that there are
+        Padding has the value of the zero point, which stands for 0. "same" and "same_lower" pad so that there are
         ``ceil(size / stride)`` outputs; an odd element goes after the data for "same" ("same_upper" of ONNX, "SAME" of
         TensorFlow), before it for "same_lower". "valid" means no padding.
     dilation : int or sequence of int, optional

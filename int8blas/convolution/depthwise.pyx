@@ -6,7 +6,8 @@ unit of work is some output lines of the channels of one kernel call, computed s
 pixel are not contiguous, or have several filters each, the stretch of the image is copied first.
 
 Weights minus zero points may exceed int8. They are then the sum of two int8 filters that see the same lines: a window
-two planes deep in which both planes are the same plane of the image. Weights 255 above their zero point need three.
+two planes deep in which both planes are the same plane of the image. Three filters are needed if a weight is 255 above
+its zero point.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -4,8 +4,8 @@
 
 Only the source is variable. The layers of dynamic quantization quantize it by its range, as DynamicQuantizeLinear does;
 their inputs are the source, the weights, their scale and zero point, and a bias. The layers of static quantization take
-bytes, and have the inputs of QLinearConv with a real bias. If the scale of the result is absent, the result is y, else
-``sat(rne(y * (1 / y_scale)) + y_zero)``.
+an 8-bit source, and have the inputs of QLinearConv, but with a float bias. If the scale of the result is absent, the
+result is y, else ``sat(rne(y * (1 / y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations

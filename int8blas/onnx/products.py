@@ -267,8 +267,8 @@ def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
 
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
-    """Return the float tensor that is quantized for a node alone, and the name and value of the weights' constant
-    scale. `scale` names the product of both scales."""
+    """Return the float tensor that DynamicQuantizeLinear quantizes for this node only, and the name and value of the
+    weights' constant scale. `scale` names the product of both scales."""
     producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
     product = pattern.producers.get(scale)
     if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:

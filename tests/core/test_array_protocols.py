@@ -1,4 +1,5 @@
-"""Arrays of other libraries, buffers, subclasses and bfloat16: taken as NumPy views them, or refused by name."""
+"""Arrays of other libraries, buffers, subclasses and bfloat16: accepted as NumPy views them, or refused with an error
+that names the argument."""
 
 import array
 import gc

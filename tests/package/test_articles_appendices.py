@@ -110,7 +110,7 @@ def test_a_skip_connection_is_a_sum_post_op(shape, skip_dtype, rng, isa):
     np.testing.assert_array_equal(out, expected)
 
 
-# With other factors, float32 rounds: the result is next to the value of the formula.
+# With other factors, float32 rounds: the result differs from the value of the formula by one at most.
 @every_shape
 def test_a_skip_connection_with_any_factors(shape, rng, isa):
     src, weights, bias = random_layer(rng, shape, np.uint8)
