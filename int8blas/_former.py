@@ -1,9 +1,10 @@
-"""Where modules were before they had rooms: pickles of those versions name them."""
+"""The former places of modules, before there were rooms: pickles of those versions name them."""
 
 import importlib
 import sys
 
-# By the name that a pickle has; packages of today that had this name as modules export what pickles name of them.
+# Former name of a module, as in a pickle -> its present place. Where a package now has the former name of a module, the
+# package exports the objects that pickles name.
 PLACES = {
     "_config": "core.config",
     "_explain": "gemm.explain",

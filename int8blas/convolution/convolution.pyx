@@ -45,7 +45,7 @@ cdef class Convolution(ConvolutionLayer):
         The layout of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three
         spatial dimensions "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
     src_dtype : dtype
-        uint8 or int8; with `dynamic` float32, with which sources of float16 and bfloat16 are taken too, float16 or
+        uint8 or int8; with `dynamic`, float32 (such a layer also takes float16 and bfloat16 sources), float16 or
         bfloat16.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.

@@ -83,7 +83,7 @@ cdef struct Problem:
     # unknown, else at most LARGEST_S8 (small_values.pyx).
     uint8_t lowest, spread
     const int32_t *col_init     # -ao * column sums of a packed B if they exist already, or NULL
-    const DynamicSource *dynamic_source     # NULL, or A is real numbers, with the strides of `a`
+    const DynamicSource *dynamic_source     # of an A of real numbers, with the strides of `a`; or NULL
     const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
     const int64_t *window_sums  # sums of the rows of that matrix less the zero points, for zero points of B
     # Lines of C, for the epilogue of a primitive only: the rows of a line, or 0 if C has no lines, and the bytes from

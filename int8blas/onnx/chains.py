@@ -32,7 +32,7 @@ SYMMETRIC = {"add", "mul", "max", "min"}
 
 
 class Columns(NamedTuple):
-    """The channels of a product's result: how many, the dimensions that the result has, or has at least, and their
+    """The channels of a product's result: their number, the (minimum) number of dimensions of the result, and their
     axis. The default is one number for all elements."""
 
     size: int = 1

@@ -194,7 +194,7 @@ EXECUTION = [
     ({"src": u8(0)}, ValueError, "src must have shape (n, 5) or (..., 5), got (0,)"),
     ({"src": u8(N, 2, 2)}, ValueError, "src must have shape (n, 5) or (..., 5), got (4, 2, 2)"),
     ({"scales": {"src": f32(N), "weights": f32(OC)}}, ValueError,
-     "scales['dst'] must be given: its mask was when the primitive was created"),
+     "scales['dst'] must be given: only its mask was given when the primitive was created"),
     ({"scales": None}, ValueError, "scales['src'] must be given"),
     ({"zero_points": {"src": 0}}, ValueError, "zero_points['dst'] must be given"),
     ({"zero_points": {"src": 0, "dst": [0] * OC, "weights": 0}}, ValueError,
