@@ -170,8 +170,8 @@ cdef class Layer:
         if not self.group:
             return
         if self.integer_bias:
-            raise TypeError("bias must be float32 with scales by groups of k, because the sums have no common unit, got "
-                            "int32")
+            raise TypeError("bias must be float32 with scales by groups of k, because the sums have no common unit, "
+                            "got int32")
         if self.attributes.requantization in INTEGER_SCHEMES:
             raise ValueError("requantization must be 'float' or 'onnx' with scales by groups of k, got "
                              f"{self.attributes.requantization!r}")
@@ -415,8 +415,8 @@ cdef class Layer:
                 given[parameter][tensor] = number
             for tensor, mask in self.masks[parameter].items():
                 if tensor not in given[parameter]:
-                    raise ValueError(f"{parameter}[{tensor!r}] must be given: its mask was when the primitive was "
-                                     "created")
+                    raise ValueError(f"{parameter}[{tensor!r}] must be given: only its mask was given when the "
+                                     "primitive was created")
                 length = self.length(parameter, tensor, mask)
                 if length in ("rows", "row groups") and given[parameter][tensor].shape[0] != rows:
                     what = "values" if length == "rows" else "vectors"
