@@ -13,8 +13,8 @@ class Convolution(Peer):
     """An interpreter of one layer, CONV_2D or DEPTHWISE_CONV_2D, with int32 bias and ReLU.
 
     Source and result are int8: uint8 values minus 128, with zero points that are 128 smaller. With a stride, "SAME"
-    padding may have one zero more at the end than at the beginning, but the problem has it at the beginning: such
-    images, their weights and results are reversed.
+    padding may have one zero more at the end than at the beginning, but the problem's padding has it at the beginning:
+    such images, their weights and results are reversed.
     """
 
     name, kind, library = "LiteRT", "convolution", "LiteRT"

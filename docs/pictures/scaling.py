@@ -1,4 +1,4 @@
-"""Speed-up by threads, measured on 16 cores, and as benchmarks/scaling_model.py has it for up to 128."""
+"""Speed-up by threads: measured on 16 cores, and predicted by benchmarks/scaling_model.py for up to 128."""
 
 from itertools import pairwise
 from math import log2

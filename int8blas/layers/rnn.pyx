@@ -196,7 +196,8 @@ cdef class RecurrentLayer:
         given = (<object>array).shape
         lead = 4 - len(given)
         if not 0 <= lead <= 2 or given != shape[lead:] or shape[:lead] != (1,) * lead:
-            raise ValueError(f"{name} must have shape {shape}, where leading dimensions of size 1 may be omitted, got {given}")
+            raise ValueError(f"{name} must have shape {shape}, where leading dimensions of size 1 may be omitted, "
+                             f"got {given}")
         return np.ascontiguousarray(array).reshape(shape)
 
     cdef cnp.ndarray quantized(self, cnp.ndarray x):

@@ -244,7 +244,8 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """Store NaN in float results, from the first step of a sequence that is not finite on, in its direction.
+    """Store NaN in the float results of a sequence, from its first step that is not finite on, in the order of the
+    direction.
 
     `bad` marks the steps (t, n) of the source that are not finite, `begins` the first states (layers, directions, n).
     """

@@ -142,7 +142,7 @@ I8_UNARY(i8_even_u8, uint16x8_t, I8_EVEN_U8)
 I8_UNARY(i8_odd_u8, uint16x8_t, I8_ODD_U8)
 I8_UNARY(i8_even_s8, int16x8_t, I8_EVEN_S8)
 I8_UNARY(i8_odd_s8, int16x8_t, I8_ODD_S8)
-/* The products of u8 and s8 fit s16; sums of two are as VPMADDUBSW has them: saturated, or modulo 2**16. */
+/* The products of u8 and s8 fit s16; sums of two saturate, as in VPMADDUBSW, or are modulo 2**16. */
 #define I8_EVEN_PRODUCTS(a, b) vmulq_s16(I8_S16(I8_EVEN_U8(a)), I8_EVEN_S8(b))
 #define I8_ODD_PRODUCTS(a, b) vmulq_s16(I8_S16(I8_ODD_U8(a)), I8_ODD_S8(b))
 #define I8_PAIRS(a, b) vqaddq_s16(I8_EVEN_PRODUCTS(a, b), I8_ODD_PRODUCTS(a, b))
