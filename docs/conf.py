@@ -14,7 +14,7 @@ release = int8blas.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 exclude_patterns = ["_build"]
 
-# Every reference leads somewhere. Names of other projects are no links, so that a build needs no network.
+# A reference without a target is an error. Names of other projects are not links, so a build needs no network.
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|threadpoolctl)\..*")]
 
@@ -24,7 +24,7 @@ myst_heading_anchors = 3  # [text](page.md#heading), as on code hosts
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
-autosummary_generate = False  # the index of the reference has a line for each name, and no page of its own
+autosummary_generate = False  # a name has a line in the index of the reference, not a page
 numpydoc_validation_checks = {
     *("GL05", "GL06", "GL07", "GL08", "GL09", "GL10", "SS02", "SS04"),
     *("PR05", "PR06", "PR07", "PR10", "RT01", "RT02", "RT05"),
@@ -39,7 +39,7 @@ html_css_files = ["pages.css"]
 html_show_sourcelink = False
 html_theme_options = {"header_links_before_dropdown": 5, "navigation_with_keys": False}
 NO_SECTION = ("index", "tour", "performance", "performance_notes", "migration", "specification", "promises")
-# Pages that are no part of a section have nothing at the left. The headings of a page are at its right.
+# Pages outside of a section have no navigation at the left. The headings of a page are at its right.
 html_sidebars = {page: [] for page in NO_SECTION}
 
 
@@ -52,9 +52,9 @@ def highlight_sessions(app, doctree):
 
 def link_names(app, doctree):
     """In pages of prose, make `InnerProduct` and `InnerProduct(...)` links to the reference."""
-    if app.env.docname.startswith(("api/", "migration")):  # which has the same names of other libraries
+    if app.env.docname.startswith(("api/", "migration")):  # there other libraries have the same names
         return
-    names = {*int8blas.__all__} - {"sum", "onnx"}  # a method of LayerQuantization too, and a package and an extra
+    names = {*int8blas.__all__} - {"sum", "onnx"}  # "sum" is also a method of LayerQuantization, "onnx" also a package and an extra
     for literal in list(doctree.findall(nodes.literal)):
         name = literal.astext().removeprefix("int8blas.").partition("(")[0]
         if name in names and not isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
@@ -63,7 +63,7 @@ def link_names(app, doctree):
 
 
 def name_types(app, what, name, obj, options, signature, returns):
-    """In signatures, name dtypes as one writes them."""
+    """In signatures, show dtypes as they are written in code."""
     if signature is None:
         return None
     return re.sub(r"<class 'numpy\.(\w+)'>", r"np.\1", signature), returns

@@ -11,7 +11,7 @@ ZERO_POINTS = {"src": 10, "dst": 3}
 
 
 def draw():
-    """From 8 bits through an exact sum and float32 to 8 bits."""
+    """Draw the steps from 8 bits through an exact sum and float32 to 8 bits."""
     src, weights = np.array(SRC, np.uint8), np.array(WEIGHTS, np.int8)
     bias = np.array([-0.5], np.float32)
     layer = int8blas.InnerProduct(

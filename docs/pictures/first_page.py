@@ -6,16 +6,16 @@ from first_page_figures import COLUMNS, ROWS, SHAPE
 from svg import FLOAT32, GREY, INT8, INT32, LIGHT, RED, Drawing
 
 LEFT, PANEL, GAP, TOP, STEP = 230, 250, 70, 62, 26
-DECADES = 3  # of milliseconds, from 1 on
+DECADES = 3  # powers of ten on the axis, from 1 ms
 
 
 def colour(name):
-    """int8blas stands out, float32 has its own colour."""
+    """Return the colour of a bar: int8blas and float32 have their own."""
     return INT8 if name.startswith("int8blas") else FLOAT32 if "float32" in name else INT32
 
 
 def bar(drawing, x, y, name, figure):
-    """One time, as far as its logarithm."""
+    """Draw the bar of one time, on a logarithmic axis."""
     if figure is None:
         drawing.text(x + 4, y + 13, "not measured", "start", GREY, 11)
         return
@@ -27,7 +27,7 @@ def bar(drawing, x, y, name, figure):
 
 
 def draw():
-    """A panel for each column of the table."""
+    """Draw a panel for each column of the table."""
     height = TOP + STEP * len(ROWS) + 30
     drawing = Drawing(LEFT + len(COLUMNS) * (PANEL + GAP), height, "One product by several libraries")
     m, n, k = SHAPE

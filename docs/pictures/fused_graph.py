@@ -1,4 +1,4 @@
-"""A graph as a quantizer wrote it, and what of it runs."""
+"""A graph as a quantizer wrote it, and the nodes that run."""
 
 from svg import FLOAT32, GREY, INT8, INT32, LIGHT, Drawing
 
@@ -6,7 +6,7 @@ WIDTH, HEIGHT, STEP = 178, 30, 46
 
 
 def column(drawing, x, y, nodes):
-    """Nodes one below the other, each with what it takes besides; where the last one ends."""
+    """Draw nodes one below the other, each with its further inputs; return the end of the last one."""
     for i, (name, besides, fill) in enumerate(nodes):
         top = y + i * STEP
         drawing.box(x, top, WIDTH, HEIGHT, fill)
@@ -18,7 +18,7 @@ def column(drawing, x, y, nodes):
 
 
 def draw():
-    """The end of a recurrent network, with its weights in int8."""
+    """The end of a recurrent network with int8 weights."""
     drawing = Drawing(760, 420, "A fused graph: what a quantizer wrote, and what runs")
     for x, title in ((20, "In the file"), (420, "In the plan")):
         drawing.text(x, 26, title, "start", bold=True)

@@ -7,7 +7,7 @@ CELL = 26
 
 
 def tensor(drawing, x, y, shape, mask, names, title, argument):
-    """A matrix whose elements have the colour of their value."""
+    """Draw a matrix whose elements have the colour of their value."""
     rows, columns = shape
     drawing.text(x, y - 44, title, "start", bold=True)
     drawing.text(x, y - 26, argument, "start", size=11, code=True)
@@ -20,7 +20,7 @@ def tensor(drawing, x, y, shape, mask, names, title, argument):
 
 
 def draw():
-    """Weights and data with the masks that they have in practice."""
+    """Draw weights and data with the usual masks."""
     drawing = Drawing(760, 430, "Masks: bit i of a mask selects dimension i")
     drawing.text(20, 24, "Elements of one colour share a scale (or a zero point). Bit i of a mask selects dimension i.",
                  "start")  # fmt: skip

@@ -10,7 +10,7 @@ SHADES = (("#f6c177", "#fbe3bf"), ("#9cc3e6", "#d3e5f5"), ("#a8d5a2", "#d9edd6")
 
 
 def draw():
-    """B in panels and groups, memory, and the bytes of one group."""
+    """Draw B in panels and groups, the memory, and the bytes of one group."""
     packed = int8blas.pack_b(np.ones((K, N), np.int8))
     panels, groups, columns, depth = packed.data.shape
     drawing = Drawing(760, 460, "The packed layout of B: panels of 16 columns, groups of 4 k")

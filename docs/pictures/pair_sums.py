@@ -9,7 +9,7 @@ A, B = (255, 255, 0, 0), (127, 127, 0, 0)
 
 
 def column(drawing, x, title, steps, end):
-    """A sequence of instructions: words, the lanes after it, and its colour."""
+    """Draw a sequence of instructions: its text, the lanes after it, and its colour."""
     drawing.text(x + 150, 30, title, bold=True)
     y = 50
     for words, lanes, colour in steps:
@@ -25,7 +25,7 @@ def column(drawing, x, title, steps, end):
 
 
 def draw():
-    """The first example of "Nuances of int8 Computations"."""
+    """Draw the first example of "Nuances of int8 Computations"."""
     a, b = np.array([A], np.uint8), np.array([B], np.int8)
     exact = int8blas.gemm_u8s8s32(1, a, b, trans_b=True).item()
     saturating = int8blas.gemm_u8s8s32(1, a, b, trans_b=True, numerics="saturating").item()

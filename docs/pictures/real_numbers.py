@@ -1,4 +1,4 @@
-"""The real numbers that a quantized tensor has, by `quantize` and `dequantize`."""
+"""The real numbers that a quantized tensor represents, by `quantize` and `dequantize`."""
 
 import numpy as np
 from svg import GREY, INK, INT8, LIGHT, RED, Drawing
@@ -9,7 +9,7 @@ SCALE, ZERO_POINT = 0.01, 100
 
 
 def draw():
-    """Both axes with the values that belong together, and the rounding of values between two steps."""
+    """Draw both axes, the values that correspond, and the rounding of values between two steps."""
     drawing = Drawing(760, 420, "Quantization: steps of the scale from the zero point, saturated at both ends")
     integers = np.array([0, 50, 100, 150, 200, 255], np.uint8)
     reals = int8blas.dequantize(integers, SCALE, ZERO_POINT)

@@ -5,7 +5,7 @@ from math import log2
 
 from svg import FLOAT32, GREY, INK, INT8, LIGHT, Drawing
 
-# Class of shapes, what was measured with 2, 4, 8 and 16 threads, the model for 2, 4, ... 128.
+# Class of shapes, measured speed-up with 2, 4, 8 and 16 threads, speed-up by the model with 2, 4, ... 128.
 ROWS = (
     ("square", (1.94, 3.8, 6.78, 8.97), (1.96, 3.69, 6.55, 10.77, 16.47, 23.74, 31.92)),
     ("llm", (1.91, 3.85, 7.54, 10.07), (2.0, 3.98, 7.89, 15.42, 29.26, 52.45, 85.51)),
@@ -20,7 +20,7 @@ SIDE, GAP, LEFT, TOP, COLUMNS, OCTAVES = 140, 42, 40, 62, 4, 7
 
 
 def panel(drawing, x, y, name, measured, modelled):
-    """One class: speed-up against threads, both as logarithms."""
+    """Draw one class: speed-up against threads, both logarithmic."""
 
     def place(i, speed_up):
         return x + SIDE * i / OCTAVES, y + SIDE * (1 - log2(speed_up) / OCTAVES)
@@ -42,7 +42,7 @@ def panel(drawing, x, y, name, measured, modelled):
 
 
 def draw():
-    """A panel for each class of shapes."""
+    """Draw a panel for each class of shapes."""
     width = LEFT + COLUMNS * (SIDE + GAP)
     drawing = Drawing(width, TOP + 2 * (SIDE + GAP), "Speed-up by threads, measured and modelled")
     drawing.text(LEFT - 28, 20, "Speed-up by threads, both in powers of two", "start", bold=True)

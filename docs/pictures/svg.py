@@ -2,7 +2,7 @@
 
 from html import escape
 
-# The types have their colours in every picture.
+# Each type has the same colour in every picture.
 INT8, INT32, FLOAT32 = "#f6c177", "#9cc3e6", "#a8d5a2"
 INK, GREY, LIGHT, RED = "#1f2933", "#7b8794", "#e4e7eb", "#c0392b"
 
@@ -28,7 +28,7 @@ class Drawing:
         )
 
     def line(self, x0, y0, x1, y1, stroke=INK, line=1.0, dash="", tip=False):
-        """A straight line, with an arrow's tip at its end or without."""
+        """A straight line, with or without an arrowhead at its end."""
         extra = (f' stroke-dasharray="{dash}"' if dash else "") + (' marker-end="url(#tip)"' if tip else "")
         self.lines.append(
             f'<line x1="{x0:g}" y1="{y0:g}" x2="{x1:g}" y2="{y1:g}" stroke="{stroke}" stroke-width="{line:g}"{extra}/>'
@@ -39,7 +39,7 @@ class Drawing:
         self.lines.append(f'<circle cx="{x:g}" cy="{y:g}" r="3.5" fill="{fill}" stroke="{stroke}"/>')
 
     def text(self, x, y, text, anchor="middle", fill=INK, size=13, code=False, bold=False):
-        """Words whose baseline is at y."""
+        """A text whose baseline is at y."""
         extra = (' font-family="DejaVu Sans Mono, monospace"' if code else "") + (' font-weight="bold"' if bold else "")
         self.lines.append(
             f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{fill}" font-size="{size}"{extra}'
