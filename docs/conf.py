@@ -54,7 +54,7 @@ def link_names(app, doctree):
     """In pages of prose, make `InnerProduct` and `InnerProduct(...)` links to the reference."""
     if app.env.docname.startswith(("api/", "migration")):  # there other libraries have the same names
         return
-    names = {*int8blas.__all__} - {"sum", "onnx"}  # "sum" is also a method of LayerQuantization, "onnx" also a package and an extra
+    names = {*int8blas.__all__} - {"sum", "onnx"}  # also a method, and a package
     for literal in list(doctree.findall(nodes.literal)):
         name = literal.astext().removeprefix("int8blas.").partition("(")[0]
         if name in names and not isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
