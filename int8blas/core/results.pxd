@@ -6,6 +6,16 @@ cdef enum:
     LARGE_BYTES = 128 << 10     # from this size on results begin on a cache line
     ELEMENT_BYTES = 8           # of the largest dtype that results have
 
+# Where the elements of an array are: only the first `ndim` sizes and strides are set.
+cdef struct Layout:
+    int ndim
+    cnp.npy_intp shape[MAX_DIMS]
+    cnp.npy_intp strides[MAX_DIMS]
+
+
+cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum)
+cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept
+cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum)

@@ -169,10 +169,11 @@ cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.n
     return view
 
 
-cdef struct Layout:
-    int ndim
-    cnp.npy_intp shape[MAX_DIMS]
-    cnp.npy_intp strides[MAX_DIMS]
+cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum):
+    """Return a new array whose dimensions lie like this without gaps, for a small array."""
+    dtype = cnp.PyArray_DescrFromType(typenum)
+    Py_INCREF(dtype)
+    return cnp.PyArray_NewFromDescr(np.ndarray, dtype, layout.ndim, layout.shape, layout.strides, NULL, 0, NULL)
 
 
 cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept:
@@ -203,6 +204,7 @@ cdef class KnownView:
     cdef bint is_view
     cdef object dtype
     cdef tuple others
+    cdef tuple shape                # of what a Viewing returns
 
     def __init__(self, cnp.ndarray x not None, cnp.ndarray y not None, tuple others not None):
         cdef char *low = cnp.PyArray_BYTES(x)
@@ -233,3 +235,25 @@ cdef class KnownView:
                 return None
         return view_of(x, self.target.ndim, self.target.shape, self.target.strides, cnp.PyArray_BYTES(x) + self.offset,
                        cnp.NPY_ARRAY_WRITEABLE if cnp.PyArray_ISWRITEABLE(x) else 0)
+
+
+cdef class Viewing:
+    """A function of an array and other values, whose result is a view. It remembers the last view.
+
+    A subclass has a method ``find``, which takes the array and a tuple of the other values, calls ``remember``, and
+    returns the result. Several threads may call the function at the same time.
+    """
+
+    cdef KnownView known
+
+    def __call__(self, cnp.ndarray x not None, *values):
+        cdef KnownView known = self.known  # another thread may replace it
+        cdef object view = None if known is None else known(x, values)
+        if view is None:
+            return self.find(x, values)
+        return view if (<object>view).shape == known.shape else view.reshape(known.shape)
+
+    def remember(self, KnownView known not None, tuple shape not None):
+        """Remember a view, which is reshaped to `shape`."""
+        known.shape = shape
+        self.known = known

@@ -7,9 +7,11 @@ The dimensions of the arrays, in the result's order in memory, are divided into 
 spaced in each array, and outer dimensions. A block is a part of a run, or a number of whole short runs.
 """
 
+cimport cython
 from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from int8blas.core.kernels cimport (
     I8_ADD, I8_ADD_BYTES, I8_CHUNK, I8_MUL, I8_MULTIPLY_BYTES, I8_RELU, I8_SUB, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8,
     current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels, i8_post_op)
+from int8blas.core.results cimport LARGE_BYTES, empty, empty_laid_out, is_laid_out, lay_out
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.elementwise.elements cimport (
@@ -42,6 +45,7 @@ cdef int64_t PART_BYTES = 1 << 16
 # An array: element e of the run with index `index` is at data + sum(index * strides) + e * step.
 cdef struct Operand:
     char *data
+    char *first                     # the first run in the array's own memory, if `repeated`
     int type, size
     bint whole                      # contiguous, in the order of the runs
     bint repeated                   # one run for all, repeated in memory for the runs of a block
@@ -286,13 +290,16 @@ cdef class Fused:
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
     cdef list repeated              # memory of operands
+    # Of a ReplayParts: from the addresses of the source and of the whole target; NumPy's type of the source.
+    cdef ptrdiff_t offsets[2]
+    cdef int source_type
 
 
 cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
     """Set the address of an array and its strides in this order; NULL means one run."""
     operand.type = element_type(cnp.PyArray_TYPE(array))
     operand.size = operand.step = cnp.PyArray_ITEMSIZE(array)
-    operand.data, operand.whole, operand.repeated = cnp.PyArray_BYTES(array), True, False
+    operand.data, operand.first, operand.whole, operand.repeated = cnp.PyArray_BYTES(array), NULL, True, False
     if order is not NULL:
         operand.data = ordered_strides(order, array, operand.strides)
         if order.dims:
@@ -380,9 +387,8 @@ cdef int repeat_runs(Fused self, int64_t block) except -1:
     elements of a run that is the same for all are repeated in memory. A run with its own block takes some 100 ns,
     whatever its length."""
     cdef FusedJob *job = &self.job
-    cdef int64_t together = min(block // job.n, job.outer), run, size
+    cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
-    cdef char *memory
     cdef int i
     if job.outer == 1 or together < 2 or not job.out.whole:
         return 0
@@ -391,18 +397,23 @@ cdef int repeat_runs(Fused self, int64_t block) except -1:
         if job.links[i].reads and not operand.whole and not has_one_run(job, operand):
             return 0
     self.repeated = []
+    job.together, job.blocks = together, ceil_div(job.outer, together)
     for i in range(job.count):
         operand = &job.links[i].operand
         if job.links[i].reads and not operand.whole:
-            size = job.n * operand.size
-            written = bytearray(together * size)
+            written = bytearray(together * job.n * operand.size)
             self.repeated.append(written)
-            memory = written
-            for run in range(together):
-                memcpy(memory + run * size, operand.data, size)
-            operand.data, operand.repeated = memory, True
-    job.together, job.blocks = together, ceil_div(job.outer, together)
+            operand.first, operand.repeated = operand.data, True
+            repeat(job, operand, written)
     return 0
+
+
+cdef void repeat(const FusedJob *job, Operand *operand, char *memory) noexcept:
+    """Write the only run of an operand to memory, once for each run of a block, and let the operand read it there."""
+    cdef int64_t size = job.n * operand.size, run
+    for run in range(job.together):
+        memcpy(memory + run * size, operand.first, size)
+    operand.data = memory
 
 
 cdef inline bint is_byte(const Operand *operand) noexcept:
@@ -564,3 +575,151 @@ cdef int run(list fused) except -1:
     parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
     run_work(do_part, &work, parts, <double>size, THREAD_BYTES, GIL_BYTES)
     return 0
+
+
+@cython.final
+cdef class Replay:
+    """A job of one or two arrays of bytes, to run again on arrays that lie as these do.
+
+    Several threads may do so at the same time.
+    """
+
+    cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second):
+        """Return the result for other arrays, or None if they lie differently. `second` may be None."""
+        cdef Fused fused = self.fused
+        cdef FusedJob job
+        cdef Link links[2]
+        cdef char repeated[2][BUFFER]
+        cdef cnp.ndarray target
+        cdef Operand *operand
+        cdef Work work
+        cdef const FusedJob *shared = &job
+        cdef int i
+        if (
+            not is_laid_out(&self.sources[0], first) or cnp.PyArray_TYPE(first) != self.types[0]
+            or fused.job.kernels is not current_kernels()
+        ):
+            return None
+        if self.count > 1 and (
+            not is_laid_out(&self.sources[1], second) or cnp.PyArray_TYPE(second) != self.types[1]
+        ):
+            return None
+        target = new_target(&self.target, self.types[2], self.in_order)
+        job = fused.job
+        memcpy(links, job.links, self.count * sizeof(Link))
+        job.links = links
+        job.out.data = cnp.PyArray_BYTES(target) + self.offsets[2]
+        for i in range(self.count):
+            operand = &links[i].operand
+            operand.data = (cnp.PyArray_BYTES(first) if i == 0 else cnp.PyArray_BYTES(second)) + self.offsets[i]
+            if operand.repeated:
+                operand.first = operand.data
+                repeat(&job, operand, repeated[i])
+        work.jobs, work.count = &shared, 1
+        run_work(do_part, &work, job.blocks, <double>fused.size, THREAD_BYTES, GIL_BYTES)
+        return target
+
+
+cdef Replay replay(object fused, list arrays):
+    """Return the replay of a job that has run with these arrays, a new target last. Return None for a job with other
+    steps, and where `may_replay` forbids it."""
+    cdef Replay self
+    cdef Fused job = fused
+    cdef Operand *operand
+    cdef cnp.ndarray array = arrays[len(arrays) - 1]
+    cdef int i
+    if job.job.count != len(arrays) - 1 or not may_replay(array):
+        return None
+    self = Replay.__new__(Replay)
+    self.fused, self.count, self.in_order = job, job.job.count, cnp.PyArray_IS_C_CONTIGUOUS(array)
+    lay_out(&self.target, array)
+    self.types[2], self.offsets[2] = cnp.PyArray_TYPE(array), job.job.out.data - cnp.PyArray_BYTES(array)
+    for i in range(self.count):
+        array, operand = arrays[i], &job.job.links[i].operand
+        lay_out(&self.sources[i], array)
+        self.types[i] = cnp.PyArray_TYPE(array)
+        self.offsets[i] = (operand.first if operand.repeated else operand.data) - cnp.PyArray_BYTES(array)
+    job.arrays = None
+    return self
+
+
+# A part's job, with the only step that reads it.
+cdef struct Piece:
+    FusedJob job
+    Link link
+
+
+@cython.final
+cdef class ReplayParts:
+    """Jobs that each write a part of one target from an array of bytes, to run again on arrays that lie as these do.
+    Several threads may do so at the same time."""
+
+    cdef cnp.ndarray run(self, tuple parts):
+        """Return the result for other arrays, or None if they lie differently."""
+        cdef Py_ssize_t count = len(self.fused), i
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef Piece *pieces
+        cdef const FusedJob **jobs
+        cdef Fused fused
+        cdef cnp.ndarray part, target
+        cdef Work work
+        if len(parts) != count:
+            return None
+        for i in range(count):
+            fused, part = self.fused[i], parts[i]
+            if (
+                cnp.PyArray_TYPE(part) != fused.source_type or not is_laid_out(&self.sources[i], part)
+                or fused.job.kernels is not kernels
+            ):
+                return None
+        target = new_target(&self.target, self.type, self.in_order)
+        pieces = <Piece *>malloc(count * (sizeof(Piece) + sizeof(FusedJob *)))
+        if pieces is NULL:
+            raise MemoryError("no memory for the parts of a result")
+        jobs = <const FusedJob **>&pieces[count]
+        for i in range(count):
+            fused, part = self.fused[i], parts[i]
+            pieces[i].job, pieces[i].link = fused.job, fused.job.links[0]
+            pieces[i].job.links = &pieces[i].link
+            pieces[i].link.operand.data = cnp.PyArray_BYTES(part) + fused.offsets[0]
+            pieces[i].job.out.data = cnp.PyArray_BYTES(target) + fused.offsets[1]
+            jobs[i] = &pieces[i].job
+        work.jobs, work.count = jobs, <int>count
+        run_work(do_part, &work, ceil_div(<int64_t>self.size, PART_BYTES), self.size, THREAD_BYTES, GIL_BYTES)
+        free(pieces)
+        return target
+
+
+cdef inline cnp.ndarray new_target(Layout *layout, int typenum, bint in_order):
+    return empty(layout.ndim, layout.shape, typenum) if in_order else empty_laid_out(layout, typenum)
+
+
+cdef inline bint may_replay(cnp.ndarray target) noexcept:
+    """Return whether `new_target` makes arrays like this one."""
+    return cnp.PyArray_NDIM(target) and (
+        cnp.PyArray_IS_C_CONTIGUOUS(target) or cnp.PyArray_NBYTES(target) < LARGE_BYTES)
+
+
+cdef ReplayParts replay_parts(list fused, tuple parts, cnp.ndarray target):
+    """Return the replay of jobs that have written these parts of a new target; None where `may_replay` forbids it."""
+    cdef ReplayParts self
+    cdef Fused job
+    cdef cnp.ndarray part
+    cdef Py_ssize_t i
+    if not may_replay(target):
+        return None
+    self = ReplayParts.__new__(ReplayParts)
+    self.fused, self.memory = tuple(fused), bytearray(len(parts) * sizeof(Layout))
+    self.sources = <Layout *><char *>self.memory
+    self.type, self.in_order = cnp.PyArray_TYPE(target), cnp.PyArray_IS_C_CONTIGUOUS(target)
+    self.size = 0
+    lay_out(&self.target, target)
+    for i in range(len(parts)):
+        part, job = parts[i], fused[i]
+        job.source_type = cnp.PyArray_TYPE(part)
+        lay_out(&self.sources[i], part)
+        job.offsets[0] = job.job.links[0].operand.data - cnp.PyArray_BYTES(part)
+        job.offsets[1] = job.job.out.data - cnp.PyArray_BYTES(target)
+        job.arrays = None
+        self.size += job.size
+    return self

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.functions import binary, eltwise, look_up
+from int8blas.elementwise.functions import PreparedTable, binary, eltwise
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import STRING, dtype_of, wide
@@ -242,11 +242,12 @@ def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
 
 def table(site: Site, *, values: Array, dtype: Any, ndim: int) -> Call:
     """Look up bytes in a table."""
+    look_up = PreparedTable(values)
 
     def call(x: Array) -> Array:
         if x.dtype != dtype:
             raise TypeError(f"bytes must be {dtype.name}, as their zero point is, got {x.dtype.name}")
-        return at_least(look_up(x, values), ndim)
+        return at_least(look_up(x), ndim)
 
     return call
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from int8blas.elementwise.functions import PreparedBinary, look_up
+from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.normalization import layer_norm
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
@@ -125,17 +125,16 @@ def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[
             return table_of(dtype, *map(exact.number, (scale, zero, y_scale, end)), end.dtype)
         return quantize_linear(in_steps(real(exact.bytes_of(dtype), scale, zero)), y_scale, end)
 
-    tables: dict[Any, Array] = {}
+    tables: dict[Any, PreparedTable] = {}
     fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i)
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         table = tables.get(x.dtype)
         if table is None:
-            table = values(x.dtype, scale, zero, y_scale, y_zero)
+            table = PreparedTable(values(x.dtype, scale, zero, y_scale, y_zero))
             if fixed:
                 tables[x.dtype] = table
-        y: Array = look_up(x, table)
-        return y
+        return table(x)
 
     return call
 
@@ -188,13 +187,17 @@ def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
     the result's is copied."""
 
     fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i < 2 or i % 3 != 2)
-    known: dict[tuple[np.dtype[Any], ...], list[Array | None]] = {}
+    known: dict[tuple[np.dtype[Any], ...], tuple[PreparedConcat, list[Array | None]]] = {}
+    last: list[PreparedConcat] = []
 
     def call(y_scale: Array, y_zero: Array | None, *triples: Array) -> Array:
         parts = triples[::3]
+        y = last[0].again(parts) if last else None
+        if y is not None:
+            return y
         types = tuple([x.dtype for x in parts])
-        tables = known.get(types)
-        if tables is None:
+        found = known.get(types)
+        if found is None:
             end = zero_of(y_zero, np.uint8)
             given = list(zip(triples[1::3], triples[2::3], strict=True))
             if not all(kind in BYTES for kind in types):
@@ -202,9 +205,14 @@ def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
                 return joined([quantize_linear(x, y_scale, end) for x in reals], axis)
             tables = [conversion(kind, *numbers, y_scale, end, float_steps=float_steps)
                       for kind, numbers in zip(types, given, strict=True)]  # fmt: skip
+            found = PreparedConcat(tables, axis, end.dtype), tables
             if fixed:
-                known[types] = tables
-        return joined(parts, axis, tables)
+                known[types] = found
+        prepared, tables = found
+        if fixed:
+            last[:] = [prepared]
+        y = prepared(parts)
+        return joined(parts, axis, tables) if y is None else y
 
     return call
 

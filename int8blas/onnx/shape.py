@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from int8blas.core.results import KnownView
+from int8blas.core.results import KnownView, Viewing
 from int8blas.elementwise.functions import look_up
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
@@ -351,9 +351,8 @@ def dropout(site: Site, *, seed: int = 0, ratio: float | None = None) -> Call:
     return call
 
 
-class View:
-    """A view's call. Several threads may call it at the same time, because an update replaces `known` in one
-    assignment.
+class View(Viewing):
+    """A view's call.
 
     Parameters
     ----------
@@ -365,15 +364,8 @@ class View:
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:
         self.moves, self.reshapes = moves, reshapes
-        self.known: tuple[KnownView, tuple[int, ...]] | None = None
 
-    def __call__(self, x: Array, *values: Any) -> Array:
-        remembered = self.known
-        if remembered is not None:
-            found, shape = remembered
-            known = found(x, values)
-            if known is not None:
-                return known if known.shape == shape else known.reshape(shape)
+    def find(self, x: Array, values: tuple[Any, ...]) -> Array:
         y, before, at = x, x, 0
         for function, count in self.moves:
             y, before = np.asarray(function(y, *values[at : at + count])), y  # one element of a vector is no array
@@ -381,7 +373,7 @@ class View:
         found = KnownView(x, y, values)
         if self.reshapes and found(x, values) is None:
             found = KnownView(x, before, values)
-        self.known = found, y.shape
+        self.remember(found, y.shape)
         return y
 
 
