@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
+from int8blas.core.calls import run_calls
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
@@ -33,8 +33,8 @@ Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
 class Step(NamedTuple):
-    """A call: a function, the slots of its arguments and its results, the slots that are free afterwards, the node,
-    and a function that returns the arguments.
+    """A call of :func:`run_calls`: a function, the slots of its arguments and its results, the slots that are free
+    afterwards, and the node.
     """
 
     call: Call
@@ -42,7 +42,6 @@ class Step(NamedTuple):
     outputs: tuple[int, ...]
     freed: tuple[int, ...]
     node: Node
-    gather: Callable[[list[Any]], Sequence[Any]]
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -61,6 +60,14 @@ def wrong(error: Exception, note: str) -> ValueError:
     return result
 
 
+def failed(error: Exception, node: Node) -> NoReturn:
+    """Raise the error of a call, with a note that names its node."""
+    if isinstance(error, WRONG):
+        raise wrong(error, f"in {node}") from error
+    error.add_note(f"in {node}")
+    raise error
+
+
 @dataclass
 class Plan:
     """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs."""
@@ -76,7 +83,8 @@ class Plan:
     results: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
-        self.others = [step for i, step in enumerate(self.steps) if i not in self.derived]
+        self.calls = [tuple(step) for step in self.steps]
+        self.others = [call for i, call in enumerate(self.calls) if i not in self.derived]
         self.remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
@@ -88,34 +96,14 @@ class Plan:
         key = shapes_of(arguments) if self.derived else None
         known = None if key is None else self.memory.known.get(key)
         if known is None:
-            self.execute(self.steps, slots)
+            run_calls(self.calls, slots, failed)
             if key is not None:
                 self.memory.remember(key, [(slot, slots[slot]) for slot in self.remembered])
         else:
             for slot, value in known:
                 slots[slot] = value
-            self.execute(self.others, slots)
+            run_calls(self.others, slots, failed)
         return [slots[slot] for slot in self.outputs]
-
-    def execute(self, steps: Iterable[Step], slots: list[Any]) -> None:
-        """Call some steps in their order."""
-        for call, _, outputs, freed, node, gather in steps:
-            try:
-                results = call(*gather(slots))
-            except WRONG as error:
-                raise wrong(error, f"in {node}") from error
-            except Exception as error:
-                error.add_note(f"in {node}")
-                raise
-            if type(results) is np.ndarray:
-                slots[outputs[0]] = results
-            elif type(results) is not tuple:
-                slots[outputs[0]] = np.asarray(results) if isinstance(results, np.generic) else results
-            else:
-                for slot, result in zip(outputs, results, strict=False):
-                    slots[slot] = np.asarray(result) if isinstance(result, np.generic) else result
-            for slot in freed:
-                slots[slot] = None
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
         """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. A
@@ -258,12 +246,6 @@ def fold(
     return tuple(np.asarray(result) if isinstance(result, np.generic) else result for result in results)
 
 
-def gatherer(places: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
-    """Return a function that returns the elements at some places; of NumPy's and Python's ways this is the fastest."""
-    first = places[0] if places else 0
-    return itemgetter(*places) if len(places) > 1 else itemgetter(slice(first, first + len(places)))
-
-
 def assembled(
     calls: Sequence[Bound],
     constants: Mapping[str, Any],
@@ -298,7 +280,7 @@ def assembled(
         ended = {name for name in names if last[name] == i} | {name for name in node.outputs if name not in last}
         freed = tuple(slots[name] for name in sorted(ended - kept))
         made = tuple(slots[name] for name in node.outputs)
-        steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node, gatherer(given)))
+        steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node))
         free.extend(freed)
     remembered = frozenset(i for i, step in enumerate(steps) if {*step.node.outputs} - {""} <= {*from_shapes})
     return Plan(

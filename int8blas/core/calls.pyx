@@ -1,0 +1,55 @@
+"""Calls in a row, whose arguments and results are in slots."""
+
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+cnp.import_array()
+
+cdef object SCALAR = np.generic
+
+
+def run_calls(list calls, list slots, failed):
+    """Run calls in their order.
+
+    Parameters
+    ----------
+    calls : list of tuple
+        Each call: a function, the slots of its arguments, the slots of its results, the slots that are None afterwards,
+        and an object that stands for the call in errors.
+    slots : list
+        The values.
+    failed : callable
+        Is called with an error and the object of the call that raised it, and raises an error.
+    """
+    cdef tuple call, places, arguments
+    cdef object function, results, value, slot, which = None
+    cdef Py_ssize_t i
+    try:
+        for call in calls:
+            function, places, which = call[0], call[1], call[4]
+            arguments = PyTuple_New(len(places))
+            for i in range(len(places)):
+                value = slots[<Py_ssize_t>places[i]]
+                Py_INCREF(value)
+                PyTuple_SET_ITEM(arguments, i, value)
+            results = function(*arguments)
+            places = call[2]
+            if type(results) is cnp.ndarray:
+                slots[<Py_ssize_t>places[0]] = results
+            elif type(results) is tuple:
+                for slot, value in zip(places, results):
+                    slots[<Py_ssize_t>slot] = as_result(value)
+            else:
+                slots[<Py_ssize_t>places[0]] = as_result(results)
+            results = arguments = value = None
+            for slot in <tuple>call[3]:
+                slots[<Py_ssize_t>slot] = None
+    except Exception as error:
+        failed(error, which)
+
+
+cdef object as_result(object value):
+    """Return a value, or the array of a scalar of NumPy."""
+    return np.asarray(value) if isinstance(value, SCALAR) else value
