@@ -4,6 +4,7 @@ tensor after its last use.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -168,17 +169,20 @@ class Planner:
         self.opsets = opsets
         self.packed = Packed()
 
-    def plan(self, graph: Graph, captured: Sequence[str] = ()) -> Plan:
-        """Return the plan of a graph. A subgraph's plan takes the captured tensors as further inputs."""
-        constants: dict[str, Any] = dict(graph.constants)
+    def plan(self, graph: Graph, captured: Sequence[str] = (), outer: Mapping[str, Any] | None = None) -> Plan:
+        """Return the plan of a graph. A subgraph's plan has the constants of the graphs around it, `outer`, and takes
+        the other captured tensors as further inputs. It may never run, so its nodes raise no error before they run."""
+        constants: dict[str, Any] = {**(outer or {}), **graph.constants}
         calls: list[Bound] = []
         tables = Tables()
-        for node in needed(ordered(graph, frozenset(captured)), graph.outputs):
+        for node in needed(ordered(graph, frozenset(captured).union(outer or ())), graph.outputs):
             operator = TABLE.find(node, self.opsets)
             assert operator is not None  # check_operators
             known = {i: constants[name] for i, name in enumerate(node.inputs) if name in constants}
-            call, names, node = self.bound(operator, node, known)
-            folded = fold(operator, call, node, names, constants)
+            call, names, node = self.bound(operator, node, known, constants)
+            folded = None
+            with contextlib.nullcontext() if outer is None else contextlib.suppress(Exception):
+                folded = fold(operator, call, node, names, constants)
             if folded is None:
                 calls.append(tables.follow(node, call, constants) or (call, names, node))
             else:
@@ -195,13 +199,15 @@ class Planner:
         operator = TABLE.find(node, self.opsets)
         return operator is not None and operator.pure and not operator.control
 
-    def bound(self, operator: Operator, node: Node, known: Mapping[int, Array]) -> Bound:
+    def bound(self, operator: Operator, node: Node, known: Mapping[int, Array], constants: Mapping[str, Any]) -> Bound:
         """Bind a node's function to the names of its arguments. Replace the node's graphs by plans."""
         names = node.inputs
         try:
             if operator.control:
-                captured = sorted(set().union(*(graph.captured() for graph in node.subgraphs())))
-                plans = {name: self.plan(value, captured) for name, value in node.attributes.items()
+                inside = set().union(*(graph.captured() for graph in node.subgraphs()))
+                captured = sorted(inside - constants.keys())
+                outer = {name: constants[name] for name in inside & constants.keys()}
+                plans = {name: self.plan(value, captured, outer) for name, value in node.attributes.items()
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
             call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))

@@ -182,9 +182,14 @@ def all_directions(
         y, end = steps[d](backwards(gates, lengths) if backward else gates, states, lengths)
         outputs.append(backwards(y, lengths) if backward else y)
         last.append(end)
-    y = outputs[0][:, None] if len(outputs) == 1 else np.stack(outputs, 1)
-    ends = [np.stack(states, 1 if layout else 0) for states in zip(*last, strict=True)]
+    y = stacked(outputs, 1)
+    ends = [stacked(states, 1 if layout else 0) for states in zip(*last, strict=True)]
     return (y.transpose(2, 0, 1, 3) if layout else y, *ends)
+
+
+def stacked(arrays: Sequence[Array], axis: int) -> Array:
+    """Return numpy.stack, which takes longer than a short layer for one array."""
+    return np.stack(arrays, axis) if len(arrays) > 1 else arrays[0][(slice(None),) * axis + (None,)]
 
 
 def times(w: Array) -> Product:

@@ -217,6 +217,19 @@ def test_branches_take_tensors_from_around_them():
     np.testing.assert_array_equal(model.run(None, {"c": np.array(False), "x": x})[0], [-2, -6])
 
 
+def test_branches_know_the_constants_around_them():
+    """A branch folds them, as the graph around it does. What fails in a branch fails where the branch runs."""
+    model = loaded("""g (bool c, float[2] x) => (float[n] y) <float[2] w = {2, 3}, int64[1] three = {3}>
+        { y = If(c) <then_branch = t () => (a) { v = Neg(w) u = Exp(v) a = Mul(x, u) },
+                     else_branch = e () => (b) { b = Reshape(w, three) }> }""")
+    x = np.array([1, 3], np.float32)
+    np.testing.assert_array_equal(model.run(None, {"c": np.array(True), "x": x})[0], x * np.exp(np.float32([-2, -3])))
+    with pytest.raises(ValueError, match="cannot reshape") as raised:
+        model.run(None, {"c": np.array(False), "x": x})
+    assert any("Reshape" in note for note in raised.value.__notes__)
+    assert [call.operator for call in model.explain()] == ["If", "Mul", "Reshape"]
+
+
 def test_branches_take_a_dequantized_tensor_from_around_them():
     model = loaded("""g (bool c, uint8[4] q) => (float[4] y, float[2, 2] z) <float s = {0.5}, uint8 k = {3},
         int64[2] shape = {2, 2}> { f = DequantizeLinear(q, s, k) z = Reshape(f, shape)
