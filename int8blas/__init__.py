@@ -6,11 +6,10 @@ wherever they accept float32, and bool wherever they accept uint8. docs/howto/ar
 
 The rooms. Each imports only the rooms to its left::
 
-    core <- gemm <- stage <-+- convolution <-+- network <- onnx
+    core <- gemm <- stage <-+- convolution <-+- network <- onnx <- torch
                             +- layers      <-+
                             +- elementwise <-+
                                  +- neighbors <- sklearn
-                                 +- torch (of all but neighbors, network and onnx)
 
     core          arrays, checked and turned into pointers; kernels, machine, memory, threads, files
     gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from int8blas.core.parameters import QuantizationParameters
 from int8blas.network.calibration import LeastSquaresObserver
 from int8blas.network.graph import calibrate
 from int8blas.network.observer import Observer
@@ -57,6 +58,14 @@ def quantized(network: Network, how: str | Feeds | Iterable[Feeds], keep: Sequen
     """
     if isinstance(how, str) and how not in ("weights", "dynamic"):
         raise ValueError(f"quantize must be 'weights', 'dynamic' or calibration data, got {how!r}")
+    network, rewrite = started(network, keep)
+    if isinstance(how, str):
+        return replace(network, graph=rewrite.weights_alone(how == "dynamic"), dynamic=how == "dynamic")
+    return replace(network, graph=rewrite.calibrated(network, [how] if isinstance(how, Mapping) else how, run))
+
+
+def started(network: Network, keep: Sequence[str]) -> tuple[Network, Quantizer]:
+    """Return the network with folded constants, and the quantizer of its graph."""
     if network.opsets.get("", OPSET) < OPSET:
         raise ValueError(f"source must have operators of version {OPSET} or later to be quantized, "
                          f"got version {network.opsets['']}")  # fmt: skip
@@ -69,9 +78,7 @@ def quantized(network: Network, how: str | Feeds | Iterable[Feeds], keep: Sequen
     rewrite = Quantizer(network.graph, keep)
     if not rewrite.products:
         raise ValueError("source must have products of float32 with constant weights to be quantized, got none")
-    if isinstance(how, str):
-        return replace(network, graph=rewrite.weights_alone(how == "dynamic"), dynamic=how == "dynamic")
-    return replace(network, graph=rewrite.calibrated(network, [how] if isinstance(how, Mapping) else how, run))
+    return network, rewrite
 
 
 class Quantizer:
@@ -177,15 +184,22 @@ class Quantizer:
     def calibrated(self, network: Network, batches: Iterable[Feeds], run: Run) -> Graph:
         """Return the graph with quantized tensors, whose scales are calibrated on feeds."""
         observers = self.observers()
-        values = tuple(Value(name, np.dtype(np.float32), None) for name in observers)
-        watch = run(replace(network, graph=replace(network.graph, outputs=values)))
+        watch = run(self.watched(network, observers))
 
         def compute(feeds: Feeds, report: Callable[[str, Any], Any]) -> None:
             for name, value in zip(observers, watch(feeds), strict=True):
                 report(name, value)
 
-        found = calibrate(compute, batches, observers.__getitem__)
-        names = {name: f"{name} of bytes" for name in observers}
+        return self.with_parameters(calibrate(compute, batches, observers.__getitem__))
+
+    def watched(self, network: Network, names: Iterable[str], outputs: tuple[Value, ...] = ()) -> Network:
+        """Return the network of floats with the named tensors as its outputs, and others behind them."""
+        values = (*(Value(name, np.dtype(np.float32), None) for name in names), *outputs)
+        return replace(network, graph=replace(network.graph, outputs=values))
+
+    def with_parameters(self, found: Mapping[str, QuantizationParameters]) -> Graph:
+        """Return the graph with quantized tensors."""
+        names = {name: f"{name} of bytes" for name in found}
         made: dict[str, list[Node]] = {}
         for name, parameters in found.items():
             one = f"{parameters.scale!r} as scale", f"{parameters.zero_point} as zero point"

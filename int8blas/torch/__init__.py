@@ -8,6 +8,9 @@
       -> tables       Int8Embedding, Int8EmbeddingBag
         -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
 
+    static          prepare, convert, calibrate: static networks, which are int8 between their layers
+      -> translation  operators of torch as nodes of the room onnx, whose networks compute
+
     others          quantized modules of other libraries, int_mm
 
 Only this room imports torch, and no other room imports this one.
@@ -21,6 +24,7 @@ from int8blas.torch.others import int_mm
 from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_, torchao_config
 from int8blas.torch.recurrent import Int8Recurrent
 from int8blas.torch.reports import Comparison, Report, Row, compare, report
+from int8blas.torch.static import Int8Network, Int8Static, Prepared, calibrate, convert, prepare
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
 __all__ = [
@@ -31,13 +35,19 @@ __all__ = [
     "Int8EmbeddingBag",
     "Int8Linear",
     "Int8MultiheadAttention",
+    "Int8Network",
     "Int8Recurrent",
+    "Int8Static",
     "Int8WeightOnly",
+    "Prepared",
     "Report",
     "Row",
+    "calibrate",
     "compare",
+    "convert",
     "dequantize_",
     "int_mm",
+    "prepare",
     "quantize_",
     "report",
 ]

@@ -16,7 +16,7 @@ from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
-from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked
+from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked, weight
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
@@ -36,12 +36,14 @@ class Int8Module(nn.Module):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Refuse other devices, and ignore a change of dtype: results have the dtype of the source."""
-        device = fn(torch.empty(0)).device.type
-        if device != "cpu":
+        """Refuse other devices. Keep the integers; tables return the new dtype, and so does dequantize_."""
+        converted = fn(torch.empty(0, dtype=self.dtype))
+        if converted.device.type != "cpu":
             raise RuntimeError(
-                f"{self} computes on the CPU, got device {device!r}: call int8blas.torch.dequantize_(model) first"
+                f"{self} computes on the CPU, got device {converted.device.type!r}: call "
+                f"int8blas.torch.dequantize_(model) first"
             )
+        self.dtype = converted.dtype
         return self
 
     def _load_from_state_dict(
@@ -191,9 +193,8 @@ class Int8Linear(Int8Module):
     @property
     def weight(self) -> Tensor:
         """The float32 weights that the int8 weights stand for, (out_features, in_features), made at each access."""
-        group = self.in_features // len(self.scale) if self.scale.ndim == 2 else 1
-        scale = self.scale.numpy() if group == 1 else np.repeat(self.scale.numpy(), group, axis=0)
-        return torch.from_numpy(np.ascontiguousarray((self._layer.weights.unpack() * scale).T))
+        made: Tensor = weight(self.packed, self.scale, self.in_features)
+        return made
 
     def dequantized(self) -> nn.Linear:
         """Return an ``nn.Linear`` with these weights, in their original dtype.

@@ -97,6 +97,20 @@ def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features
     return x.new_empty((*x.shape[:-1], scale.shape[-1]))
 
 
+@torch.library.custom_op("int8blas::weight", mutates_args=(), device_types="cpu")
+def weight(packed: Tensor, scale: Tensor, in_features: int) -> Tensor:
+    """Return the float32 weights (out_features, in_features) that packed weights stand for."""
+    factors = scale.detach().numpy()
+    if factors.ndim == 2:
+        factors = np.repeat(factors, in_features // len(factors), axis=0)
+    return torch.from_numpy(np.ascontiguousarray((unpacked(packed, scale, in_features).unpack() * factors).T))
+
+
+@weight.register_fake
+def _(packed: Tensor, scale: Tensor, in_features: int) -> Tensor:
+    return scale.new_empty(scale.shape[-1], in_features)
+
+
 @torch.library.custom_op("int8blas::refuse_gradient", mutates_args=(), device_types="cpu")
 def refuse_gradient(gradient: Tensor, shape: Sequence[int]) -> Tensor:
     """Raise the error of a backward pass."""
@@ -149,7 +163,8 @@ def result_format(x: Tensor) -> torch.memory_format:
 
 def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
     """Apply a convolution to images (n, channels, ...)."""
-    y = multiply(layer, x.movedim(1, -1)).movedim(-1, 1)
+    # Axes move in NumPy: torch refuses to change a view in place behind an operator.
+    y = multiply(lambda source: np.moveaxis(layer(np.moveaxis(source, 1, -1)), -1, 1), x)
     return y.contiguous(memory_format=result_format(x))
 
 

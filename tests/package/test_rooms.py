@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "network": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
     "onnx": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network"},
     "sklearn": {"core", "gemm", "stage", "layers", "neighbors"},
-    "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise"},
+    "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network", "onnx"},
 }
 # Modules above the rooms: public import paths, and the module that python -m int8blas runs.
 ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}

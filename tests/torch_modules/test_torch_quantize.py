@@ -505,3 +505,60 @@ def test_wrong_groups_and_filters():
     with pytest.raises(TypeError, match="filter must be callable or None, got str"):
         i8.quantize_(nn.ReLU(), filter="name")
     assert type(i8.quantize_(nn.Linear(20, 4), i8.Int8Dynamic(group=16))) is nn.Linear
+
+
+class Functional(nn.Module):
+    """A module that calls a function of torch with the weights of another one, as torchvision's Swin does."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 8, bias=False)
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.inner.weight)
+
+
+@pytest.mark.parametrize("group", [None, 8])
+def test_modules_that_take_the_weights_of_others(group):
+    model, x = Functional(), torch.randn(3, 16)
+    near = i8.quantize_(copy.deepcopy(model), i8.Int8Dynamic(group=group))
+    wanted = near(x)
+    assert 0 < error(wanted, model(x).detach()) < 0.02
+    compiled = torch.compile(near, fullgraph=True, backend="aot_eager")
+    for each in (compiled, torch.export.export(near, (x,)).module()):
+        assert torch.equal(each(x), wanted)
+    back = i8.dequantize_(near)
+    assert torch.equal(back(x), wanted)
+    layer = i8.quantize_(model, i8.Int8Dynamic(group=group)).inner
+    torch.library.opcheck(torch.ops.int8blas.weight.default, (layer.packed, layer.scale, 16))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_becomes_shorter_after_quantize(dtype):
+    model = nn.Sequential(nn.Embedding(50, 32), nn.LayerNorm(32), nn.Linear(32, 8))
+    ids = torch.randint(0, 50, (2, 6))
+    wanted = model(ids).detach()
+    near = i8.quantize_(model).to(dtype)
+    assert near(ids).dtype == dtype
+    assert error(near(ids), wanted) < 0.03
+    assert near.float()(ids).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (lambda: nn.Linear(8, 4), torch.ones(2, 8)),
+        (lambda: nn.Conv2d(3, 4, 1), torch.ones(2, 3, 1, 1)),
+        (lambda: nn.Conv2d(3, 4, 3), torch.ones(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)),
+        (lambda: nn.ConvTranspose1d(3, 4, 3), torch.ones(2, 3, 1)),
+        (lambda: nn.GRU(8, 4), torch.ones(2, 3, 8)),
+        (lambda: nn.LSTM(8, 4), torch.ones(2, 3, 8)),
+        (lambda: nn.Embedding(8, 4), torch.tensor([[1, 2]])),
+    ],
+)
+def test_results_may_be_changed_in_place_where_gradients_are_recorded(make, x):
+    layer = i8.quantize_(make())
+    source = x.requires_grad_() if x.is_floating_point() else x
+    y = layer(source)
+    for each in y if isinstance(y, tuple) else (y,):
+        (each[0] if isinstance(each, tuple) else each).relu_()
