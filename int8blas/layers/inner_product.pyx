@@ -15,7 +15,7 @@ float32 (see gemm/scale_groups.pyx).
 import functools
 from math import prod
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -137,11 +137,6 @@ cdef class InnerProduct(QuantizedLayer):
     ...                       scales={"src": 0.5, "weights": "per_channel"}).scales["weights"].shape
     (4, 3)
     """
-
-    cdef readonly object group
-    cdef PackedB _packed
-    cdef object _dynamic_dtype, _dynamic
-    cdef DynamicSource _source
 
     def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
                  zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None):
@@ -321,26 +316,54 @@ cdef class InnerProduct(QuantizedLayer):
 
         start(&g, self._saturating)
         set_a(&g, matrix, False)
-        self._packed.fill(&g)
-        if self.group is None:
-            self._packed.fill_split(&g, g.m)
         set_c(&g, target)
-        bound.fill(&g)
-        if self._dynamic is not None:
-            g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
-            source = self._source
-            source.type = element_type(cnp.PyArray_TYPE(x))
-            g.dynamic_source = &source
-            if not source.per_row:
-                with nogil:
-                    set_tensor_parameters(&g, &source, max_threads())
-                if not source.symmetric:
-                    g.a.zero_point = source.zero
-                    g.col_init = NULL
+        self.set_layer(&g, &source, bound, cnp.PyArray_TYPE(x))
         run(&g, "inner_product")
         if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):
             result[...] = target.reshape((<object>result).shape)
         return result if out is None else out
+
+    cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
+        """Set all of a problem but A and C, which are set. The problem points to `source`."""
+        self._packed.fill(g)
+        if self.group is None:
+            self._packed.fill_split(g, g.m)
+        bound.fill(g)
+        if self._dynamic is not None:
+            g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
+            source[0] = self._source
+            source.type = element_type(src_type)
+            g.dynamic_source = source
+            if not source.per_row:
+                with nogil:
+                    set_tensor_parameters(g, source, max_threads())
+                if not source.symmetric:
+                    g.a.zero_point = source.zero
+                    g.col_init = NULL
+        return 0
+
+    cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1:
+        """Set up the product of contiguous float32 rows, each with a range of its own, to contiguous float32."""
+        if (self._dynamic != "per_row" or self._constant is None or self._src_type != cnp.NPY_FLOAT32
+                or self._dst_type != cnp.NPY_FLOAT32 or self._layer.has_sum):
+            raise ValueError(f"a dynamic layer must be one from float32 to float32 with a range for each row and all "
+                             f"its values, got {self}")
+        start(g, self._saturating)
+        g.m, g.k = rows, self._packed._k
+        g.a.data, g.a.row, g.a.column = <const uint8_t *>src, 4 * g.k, 4
+        g.c, g.c_row, g.c_col = <char *>dst, 4 * self._packed._n, 4
+        return self.set_layer(g, source, self._constant, cnp.NPY_FLOAT32)
+
+    def _at(self, size_t src, int64_t rows):
+        """Return the result (rows, oc) of a layer from float32 to float32, for a contiguous matrix (rows, ic) at an
+        address: for callers whose arrays are not NumPy's. Nothing is checked."""
+        cdef Problem g
+        cdef DynamicSource source
+        cdef cnp.npy_intp[2] shape = [rows, self._packed._n]
+        cdef cnp.ndarray result = empty(2, shape, cnp.NPY_FLOAT32)
+        self.set_rows(&g, &source, <const float *>src, rows, <float *>cnp.PyArray_DATA(result))
+        run(&g, "inner_product")
+        return result
 
     cdef tuple flattened(self, cnp.ndarray x):
         """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if there is one."""

@@ -45,7 +45,7 @@ cdef enum:
 
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
     """Store `depth` rows of some panels in the buffer, side by side, with zeros after the last column."""
-    cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c
+    cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c, end
     cdef const float *b
     cdef const float *scales
     if j.weights is not NULL:
@@ -53,10 +53,13 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
             j.kernels.stage.real_panel(buffer + i * I8_PANEL, width, j.weights + (area.panel + i) * j.panel_size
                                        + k * I8_PANEL, ceil_div(depth, I8_GROUP))
         if j.block_scales is not NULL:
-            for i in range(depth):
-                scales = j.block_scales + (k + i) // j.block * j.scales_row + first
-                for c in range(width):
-                    buffer[i * width + c] *= scales[c]
+            i = 0
+            while i < depth:
+                scales, end = j.block_scales + (k + i) // j.block * j.scales_row + first, (k + i) // j.block + 1
+                for i in range(i, min(depth, end * j.block - k)):
+                    for c in range(width):
+                        buffer[i * width + c] *= scales[c]
+                i += 1
         return
     columns = min(width, j.columns - first)
     b = area.b + k * j.b_row + first * j.b_column

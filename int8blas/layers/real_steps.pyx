@@ -1,4 +1,4 @@
-"""Steps of LSTM and GRU of float32, with the same bits on every CPU and with any number of threads.
+"""Steps of LSTM, GRU and RNN of float32, with the same bits on every CPU and with any number of threads.
 
 Each product, sum and function is rounded to float32, in this order. LSTM, with the gates i, o, f, n::
 
@@ -12,6 +12,13 @@ GRU, with the gates z, r, n, and a bias of the gates, b, and of the state, d::
     n = tanh((gates + b) + logistic(r) * (h @ weights + d))             reset_after
     n = tanh((gates + b) + ((logistic(r) * h) @ weights + d))           otherwise
     h = (1 - z) * n + z * h
+
+RNN::
+
+    h = tanh(gates + h @ weights), or relu
+
+For a GRU with reset_after and an RNN, h @ weights may also be a dynamic :class:`InnerProduct`, which quantizes each row
+of h in each step.
 """
 
 from libc.stdint cimport int64_t
@@ -23,13 +30,17 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_kernels, i8_post_op
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport run_parts
+from int8blas.core.threads cimport max_threads
+from int8blas.gemm.driver cimport gemm
+from int8blas.gemm.problem cimport DynamicSource, Problem
+from int8blas.layers.inner_product cimport InnerProduct
 from int8blas.layers.real_product cimport RealJob, divide, multiply_part, set_a, set_b, set_y
 from int8blas.stage.output_stage cimport set_post_op
 from int8blas.stage.attributes import Eltwise
 
 cnp.import_array()
 
-cdef object LOGISTIC = Eltwise("logistic"), TANH = Eltwise("tanh")
+cdef object LOGISTIC = Eltwise("logistic"), TANH = Eltwise("tanh"), RELU = Eltwise("relu")
 
 
 cdef struct Gates:
@@ -48,11 +59,21 @@ cdef struct Gates:
     const i8_kernels *kernels
     RealJob all, last                       # the products with the state: all gates, and the last gate of a GRU
     int64_t threads, last_threads
+    const Problem *product                  # of int8 weights, instead of `all`; or NULL
 
 
 cdef inline void apply(const Gates *g, const i8_post_op *op, int first, int count) noexcept nogil:
     """Apply a function to some gates."""
     g.kernels.elementwise.apply(op, g.values + first * g.room, NULL, count * g.room)
+
+
+cdef int multiply_state(Gates *g) noexcept nogil:
+    """Multiply the state by its weights; return -1 if there is no memory."""
+    cdef Problem product
+    if g.product is NULL:
+        return run_parts(multiply_part, &g.all, g.threads, <int>g.threads)
+    product = g.product[0]
+    return gemm(&product)
 
 
 cdef inline bint is_over(const Gates *g, int64_t step, int64_t row) noexcept nogil:
@@ -95,7 +116,7 @@ cdef int run_lstm(Gates *g) noexcept nogil:
     cdef const float *sums
     cdef const float *bias
     for step in range(g.steps):
-        if run_parts(multiply_part, &g.all, g.threads, <int>g.threads):
+        if multiply_state(g):
             return -1
         for row in range(g.rows):
             for k in range(4):
@@ -133,7 +154,7 @@ cdef int run_gru(Gates *g, bint reset_after) noexcept nogil:
     cdef const float *b
     cdef const float *d
     for step in range(g.steps):
-        if run_parts(multiply_part, &g.all, g.threads, <int>g.threads):
+        if multiply_state(g):
             return -1
         for row in range(g.rows):
             for k in range(2):
@@ -165,6 +186,21 @@ cdef int run_gru(Gates *g, bint reset_after) noexcept nogil:
     return 0
 
 
+cdef int run_rnn(Gates *g) noexcept nogil:
+    """Run all steps; return -1 if there is no memory."""
+    cdef int64_t step, u
+    cdef const float *x
+    for step in range(g.steps):
+        if multiply_state(g):
+            return -1
+        x = g.source + step * g.size
+        for u in range(g.size):
+            g.values[u] = x[u] + g.sums[u]
+        apply(g, &g.tanh, 0, 1)
+        store(g, step, g.values, NULL)
+    return 0
+
+
 cdef cnp.ndarray floats(object values, tuple shape, str name):
     """Return contiguous float32 of a shape."""
     cdef cnp.ndarray array = np.ascontiguousarray(values, np.float32)
@@ -174,9 +210,11 @@ cdef cnp.ndarray floats(object values, tuple shape, str name):
 
 
 cdef object steps_of(int count, object gates, object weights, object bias, object h, object c, object lengths,
-                     bint reset_after):
-    """Run the steps of a layer with `count` gates: an LSTM with memory c, or a GRU."""
+                     bint reset_after, bint relu=False):
+    """Run the steps of a layer with `count` gates: an LSTM with memory c, a GRU, or an RNN."""
     cdef Gates g
+    cdef Problem product
+    cdef DynamicSource dynamic
     cdef cnp.ndarray source = np.ascontiguousarray(gates, np.float32), matrix, sums, values, state, other, y
     cdef cnp.ndarray added = None, last = None, ends = None
     cdef int failed
@@ -186,7 +224,14 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
     g.size = g.rows * g.units
     g.room = round_up(g.size, I8_CHUNK)
     shape = (g.rows, g.units)
-    matrix = floats(weights, (g.units, count * g.units), "weights")
+    matrix = None
+    if isinstance(weights, InnerProduct):
+        if not reset_after:
+            raise TypeError("weights must be an array if reset_after is False, got InnerProduct")
+        if weights.weights_shape != (count * g.units, g.units):
+            raise ValueError(f"weights must have shape {(count * g.units, g.units)}, got {weights.weights_shape}")
+    else:
+        matrix = floats(weights, (g.units, count * g.units), "weights")
     state = floats(h, shape, "h").copy()
     other = np.zeros(shape, np.float32) if c is None else floats(c, shape, "c").copy()
     if bias is not None or c is None:
@@ -207,16 +252,21 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
     g.h, g.other = <float *>cnp.PyArray_DATA(state), <float *>cnp.PyArray_DATA(other)
     g.y = <float *>cnp.PyArray_DATA(y)
     set_post_op(&g.logistic, LOGISTIC, cnp.NPY_FLOAT32)
-    set_post_op(&g.tanh, TANH, cnp.NPY_FLOAT32)
-    set_product(&g.all, state, matrix[:, :2 * g.units] if c is None and not reset_after else matrix, sums)
-    g.threads = divide(&g.all)
+    set_post_op(&g.tanh, RELU if relu else TANH, cnp.NPY_FLOAT32)
+    g.product = NULL
+    if matrix is None:
+        (<InnerProduct>weights).set_rows(&product, &dynamic, g.h, g.rows, g.sums)
+        product.threads = max_threads()
+        g.product, g.kernels = &product, product.kernels
+    else:
+        set_product(&g.all, state, matrix[:, :2 * g.units] if c is None and not reset_after else matrix, sums)
+        g.threads, g.kernels = divide(&g.all), g.all.kernels
     if c is None and not reset_after:
         last = matrix[:, 2 * g.units:]
         set_product(&g.last, other, last, sums[:, 2 * g.units:])
         g.last_threads = divide(&g.last)
-    g.kernels = g.all.kernels
     with nogil:
-        failed = run_lstm(&g) if c is not None else run_gru(&g, reset_after)
+        failed = run_lstm(&g) if c is not None else run_gru(&g, reset_after) if count == 3 else run_rnn(&g)
     if failed:
         raise MemoryError("the steps of a recurrent layer: no memory for the workspace")
     return y, (state, other) if c is not None else (state,)
@@ -255,10 +305,24 @@ def gru_steps(gates, weights, bias, h, lengths=None, *, reset_after=False):
     Parameters
     ----------
     gates, weights, h, lengths
-        As for :func:`lstm_steps`, with 3 gates.
+        As for :func:`lstm_steps`, with 3 gates; with `reset_after`, `weights` may also be a dynamic InnerProduct
+        (3 units, units) of float32, with a range for each row.
     bias : ndarray of float32 or None
         (6 units): of the gates, then of the state.
     reset_after : bool, optional
         Whether the reset gate multiplies the product with the state, not the state.
     """
     return steps_of(3, gates, weights, bias, h, None, lengths, reset_after)
+
+
+def rnn_steps(gates, weights, h, lengths=None, *, relu=False):
+    """Return the outputs of an RNN's steps, and its last state, in a tuple.
+
+    Parameters
+    ----------
+    gates, weights, h, lengths
+        As for :func:`gru_steps` with `reset_after`, with one gate, which has the bias.
+    relu : bool, optional
+        Whether the function is relu, not tanh.
+    """
+    return steps_of(1, gates, weights, None, h, None, lengths, True, relu)

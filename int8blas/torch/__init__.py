@@ -4,7 +4,7 @@
     quantize        quantize_, dequantize_, Int8Dynamic, Int8WeightOnly: which modules of a model are replaced
       -> modules      Int8Linear, Int8MultiheadAttention, and the base class of all int8 modules
       -> convolutions Int8Conv
-      -> recurrent    Int8Recurrent, and its operator
+      -> recurrent    Int8Recurrent, Int8RecurrentCell, and their operator
       -> tables       Int8Embedding, Int8EmbeddingBag
         -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
 
@@ -22,7 +22,7 @@ from int8blas.torch.convolutions import Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
 from int8blas.torch.others import int_mm
 from int8blas.torch.quantize import Int8Dynamic, Int8WeightOnly, dequantize_, quantize_, torchao_config
-from int8blas.torch.recurrent import Int8Recurrent
+from int8blas.torch.recurrent import Int8Recurrent, Int8RecurrentCell
 from int8blas.torch.reports import Comparison, Report, Row, compare, report
 from int8blas.torch.static import Int8Network, Int8Static, Prepared, calibrate, convert, prepare
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
@@ -37,6 +37,7 @@ __all__ = [
     "Int8MultiheadAttention",
     "Int8Network",
     "Int8Recurrent",
+    "Int8RecurrentCell",
     "Int8Static",
     "Int8WeightOnly",
     "Prepared",

@@ -154,6 +154,12 @@ class Int8Conv(Int8Module):
                              f"{tuple(output_size)}")  # fmt: skip
         return tuple(size - low for low, size in zip(least, wanted, strict=True))
 
+    @property
+    def weight(self) -> Tensor:
+        """The weights that the integers stand for, in torch's order and their original dtype, made at each access."""
+        weight = (self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))).to(self.dtype)
+        return by_outputs(weight, self.groups) if self.transposed else weight
+
     def dequantized(self) -> nn.Module:
         """Return a convolution of torch with these weights, in their original dtype.
 
@@ -167,8 +173,7 @@ class Int8Conv(Int8Module):
             self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, dilation=self.dilation,
             groups=self.groups, bias=self.bias is not None, dtype=self.dtype, **options,
         )  # fmt: skip
-        weight = self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))
-        state = {"weight": by_outputs(weight, self.groups) if self.transposed else weight}
+        state = {"weight": self.weight}
         if self.bias is not None:
             state["bias"] = self.bias
         module.load_state_dict(state)

@@ -16,7 +16,17 @@ from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
-from int8blas.torch.ops import LAYERS, as_tensor, linear, make_layer, multiply, runs_now, unpacked, weight
+from int8blas.torch.ops import (
+    LAYERS,
+    as_tensor,
+    linear,
+    make_layer,
+    multiply_rows,
+    runs_now,
+    unpacked,
+    unpacked_weight,
+    weight,
+)
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
@@ -183,7 +193,7 @@ class Int8Linear(Int8Module):
         """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""
         if not torch.compiler.is_compiling() and runs_now(x):
             try:
-                return multiply(self._layer, x)
+                return multiply_rows(self._layer, x, self.in_features, self.out_features)
             except (TypeError, ValueError) as error:
                 error.add_note(f"in {self}")
                 raise
@@ -193,8 +203,10 @@ class Int8Linear(Int8Module):
     @property
     def weight(self) -> Tensor:
         """The float32 weights that the int8 weights stand for, (out_features, in_features), made at each access."""
-        made: Tensor = weight(self.packed, self.scale, self.in_features)
-        return made
+        if torch.compiler.is_compiling():
+            made: Tensor = weight(self.packed, self.scale, self.in_features)
+            return made
+        return unpacked_weight(self._layer.weights, self.scale)
 
     def dequantized(self) -> nn.Linear:
         """Return an ``nn.Linear`` with these weights, in their original dtype.

@@ -23,7 +23,7 @@ class Integers(NamedTuple):
 
 
 def integers_of(module: Any) -> Integers | None:
-    """Return the integers of a linear layer of torchao, torch.ao or GPTQ in 8 bits, or None for all other modules.
+    """Return the integers of a linear layer of torchao, torch.ao, bitsandbytes or GPTQ in 8 bits, or None.
 
     A ValueError says why the integers of such a layer cannot be used.
     """
@@ -32,6 +32,8 @@ def integers_of(module: Any) -> Integers | None:
         return of_torchao(weight, module.bias)
     if type(module).__module__.startswith("torch.ao.nn.quantized") and type(module).__name__ == "Linear":
         return of_torch_ao(*module._weight_bias())
+    if type(module).__name__ == "Linear8bitLt" and "SCB" in (state := module.state_dict()):  # of bitsandbytes
+        return Integers(state["weight"], state["SCB"].float() / 127, module.bias)
     if {"qweight", "qzeros", "scales"} <= module._buffers.keys() | module._parameters.keys():
         return of_gptq(module)
     return None

@@ -17,10 +17,10 @@ from int8blas.torch.convolutions import TORCH_KINDS, Int8Conv
 from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
 from int8blas.torch.others import integers_of
-from int8blas.torch.recurrent import Int8Recurrent
+from int8blas.torch.recurrent import CELLS, Int8Recurrent, Int8RecurrentCell
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
-INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention, Int8Recurrent)
+INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention, Int8Recurrent, Int8RecurrentCell)
 # Attributes that keep a module of torch from its fast path, which would read the float weights of its children.
 FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
@@ -112,6 +112,7 @@ KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     nn.EmbeddingBag: lambda module, config: Int8EmbeddingBag(module),
     **dict.fromkeys(TORCH_KINDS[0] + TORCH_KINDS[1], lambda module, config: Int8Conv(module)),
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
+    **dict.fromkeys(CELLS, lambda module, config: Int8RecurrentCell(module)),
 }
 # The kinds that can be quantized without quantizing their sources.
 WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
@@ -196,11 +197,11 @@ def quantize_(
     """Replace the modules of a model that have large weights by int8 modules, in place.
 
     ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
-    ``nn.RNN``, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
+    ``nn.RNN`` and their cells, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
     ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, including modules with
-    ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao`` or GPTQ have quantized to 8 bits
-    without zero points keep their integers, bit for bit. All other modules stay unchanged: subclasses, modules with
-    hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
+    ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao``, bitsandbytes or GPTQ have quantized
+    to 8 bits without zero points keep their integers, bit for bit. All other modules stay unchanged: subclasses,
+    modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """int8 modules that replace torch's recurrent layers.
 
-An LSTM without projections is an :class:`int8blas.DynamicLSTM`, which runs all steps without Python. All other layers
-are loops in Python: one dynamic product for the sources of all steps, then, for each step, one product for the state
-and functions of torch.
+An LSTM without projections is an :class:`int8blas.DynamicLSTM`. A GRU and an RNN are one dynamic product for the
+sources of all steps, then compiled steps with a dynamic product for the state. Only an LSTM with projections is a loop
+in Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,97 +19,86 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_steps import gru_steps, rnn_steps
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
 from int8blas.torch.ops import FLOATS, layer_of, refuse_gradient, runs_now, thread_limit, traces
 
-Views = list[Tensor]
+Array = np.ndarray[Any, Any]
+Factor = tuple[Tensor, Tensor, Tensor | None]
+# The gates of each mode in the order of the compiled steps.
+ORDERS = {"GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
 
 
-def lstm_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
-    """Compute the next states of an LSTM; the gates are i, f, c~, o."""
-    gates[0].add_(recurrent[0])
-    gates[1].sigmoid_()
-    c.mul_(gates[3]).addcmul_(gates[2], gates[4].tanh_())
-    torch.mul(gates[5].sigmoid_(), c.tanh(), out=h)
+def layer_for(factor: Factor, order: Sequence[int] = (0,)) -> InnerProduct:
+    """Return the dynamic product of weights, scales and a bias, with their gates in an order."""
+
+    def ordered(tensor: Tensor) -> Array:
+        parts = np.split(tensor.numpy(), len(order))
+        return np.concatenate([parts[k] for k in order])
+
+    weight, scale, bias = factor
+    return InnerProduct.dynamic(
+        ordered(weight), None if bias is None else ordered(bias), scales={"weights": ordered(scale)}
+    )
 
 
-def gru_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
-    """Compute the next state of a GRU; the gates are r, z, n, and r multiplies the product of the state."""
-    gates[0].add_(recurrent[0]).sigmoid_()
-    gates[3].addcmul_(gates[1], recurrent[3]).tanh_()
-    torch.lerp(gates[3], h, gates[2], out=h)
-
-
-def tanh_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
-    """Compute the next state of an RNN."""
-    torch.tanh(gates[0].add_(recurrent[0]), out=h)
-
-
-def relu_step(gates: Views, recurrent: Views, c: Tensor, h: Tensor) -> None:
-    """Compute the next state of an RNN with relu."""
-    torch.clamp(gates[0].add_(recurrent[0]), min=0, out=h)
-
-
-# The step of each kind of layer, and the first and the last of the gates that its views have.
-STEPS: dict[str, tuple[Callable[..., None], tuple[tuple[int, int], ...]]] = {
-    "LSTM": (lstm_step, ((0, 4), (0, 2), (0, 1), (1, 2), (2, 3), (3, 4))),
-    "GRU": (gru_step, ((0, 2), (0, 1), (1, 2), (2, 3))),
-    "RNN_TANH": (tanh_step, ((0, 1),)),
-    "RNN_RELU": (relu_step, ((0, 1),)),
-}
-
-
-class Loop:
-    """A recurrent layer of one direction, a step at a time.
+class Steps:
+    """A GRU or an RNN of one direction.
 
     Parameters
     ----------
     mode : str
         The mode of ``nn.RNNBase``.
     factors : sequence of (Tensor of int8, Tensor of float32, Tensor or None)
-        Weights, scales and bias of the source, the state and, if there is one, the projection.
+        Weights, scales and bias of the source and of the state.
     """
 
-    def __init__(self, mode: str, factors: Sequence[tuple[Tensor, Tensor, Tensor | None]]) -> None:
-        self.step, self.parts = STEPS[mode]
-        self.units = factors[0][0].shape[0] // self.parts[-1][1]
-        self.layers = [
-            InnerProduct.dynamic(
-                weight.numpy(), None if bias is None else bias.numpy(), scales={"weights": scale.numpy()}
-            )
-            for weight, scale, bias in factors
-        ]
+    def __init__(self, mode: str, factors: Sequence[Factor]) -> None:
+        self.mode = mode
+        self.source, self.state = (layer_for(factor, ORDERS[mode]) for factor in factors)
 
-    def views(self, gates: Tensor) -> list[Tensor]:
-        """Return the views of gates, (..., gates * units), that a step takes."""
-        return [gates[..., first * self.units : end * self.units] for first, end in self.parts]
-
-    def __call__(self, x: Tensor, active: list[int], h: Tensor, c: Tensor, y: Tensor, backwards: bool) -> None:
-        """Store the results in y and the last states in h and c; step t has `active[t]` sequences, the first ones."""
-        gates = torch.from_numpy(self.layers[0](x.numpy()))
-        recurrent = torch.empty(gates.shape[1:])
-        of_steps, of_state = [each.unbind(0) for each in self.views(gates)], self.views(recurrent)
-        out = h if len(self.layers) == 2 else torch.empty(len(h), self.units)
-        count = n = len(h)
-        whole: tuple[Any, ...] = (of_state, c, out, h.numpy(), recurrent.numpy())
-        part = whole
-        for t in range(len(x))[::-1] if backwards else range(len(x)):
-            now = [each[t] for each in of_steps]
-            if active[t] < count:
-                if active[t] != n:
-                    n = active[t]
-                    part = ([each[:n] for each in of_state], *(each[:n] for each in whole[1:]))
-                now = [each[:n] for each in now]
-            else:
-                n, part = count, whole
-            self.layers[1](part[3], out=part[4])
-            self.step(now, part[0], part[1], part[2])
-            if len(self.layers) > 2:
-                self.layers[2](part[2].numpy(), out=part[3])
-            y[t, :n] = h[:n]
+    def __call__(self, x: Array, lengths: Array | None, h: Array, c: Array | None) -> tuple[Array, ...]:
+        """Return the results and the last state, for x (steps, sequences, inputs)."""
+        gates = self.source(x)
+        if self.mode == "GRU":
+            y, (h,) = gru_steps(gates, self.state, None, h, lengths, reset_after=True)
+        else:
+            y, (h,) = rnn_steps(gates, self.state, h, lengths, relu=self.mode == "RNN_RELU")
+        return y, h
 
 
-Factor = tuple[Tensor, Tensor, Tensor | None]
+class ProjectedLSTM:
+    """An LSTM with projections, of one direction.
+
+    Parameters
+    ----------
+    factors : sequence of (Tensor of int8, Tensor of float32, Tensor or None)
+        Weights, scales and bias of the source, the state and the projection.
+    """
+
+    def __init__(self, factors: Sequence[Factor]) -> None:
+        self.source, self.state, self.projection = map(layer_for, factors)
+
+    def __call__(self, x: Array, lengths: Array | None, h: Array, c: Array | None) -> tuple[Array, ...]:
+        """Return the results and the last states, for x (steps, sequences, inputs)."""
+        gates, memory = torch.from_numpy(self.source(x)), torch.from_numpy(c)
+        y = np.zeros((*x.shape[:2], h.shape[1]), np.float32)
+        for t in range(len(x)):
+            i, f, n, o = gates[t].add_(torch.from_numpy(self.state(h))).chunk(4, 1)
+            memory_after = memory * f.sigmoid_() + i.sigmoid_() * n.tanh_()
+            after = self.projection((o.sigmoid_() * memory_after.tanh()).numpy())
+            goes_on = np.full((len(h), 1), True) if lengths is None else t < lengths[:, None]
+            y[t] = np.where(goes_on, after, 0)
+            h, memory = np.where(goes_on, after, h), torch.where(torch.from_numpy(goes_on), memory_after, memory)
+        return y, h, memory.numpy()
+
+
+def turned(x: Array, lengths: Array | None) -> Array:
+    """Reverse the steps of each sequence, which end at its length."""
+    if lengths is None:
+        return x[::-1]
+    step = np.arange(len(x))[:, None]
+    return np.take_along_axis(x, np.where(step < lengths, lengths - 1 - step, step)[:, :, None], axis=0)
 
 
 def make_lstm(factors: list[list[Factor]]) -> DynamicLSTM:
@@ -135,7 +124,7 @@ def make_lstm(factors: list[list[Factor]]) -> DynamicLSTM:
 
 def make_recurrent(
     mode: str, directions: int, weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]
-) -> DynamicLSTM | list[Loop]:
+) -> DynamicLSTM | list[Any]:
     """Return one layer, of all its directions."""
     factors = [
         (weight.detach(), scale.detach(), bias.detach() if bias.numel() else None)
@@ -145,28 +134,30 @@ def make_recurrent(
     by_direction: Any = [factors[d * each : (d + 1) * each] for d in range(directions)]
     if mode == "LSTM" and each == 2:
         return make_lstm(by_direction)
-    return [Loop(mode, part) for part in by_direction]
+    return [ProjectedLSTM(part) if mode == "LSTM" else Steps(mode, part) for part in by_direction]
 
 
 def run(
-    layer: DynamicLSTM | list[Loop], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
+    layer: DynamicLSTM | list[Any], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Execute one layer; return its results and last states, with the dtype of x."""
     if x.dtype not in FLOATS:
         raise TypeError(f"x must be float32, bfloat16 or float16, got {x.dtype}")
     source, h, c = (each.detach().float().contiguous() for each in (x, h, c))
+    ends = None if lengths is None else lengths.numpy()
     with thread_limit():
         if isinstance(layer, DynamicLSTM):
-            results = layer(source.numpy(), h.numpy(), c.numpy(), lengths=None if lengths is None else lengths.numpy())
-            y, h, c = (torch.from_numpy(each) for each in results)
+            results: tuple[Array, ...] = layer(source.numpy(), h.numpy(), c.numpy(), lengths=ends)
         else:
-            steps, n = source.shape[:2]
-            active = [n] * steps if lengths is None else [int((lengths > t).sum()) for t in range(steps)]
-            h, c, width = h.clone(), c.clone(), h.shape[2]
-            y = torch.zeros(steps, n, len(layer) * width)
-            none = c.new_empty(n, 0)
-            for d, loop in enumerate(layer):
-                loop(source, active, h[d], c[d] if len(c) else none, y[:, :, d * width : (d + 1) * width], d == 1)
+            every = []
+            for d, steps in enumerate(layer):
+                given = turned(source.numpy(), ends) if d else source.numpy()
+                found, *last = steps(given, ends, h[d].numpy(), c[d].numpy() if len(c) else None)
+                every.append((turned(found, ends) if d else found, *last))
+            found, *last = zip(*every, strict=True)
+            results = np.concatenate(found, axis=2), *map(np.stack, last)
+    y, h, *rest = map(torch.from_numpy, results)
+    c = rest[0] if rest else c.clone()  # no operator returns an argument
     return y.to(x.dtype), h.to(x.dtype), c.to(x.dtype)
 
 
@@ -390,3 +381,59 @@ class Int8Recurrent(Int8Module):
                  "proj_size": 0}  # fmt: skip
         told = [f"{name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value]
         return ", ".join([f"{self.mode!r}, {self.input_size}, {self.hidden_size}", *told])
+
+
+CELLS: dict[Any, Any] = {nn.LSTMCell: nn.LSTM, nn.GRUCell: nn.GRU, nn.RNNCell: nn.RNN}
+
+
+class Int8RecurrentCell(nn.Module):
+    """One step of a recurrent layer with int8 weights: an :class:`Int8Recurrent` for each call.
+
+    :func:`quantize_` makes it of ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
+
+    Parameters
+    ----------
+    cell : nn.LSTMCell, nn.GRUCell or nn.RNNCell
+        A cell of torch.
+
+    Examples
+    --------
+    >>> import torch, int8blas.torch
+    >>> cell = int8blas.torch.quantize_(torch.nn.LSTMCell(40, 64))
+    >>> h, c = cell(torch.ones(8, 40))
+    >>> h.shape, c.shape
+    (torch.Size([8, 64]), torch.Size([8, 64]))
+    """
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        kind = next(kind for kind in CELLS if isinstance(cell, kind))
+        options = {"nonlinearity": cell.nonlinearity} if kind is nn.RNNCell else {}
+        layer = CELLS[kind](cell.input_size, cell.hidden_size, bias=cell.bias, dtype=cell.weight_ih.dtype, **options)
+        with torch.no_grad():
+            for name, parameter in layer.named_parameters():
+                parameter.copy_(getattr(cell, name.removesuffix("_l0")))
+        self.layer = Int8Recurrent(layer)
+
+    def forward(self, x: Any, hx: Any = None) -> Any:
+        """Return the next state, or the next h and c, for x (sequences, inputs) or (inputs,), as torch's cell does."""
+        if isinstance(x, Proxy):
+            return as_leaf(self, x, hx)
+        if hx is not None:
+            hx = tuple(each.unsqueeze(0) for each in hx) if isinstance(hx, (tuple, list)) else hx.unsqueeze(0)
+        _, last = self.layer(x.unsqueeze(0), hx)
+        return tuple(each.squeeze(0) for each in last) if isinstance(last, tuple) else last.squeeze(0)
+
+    def dequantized(self) -> nn.RNNCellBase:
+        """Return a cell of torch with these weights, in their original dtype.
+
+        Returns
+        -------
+        nn.RNNCellBase
+        """
+        layer = self.layer.dequantized()
+        kind = next(kind for kind, each in CELLS.items() if isinstance(layer, each))
+        options = {"nonlinearity": layer.nonlinearity} if kind is nn.RNNCell else {}
+        cell: nn.RNNCellBase = kind(layer.input_size, layer.hidden_size, layer.bias, dtype=self.layer.dtype, **options)
+        cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})
+        return cell

@@ -7,7 +7,7 @@ other arguments as they are. It returns the name of the result. torch computes o
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,8 @@ from torch import fx
 
 from int8blas.onnx.graph import Array, Node
 
-DTYPES = {torch.float32, torch.uint8, torch.int8, torch.int64, torch.bool}
+# torch converts types between operands, and ONNX does not: other types stay with torch.
+DTYPES = {torch.float32, torch.uint8, torch.int8}
 # The range of each dtype; quantizers of PT2E may use a part of it.
 RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
 NUMPY = {torch.uint8: np.dtype(np.uint8), torch.int8: np.dtype(np.int8)}
@@ -81,11 +82,7 @@ class Translation:
 
     def translate(self, node: fx.Node) -> None:
         """Add the nodes of a call."""
-        value = node.meta.get("val")
-        tensors = value if isinstance(value, (tuple, list)) else [value]
-        if node.target not in OPERATORS or any(
-            isinstance(each, torch.Tensor) and each.dtype not in DTYPES for each in tensors
-        ):
+        if node.target not in OPERATORS or not {*dtypes_of(node)} <= DTYPES:
             raise UnsupportedError
         self.label = node.name
         args, options = fx.node.map_arg((node.args, node.kwargs), self.names.__getitem__)
@@ -94,6 +91,15 @@ class Translation:
         except TypeError as error:  # arguments that the function does not have
             raise UnsupportedError from error
         self.names[node] = named(result, node)
+
+
+def dtypes_of(node: fx.Node) -> Iterator[torch.dtype]:
+    """Yield the dtypes of a node's results, and of its operands that are no constants of the model."""
+    for each in (node, *(operand for operand in node.all_input_nodes if operand.op != "get_attr")):
+        value = each.meta.get("val")
+        for tensor in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield tensor.dtype
 
 
 def named(name: str, node: fx.Node) -> Name:

@@ -121,6 +121,38 @@ def test_gptq_that_cannot_be_taken(rng):
             assert i8.quantize_(module) is module
 
 
+class Linear8bitLt(nn.Linear):
+    """The tensors of a quantized layer of bitsandbytes."""
+
+    def __init__(self, integers, largest):
+        super().__init__(integers.shape[1], integers.shape[0])
+        self.weight = nn.Parameter(integers, requires_grad=False)
+        self.register_buffer("SCB", largest)
+
+
+def test_weights_of_bitsandbytes():
+    w, largest = torch.randint(-127, 128, (24, 64), dtype=torch.int8), torch.rand(24) + 0.1
+    model = nn.Sequential(Linear8bitLt(w, largest))
+    bias, near = model[0].bias.detach().clone(), i8.quantize_(model)
+    assert isinstance(near[0], i8.Int8Linear)
+    assert torch.equal(integers(near[0]), w)
+    assert torch.equal(near[0].scale, largest / 127)
+    assert torch.equal(near[0].bias, bias)
+
+
+def test_layers_of_bitsandbytes_itself():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs bitsandbytes")
+    layer = bitsandbytes.nn.Linear8bitLt(64, 24, has_fp16_weights=False)
+    with pytest.warns(UserWarning, match="Linear8bitLt is a subclass of Linear"):  # before it quantizes
+        assert i8.quantize_(layer) is layer
+    layer, x = layer.to("cpu"), torch.randn(3, 64)
+    near, wanted = i8.quantize_(copy.deepcopy(layer)), layer(x).detach()
+    assert torch.equal(integers(near), layer.state_dict()["weight"])
+    assert float((near(x) - wanted).norm() / wanted.norm()) < 0.02
+
+
 def test_int_mm_is_replaced_and_comes_back(monkeypatch):
     calls = []
     matmul = i8.others.matmul

@@ -300,6 +300,16 @@ def test_convolutions(kind, sizes, options, shape):
             assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(image), layer(image))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("make", [lambda: nn.Conv2d(6, 8, 3, groups=2), lambda: nn.ConvTranspose1d(6, 4, 3, groups=2)])
+def test_convolutions_have_weights_as_models_of_transformers_ask_for(make, dtype):
+    module = make().to(dtype)
+    layer = i8.quantize_(copy.deepcopy(module))
+    assert (layer.weight.shape, layer.weight.dtype) == (module.weight.shape, dtype)
+    assert torch.equal(layer.weight, i8.dequantize_(copy.deepcopy(layer)).weight)
+    assert error(layer.weight, module.weight.detach()) < 0.01
+
+
 def test_files_copies_and_gradients_of_convolutions():
     layer, other, x = i8.quantize_(nn.Conv2d(6, 8, 3)), i8.quantize_(nn.Conv2d(6, 8, 3)), torch.randn(2, 6, 9, 9)
     other.load_state_dict(layer.state_dict())
@@ -461,6 +471,9 @@ def test_models_of_transformers():
     gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, **tokens))
     ids = torch.randint(1, 100, (2, 7))
     with torch.inference_mode():
+        vit = transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **sizes)).eval()
+        images = torch.randn(2, 3, 32, 32)
+        assert 0 < error(i8.quantize_(copy.deepcopy(vit))(images)[0], vit(images)[0]) < 0.05
         for model in (bert.eval(), gpt.eval()):
             near = i8.quantize_(copy.deepcopy(model))
             assert not any(type(module) is nn.Linear for module in near.modules())
@@ -480,10 +493,10 @@ def test_threads_of_torch_are_the_limit(monkeypatch):
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     with int8blas.num_threads(3):
-        i8.modules.multiply(layer, torch.ones(1, 1))
+        i8.ops.multiply(layer, torch.ones(1, 1))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     with int8blas.num_threads(3):
-        i8.modules.multiply(layer, torch.ones(1, 1))
+        i8.ops.multiply(layer, torch.ones(1, 1))
     assert seen == [1, 3]
 
 

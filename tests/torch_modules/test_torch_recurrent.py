@@ -165,3 +165,99 @@ def test_dropout_between_layers_is_that_of_training():
     layer, x = i8.quantize_(nn.GRU(8, 5, 2, dropout=0.9)), torch.randn(3, 2, 8)
     assert torch.equal(layer.eval()(x)[0], layer(x)[0])
     assert not torch.equal(layer.train()(x)[0], layer.eval()(x)[0])
+
+
+GATES = {"GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def steps_in_numpy(layer, x, h, reverse=False):
+    """Return results and last state of one direction of a GRU or an RNN, of the layer's integers, in float64."""
+    end = "_reverse" if reverse else ""
+
+    def product(a, name):
+        weight, scale = (getattr(layer, f"weight_{name}_l0{end}{each}").numpy() for each in ("", "_scale"))
+        step = np.abs(a).max(-1, keepdims=True) / np.float32(127)
+        step = np.where(step > 0, step, 1).astype(np.float32)
+        integers = np.rint(a.astype(np.float32) * (np.float32(1) / step)).clip(-127, 127)
+        return integers @ weight.T.astype(np.float64) * scale * step + getattr(layer, f"bias_{name}_l0{end}").numpy()
+
+    y = np.zeros((*x.shape[:2], layer.hidden_size))
+    gates = np.split(product(x, "ih"), GATES[layer.mode], -1)
+    for t in range(len(x))[::-1] if reverse else range(len(x)):
+        state = np.split(product(h, "hh"), GATES[layer.mode], -1)
+        if layer.mode == "GRU":
+            r, z = (1 / (1 + np.exp(-gates[k][t] - state[k])) for k in (0, 1))
+            n = np.tanh(gates[2][t] + r * state[2])
+            h = (1 - z) * n + z * h
+        else:
+            h = gates[0][t] + state[0]
+            h = np.maximum(h, 0) if layer.mode == "RNN_RELU" else np.tanh(h)
+        y[t] = h
+    return y, h
+
+
+@pytest.mark.parametrize(("kind", "options"), [(nn.GRU, {}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu"})])
+@pytest.mark.parametrize("count", [1, 3])
+def test_steps_of_layers_are_those_of_their_integers(kind, options, count):
+    layer = i8.quantize_(kind(24, 40, bidirectional=True, **options))
+    x, h = torch.randn(6, count, 24), torch.rand(2, count, 40)
+    y, last = layer(x, h)
+    for d in range(2):
+        wanted, state = steps_in_numpy(layer, x.numpy(), h[d].numpy(), d == 1)
+        # A state on the border of two integers may fall to the other side of it: 1 / 127 of its largest element.
+        assert np.abs(y[:, :, 40 * d : 40 * (d + 1)].numpy() - wanted).max() < 0.01
+        assert np.abs(last[d].numpy() - state).max() < 0.01
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_sequences_in_a_batch_end_where_they_end_alone(kind):
+    layer = i8.quantize_(kind(24, 40, num_layers=2, bidirectional=True))
+    sequences = [torch.randn(n, 24) for n in (7, 5, 3, 1)]
+    y, last = layer(nn.utils.rnn.pack_sequence(sequences))
+    y, _ = nn.utils.rnn.pad_packed_sequence(y)
+    for k, each in enumerate(sequences):
+        alone, state = layer(each)
+        assert torch.equal(y[: len(each), k], alone)
+        assert torch.equal(last[:, k], state)
+
+
+def test_compiled_steps_refuse_other_layers():
+    gates, h = np.zeros((2, 1, 12), np.float32), np.zeros((1, 4), np.float32)
+    weights = np.ones((12, 4), np.float32)
+    steps = i8.recurrent.gru_steps
+    for layer, text in (
+        (int8blas.InnerProduct.dynamic(weights, dynamic="per_tensor"), "with a range for each row"),
+        (int8blas.InnerProduct.dynamic(weights, dst_dtype="float16"), "from float32 to float32"),
+        (int8blas.InnerProduct.dynamic(weights[:8]), r"weights must have shape \(12, 4\), got \(8, 4\)"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            steps(gates, layer, None, h, reset_after=True)
+    with pytest.raises(TypeError, match="weights must be an array if reset_after is False, got InnerProduct"):
+        steps(gates, int8blas.InnerProduct.dynamic(weights), None, h)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [(nn.LSTMCell, {}), (nn.GRUCell, {"bias": False}), (nn.RNNCell, {"nonlinearity": "relu"})]
+)
+def test_cells_are_steps_of_layers(kind, options):
+    cell = kind(24, 40, **options)
+    model = nn.Sequential(cell)
+    layer = i8.quantize_(copy.deepcopy(model))[0]
+    assert isinstance(layer, i8.Int8RecurrentCell)
+    back = i8.dequantize_(copy.deepcopy(layer))
+    assert type(back) is kind
+    h = torch.rand(3, 40)
+    hx = (h, torch.rand(3, 40)) if kind is nn.LSTMCell else h
+    one = tuple(each[0] for each in hx) if kind is nn.LSTMCell else h[0]
+    x = torch.randn(3, 24)
+    for given in ((x,), (x, hx), (x[0],), (x[0], one)):
+        found, wanted = layer(*given), cell(*given)
+        for near, each in zip(*((y if isinstance(y, tuple) else (y,)) for y in (found, wanted)), strict=True):
+            assert near.shape == each.shape
+            assert 0 < error(near, each.detach()) < 0.03
+    other = i8.quantize_(kind(24, 40, **options))
+    other.load_state_dict(layer.state_dict())
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for each in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), compiled):
+        assert all(torch.equal(a, b) for a, b in zip(each(x, hx), layer(x, hx), strict=True))
+    assert layer.bfloat16()(x.bfloat16())[0].dtype == torch.bfloat16

@@ -102,6 +102,30 @@ def test_a_filter_keeps_products_in_floats():
         i8.calibrate(Residual().eval(), [images()], filter=lambda *_: False)
 
 
+class Integers(nn.Module):
+    """Integers and masks beside a linear layer, whose types torch converts."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.table = nn.Linear(24, 16), nn.Embedding(50, 16)
+
+    def forward(self, x, ids):
+        return (
+            self.linear(x) * (ids > 20).unsqueeze(-1)
+            + self.table(ids.view(ids.shape[0], -1) + 1)
+            + (ids * 2)[..., None]
+        )
+
+
+def test_integers_and_masks_stay_with_torch():
+    model, x, ids = Integers().eval(), torch.randn(2, 5, 24), torch.randint(0, 49, (2, 5))
+    prepared = i8.prepare(model)
+    assert error(prepared(x, ids), model(x, ids)) < 1e-6
+    near = i8.convert(prepared)
+    with torch.no_grad():
+        assert 0 < error(near(x, ids), model(x, ids)) < 0.01
+
+
 class Islands(nn.Module):
     """Operators between linear layers that int8blas has no nodes for, arguments by name, several results."""
 

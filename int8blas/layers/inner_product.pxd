@@ -1,0 +1,21 @@
+# The inner product, for layers with a product in a loop (see inner_product.pyx).
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.gemm.packing cimport PackedB
+from int8blas.gemm.problem cimport DynamicSource, Problem
+from int8blas.stage.output_stage cimport Bound
+from int8blas.stage.quantized_layer cimport QuantizedLayer
+
+
+cdef class InnerProduct(QuantizedLayer):
+    cdef readonly object group
+    cdef PackedB _packed
+    cdef object _dynamic_dtype, _dynamic
+    cdef DynamicSource _source
+
+    cdef int set_weights(self, weights, dict scales, group) except -1
+    cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1
+    cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1
+    cdef tuple flattened(self, cnp.ndarray x)
+    cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src)
