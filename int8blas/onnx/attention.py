@@ -19,7 +19,7 @@ from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.normalization import softmax
 from int8blas.onnx.patterns import Pattern, sole_producer
-from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, Operator
+from int8blas.onnx.table import DOMAIN, HEAVY, MICROSOFT, Operator
 from int8blas.onnx.types import wide
 
 
@@ -170,7 +170,7 @@ def multi_head_attention(
 
 
 OPERATORS = [
-    Operator("Attention", attention, domain=DOMAIN, traits=SAME_TYPE),
-    Operator("Attention", self_attention, domain=MICROSOFT, traits=SAME_TYPE),
-    Operator("MultiHeadAttention", multi_head_attention, domain=MICROSOFT, traits=SAME_TYPE),
+    Operator("Attention", attention, domain=DOMAIN, traits=HEAVY),
+    Operator("Attention", self_attention, domain=MICROSOFT, traits=HEAVY),
+    Operator("MultiHeadAttention", multi_head_attention, domain=MICROSOFT, traits=HEAVY),
 ]

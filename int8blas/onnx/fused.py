@@ -11,7 +11,7 @@ import numpy as np
 from int8blas.onnx import elementwise, linear, windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.normalization import FIRST, inverse_root, layer_normalization, rms_normalization
-from int8blas.onnx.table import ELEMENTWISE, MICROSOFT, SAME_TYPE, SHAPED, Operator
+from int8blas.onnx.table import ELEMENTWISE, HEAVY, MICROSOFT, SAME_TYPE, SHAPED, Operator
 from int8blas.onnx.types import wide
 
 # The activations of fused products, with the names of the parameters that a node lists.
@@ -135,9 +135,9 @@ OPERATORS = [
         ("QuickGelu", quick_gelu, replace(ELEMENTWISE, post_op=quick_gelu_post_op)),
         ("BiasGelu", bias_gelu, SAME_TYPE),
         ("FastGelu", fast_gelu, SAME_TYPE),
-        ("FusedConv", fused_conv, SAME_TYPE),
-        ("FusedGemm", fused_gemm, SAME_TYPE),
-        ("FusedMatMul", fused_matmul, SAME_TYPE),
+        ("FusedConv", fused_conv, HEAVY),
+        ("FusedGemm", fused_gemm, HEAVY),
+        ("FusedMatMul", fused_matmul, HEAVY),
         ("SkipLayerNormalization", wide(skip_layer_norm), FIRST),
         ("SkipSimplifiedLayerNormalization", wide(skip_simplified_layer_norm), FIRST),
         ("EmbedLayerNormalization", embed_layer_norm, SHAPED),

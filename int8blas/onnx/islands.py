@@ -21,11 +21,6 @@ from int8blas.onnx.table import DOMAIN
 
 # A call of a session costs 10 to 20 us, an operator of a plan 1 to 2 us (Zen 4).
 FEWEST = 10
-HEAVY = frozenset({
-    "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm",
-    "GridSample", "If", "LSTM", "Loop", "MatMul", "MultiHeadAttention", "NonMaxSuppression", "RNN", "RoiAlign", "STFT",
-    "Scan",
-})  # fmt: skip
 
 
 def with_islands(network: Network) -> Network:
@@ -98,7 +93,7 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
 
 def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
     """Return whether a set of nodes has a heavy operator, one that int8blas lacks, or enough operators."""
-    heavy = any(node.operator in HEAVY or TABLE.find(node, opsets) is None for node in group)
+    heavy = any(TABLE.traits_of(node).heavy or TABLE.find(node, opsets) is None for node in group)
     return heavy or sum(node.operator != "Constant" and not TABLE.traits_of(node).view for node in group) >= FEWEST
 
 

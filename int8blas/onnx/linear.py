@@ -12,7 +12,7 @@ from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct, real_matmul
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import DOMAIN, SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, HEAVY, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import wide
 from int8blas.stage.attributes import Attributes, Binary
 
@@ -69,8 +69,8 @@ def stored_matmul(site: Site, *, block: int = 0, dynamic: int = 0, ops: Any = ()
 
 
 OPERATORS = [
-    Operator("MatMul", matmul, 1, traits=SAME_TYPE),
-    Operator("Gemm", gemm, 7, traits=SAME_TYPE),
-    Operator("Einsum", einsum, 12, traits=SAME_TYPE),
+    Operator("MatMul", matmul, 1, traits=HEAVY),
+    Operator("Gemm", gemm, 7, traits=HEAVY),
+    Operator("Einsum", einsum, 12, traits=HEAVY),
     Operator("StoredMatMul", stored_matmul, 1, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
 ]

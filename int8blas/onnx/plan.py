@@ -19,7 +19,7 @@ from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.packed import Packed
-from int8blas.onnx.shape import RESHAPES, View
+from int8blas.onnx.shape import View
 from int8blas.onnx.sizes import Memory, derived, shapes_of
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
 
@@ -211,7 +211,7 @@ class Planner:
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
             call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))
-            if node.kind in RESHAPES and known.keys() >= {*range(1, len(names))}:
+            if operator.traits.reshapes and known.keys() >= {*range(1, len(names))}:
                 call = View([(call, len(names) - 1)], reshapes=True)
         except Exception as error:
             error.add_note(f"in {node}")

@@ -15,7 +15,7 @@ from int8blas.layers.real_steps import gru_steps, lstm_steps
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.shape import reverse_sequence
-from int8blas.onnx.table import SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import HEAVY, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
 
 Function = Callable[[Array], Array]
@@ -320,7 +320,7 @@ def rnn(
 
 
 OPERATORS = [
-    Operator("LSTM", lstm, 7, prepared=True, traits=SAME_TYPE),
-    Operator("GRU", gru, 7, prepared=True, traits=SAME_TYPE),
-    Operator("RNN", rnn, 7, prepared=True, traits=SAME_TYPE),
+    Operator("LSTM", lstm, 7, prepared=True, traits=HEAVY),
+    Operator("GRU", gru, 7, prepared=True, traits=HEAVY),
+    Operator("RNN", rnn, 7, prepared=True, traits=HEAVY),
 ]

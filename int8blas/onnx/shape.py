@@ -183,6 +183,11 @@ def pad(
     return y if y is not x else x.copy()
 
 
+def is_copying(mode: str = "constant", **_: Any) -> bool:
+    """Return whether padding consists of copies of elements."""
+    return mode != "constant"
+
+
 class Padding(NamedTuple):
     """The part of an array that negative padding leaves, or None for all; the other padding of each dimension; the
     shape of the result, and where the part lies in it."""
@@ -377,10 +382,10 @@ class View(Viewing):
         return y
 
 
-def view(site: Site, *, moves: Any) -> Call:
+def view(site: Site, *, moves: Any, reshapes: bool) -> Call:
     bound = [(one_index if move.kind == "Gather" else VIEWS[move.kind], move) for move in moves]
     functions = [(functools.partial(function, **move.attributes), len(move.inputs) - 1) for function, move in bound]
-    return View(functions, moves[-1].kind in RESHAPES)
+    return View(functions, reshapes)
 
 
 def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
@@ -389,15 +394,13 @@ def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
     return y if y.itemsize in y.strides else y.copy()
 
 
-# Operators that only change the shape.
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 # The largest number of inputs of a view.
 MOST_INPUTS = 32
 
 
-def moving(*sized_by: int, view: bool = False) -> Traits:
+def moving(*sized_by: int, view: bool = False, reshapes: bool = False) -> Traits:
     """Return the traits of an operator that moves or selects elements of its first input."""
-    return Traits(typed_by=0, moves=True, view=view, sized_by=sized_by)
+    return Traits(typed_by=0, moves=True, view=view or reshapes, reshapes=reshapes, sized_by=sized_by)
 
 
 OF_SHAPE = Traits(of_shape=True, sized_by=())
@@ -405,11 +408,11 @@ OF_SHAPE = Traits(of_shape=True, sized_by=())
 OPERATORS = [
     Operator("Shape", shape, 1, traits=OF_SHAPE),
     Operator("Size", size, 1, traits=OF_SHAPE),
-    Operator("Reshape", reshape, 5, traits=moving(1, view=True)),
-    Operator("Flatten", flatten, 1, traits=moving(view=True)),
+    Operator("Reshape", reshape, 5, traits=moving(1, reshapes=True)),
+    Operator("Flatten", flatten, 1, traits=moving(reshapes=True)),
     Operator("Transpose", transpose, 1, traits=moving(view=True)),
-    Operator("Squeeze", squeeze, 1, traits=moving(1, view=True)),
-    Operator("Unsqueeze", unsqueeze, 1, traits=moving(1, view=True)),
+    Operator("Squeeze", squeeze, 1, traits=moving(1, reshapes=True)),
+    Operator("Unsqueeze", unsqueeze, 1, traits=moving(1, reshapes=True)),
     Operator("Expand", expand, 8, traits=moving(1, view=True)),
     Operator("Slice", slices, 1, traits=moving(1, 2, 3, 4, view=True)),
     Operator("Gather", gather, 1, traits=moving(view=True)),  # a view if it has one index
@@ -425,7 +428,7 @@ OPERATORS = [
     )),
     Operator("Concat", concat, 4, traits=SAME_TYPE),
     Operator("Split", split, 2, traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
-    Operator("Pad", pad, 2, traits=Traits(typed_by=0, sized_by=(1, 3))),
+    Operator("Pad", pad, 2, traits=Traits(typed_by=0, sized_by=(1, 3), filled_by=2, chooses=is_copying)),
     Operator("Trilu", trilu, 14, traits=SAME_TYPE),
     Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),
     Operator("ScatterElements", scatter_elements, 11, traits=SAME_TYPE),

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from int8blas.onnx.graph import Array, Node
@@ -84,6 +84,10 @@ class Traits:
         positions or by their order.
     view : bool
         Whether the function returns a view without copies where NumPy's strides allow it.
+    reshapes : bool
+        Whether the function only changes the shape.
+    filled_by : int, optional
+        The position of the number that elements of the result have which are not elements of the first input.
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
@@ -94,6 +98,8 @@ class Traits:
         The name of the binary post-op of a node with two operands.
     factors : Factors, optional
         The factors of a product of 8-bit integers.
+    heavy : bool
+        Whether a node usually takes longer than the call of an onnxruntime session, 10 to 20 us.
     """
 
     elementwise: bool = False
@@ -103,11 +109,14 @@ class Traits:
     moves: bool = False
     chooses: Callable[..., bool] | None = None
     view: bool = False
+    reshapes: bool = False
+    filled_by: int | None = None
     of_shape: bool = False
     sized_by: Sequence[int] | None = None
     post_op: Callable[..., list[Any]] | None = None
     algorithm: str = ""
     factors: Factors | None = None
+    heavy: bool = False
 
 
 UNKNOWN = Traits()
@@ -115,6 +124,8 @@ UNKNOWN = Traits()
 SHAPED = Traits(sized_by=())
 # The results also have the first input's type.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
+# Such an operator that multiplies matrices, or samples.
+HEAVY = replace(SAME_TYPE, heavy=True)
 # The operator is also element-wise.
 ELEMENTWISE = Traits(elementwise=True, typed_by=0, sized_by=())
 

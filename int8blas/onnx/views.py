@@ -30,19 +30,21 @@ def moved_graph(graph: Graph) -> Graph:
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        known = TABLE.traits_of(node).of_shape or keeps_bytes(pattern, node)
+        traits = TABLE.traits_of(node)
+        known = traits.of_shape or keeps_bytes(pattern, node)
         producer = pattern.producers.get(node.inputs[0]) if known else None
         if producer is None or not moves_alone(pattern, producer):
             nodes.append(node)
             continue
-        if TABLE.traits_of(node).of_shape:
+        if traits.of_shape:
             nodes.append(replace(node, inputs=(producer.inputs[0],)))
             continue
         names = tuple(name and f"{name} in bytes of int8blas" for name in node.outputs)
         inputs = (producer.inputs[0], *node.inputs[1:])
-        if node.kind == "Pad" and node.attributes.get("mode", "constant") == "constant":
+        at = traits.filled_by
+        if at is not None and len(inputs) > 1:
             zero = pattern.zero_name(Quantized(producer.inputs[0], producer.inputs[1], producer.input(2)))
-            inputs = (*inputs[:2], zero, *inputs[3:])
+            inputs = (*inputs[:at], zero, *inputs[at + 1 :])
         nodes.append(replace(node, inputs=inputs, outputs=names))
         for name, result in zip(names, node.outputs, strict=True):
             if name:
@@ -69,14 +71,15 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
 
 def keeps_bytes(pattern: Pattern, node: Node) -> bool:
     """Return whether a node's results consist of elements of its first input, or of zeros."""
+    traits = TABLE.traits_of(node)
     if is_move(pattern, node):
         return True
-    chooses = TABLE.traits_of(node).chooses
-    if node.kind == "Pad" and len(node.inputs) > 1:
-        value = pattern.constant(node.input(2)) if node.input(2) else np.zeros(())
-        return node.attributes.get("mode", "constant") != "constant" or (value is not None and not value.any())
-    several = node.kind == "Split" or len(node.outputs) == 1
-    return chooses is not None and several and chooses(**node.attributes)
+    if traits.chooses is not None and len(node.outputs) <= traits.typed_results and traits.chooses(**node.attributes):
+        return True
+    if traits.filled_by is None or len(node.inputs) == 1:  # an old Pad has its number as an attribute
+        return False
+    number = pattern.constant(node.input(traits.filled_by)) if node.input(traits.filled_by) else np.zeros(())
+    return number is not None and not number.any()
 
 
 def viewed_graph(graph: Graph) -> Graph:
@@ -103,7 +106,8 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
     if len(moves) == 1:
         return None
     parts = tuple(part for move in moves for part in move.parts or (move.label,))
-    return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs, {"moves": moves}, node.name, parts)
+    return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs,
+                {"moves": moves, "reshapes": TABLE.traits_of(node).reshapes}, node.name, parts)  # fmt: skip
 
 
 def is_move(pattern: Pattern, node: Node) -> bool:

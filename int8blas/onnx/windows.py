@@ -17,7 +17,7 @@ from int8blas.layers.real_filter import real_filter
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
-from int8blas.onnx.table import SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import HEAVY, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import wide
 
 Sizes = Sequence[int]
@@ -424,8 +424,8 @@ def global_max(x: Array) -> Array:
 
 
 OPERATORS = [
-    Operator("Conv", prepared_conv, 1, prepared=True, traits=SAME_TYPE),
-    Operator("ConvTranspose", conv_transpose, 1, traits=SAME_TYPE),
+    Operator("Conv", prepared_conv, 1, prepared=True, traits=HEAVY),
+    Operator("ConvTranspose", conv_transpose, 1, traits=HEAVY),
     Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=has_elements)),
     Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
     Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
