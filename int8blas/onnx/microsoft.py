@@ -15,19 +15,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
-from int8blas.elementwise.normalization import layer_norm
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import dequantize, quantize, requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
-from int8blas.onnx import elementwise, exact, linear, normalization, recurrent
+from int8blas.onnx import elementwise, exact, fused, linear, normalization, recurrent
 from int8blas.onnx.attention import masked
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import (
@@ -521,22 +520,29 @@ def qattention(
     return call
 
 
+@dataclass(frozen=True)
+class Rows:
+    """A quantized table, whose rows are dequantized when they are read."""
+
+    table: Array
+    scale: Array
+    zero: Array | None
+
+    def __getitem__(self, index: Any) -> Any:
+        return real(self.table[index], self.scale, self.zero)
+
+
 def embed_layer_norm(
     ids: Array, segments: Array | None, word: Array, position: Array, segment: Array | None, gamma: Array,
-    beta: Array, mask: Array | None, word_scale: Array, position_scale: Array, segment_scale: Array | None,
-    gamma_scale: Array, beta_scale: Array, word_zero: Array, position_zero: Array, segment_zero: Array | None,
-    gamma_zero: Array, beta_zero: Array, *, epsilon: float = 1e-12, outputs: int,
+    beta: Array, mask: Array | None, *numbers: Array, epsilon: float = 1e-12, outputs: int,
 ) -> Any:  # fmt: skip
-    """Add rows of three dequantized tables, and normalize them."""
-    length = ids.shape[1]
-    total = real(word[ids], word_scale, word_zero) + real(position[:length], position_scale, position_zero)
-    if segments is not None and segment is not None and segment_scale is not None:
-        total = total + real(segment[segments], segment_scale, segment_zero)
-    y = layer_norm(total, real(gamma, gamma_scale, gamma_zero), real(beta, beta_scale, beta_zero), epsilon=epsilon)
-    if outputs == 1:
-        return y
-    count = np.full(ids.shape[0], 0) if mask is None else mask.sum(1)
-    return y, count.astype(np.int32)
+    """Dequantize the tables of EmbedLayerNormalization. `numbers` has five scales, then five zero points."""
+    every = zip((word, position, segment, gamma, beta), numbers[:5], numbers[5:], strict=True)
+    tables: list[Any] = [None if table is None else Rows(table, scale, zero) for table, scale, zero in every]
+    a, b, c, factors, summands = tables
+    return fused.embed_layer_norm(
+        ids, segments, a, b, c, factors[:], summands[:], mask, epsilon=epsilon, outputs=outputs
+    )
 
 
 def where(site: Site) -> Call:
