@@ -28,6 +28,7 @@ The package turns a file into a network, the network into a plan, and runs the p
       generators      constants, ranges                control        If, Loop, Scan
       sequences       lists of tensors                 microsoft      onnxruntime's int8 operators
       resize          images of other sizes            recurrent      LSTM, GRU, RNN
+      vision          samples of images, boxes
       views           operators that copy no element   attention      products around a softmax
       fused           operators of onnxruntime's optimizer   sessions     nodes that onnxruntime computes
       reference       operators that call onnx's reference implementation

@@ -1,5 +1,6 @@
-"""If, Loop and Scan. A function here takes the number of the node's inputs, these inputs, and then the tensors that the
-subgraphs capture. Each graph attribute is a plan. A plan takes its graph's inputs, then the captured tensors.
+"""If, Loop, Scan and SequenceMap. A function here takes the number of the node's inputs, these inputs, and then the
+tensors that the subgraphs capture. Each graph attribute is a plan. A plan takes its graph's inputs, then the captured
+tensors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from int8blas.onnx.graph import Array, Value
-from int8blas.onnx.table import Operator
+from int8blas.onnx.table import Operator, Traits
 
 
 class Plan(Protocol):
@@ -91,8 +92,39 @@ def scan(
     return results([*state, *made_all])
 
 
+def scan_of_version_8(
+    inputs: int, lengths: Array | None, *arguments: Any, body: Plan, num_scan_inputs: int,
+    directions: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
+    """Run a Scan for each element of a batch, up to its length. Zeros follow the elements of a shorter one."""
+    given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
+    states = len(given) - num_scan_inputs
+    steps = given[-1].shape[1]
+    runs = []
+    for i in range(len(given[0])):
+        count = steps if lengths is None else int(lengths[i])
+        parts = [x[i] if j < states else x[i, :count] for j, x in enumerate(given)]
+        made = scan(inputs - 1, *parts, *captured, body=body, num_scan_inputs=num_scan_inputs,
+                    scan_input_directions=directions)  # fmt: skip
+        values = made if isinstance(made, tuple) else (made,)
+        runs.append([value if j < states else np.concatenate([value, np.zeros_like(value, shape=(steps - count,
+                     *value.shape[1:]))]) for j, value in enumerate(values)])  # fmt: skip
+    return results([np.stack(values) for values in zip(*runs, strict=True)])
+
+
+def sequence_map(inputs: int, first: Sequence[Any], *arguments: Any, body: Plan) -> Any:
+    """Run the body for each element of a list. Other lists give their elements, tensors are given whole."""
+    given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
+    runs = [body.run([each, *(x[i] if isinstance(x, list) else x for x in given), *captured])
+            for i, each in enumerate(first)]  # fmt: skip
+    return results([[run[j] for run in runs] for j in range(len(body.outputs))])
+
+
+CONTROL = Traits(heavy=True)
 OPERATORS = [
-    Operator("If", if_, 1, control=True),
-    Operator("Loop", loop, 1, control=True),
-    Operator("Scan", scan, 9, control=True),
+    Operator("If", if_, 1, control=True, traits=CONTROL),
+    Operator("Loop", loop, 1, control=True, traits=CONTROL),
+    Operator("Scan", scan_of_version_8, 8, 8, control=True, traits=CONTROL),
+    Operator("Scan", scan, 9, control=True, traits=CONTROL),
+    Operator("SequenceMap", sequence_map, 17, control=True, traits=CONTROL),
 ]

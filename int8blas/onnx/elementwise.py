@@ -225,6 +225,10 @@ def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: str = "
     return x.astype(target.dtype)
 
 
+def bit_cast(x: Array, *, to: int) -> Array:
+    return x.copy().view(dtype_of(to))
+
+
 def where(condition: Array, x: Array, y: Array) -> Array:
     return np.asarray(np.where(condition, x, y))
 
@@ -265,7 +269,7 @@ OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())
 # The post-op of a binary operator has the operator's name, in lower case.
 BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
     ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7),
-    ("Max", folded(np.maximum), 8), ("Min", folded(np.minimum), 8),
+    ("Max", folded(np.maximum), 6), ("Min", folded(np.minimum), 6),
 ]  # fmt: skip
 # These operators' post-ops have the bits of their functions.
 FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
@@ -290,7 +294,7 @@ ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (ELEMENTWISE, (
         ("Mod", mod, 10), ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11),
         ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
-        ("BitwiseNot", np.bitwise_not, 18), ("Sum", folded(np.add), 8), ("Mean", mean, 8), ("Neg", np.negative, 6),
+        ("BitwiseNot", np.bitwise_not, 18), ("Sum", folded(np.add), 6), ("Mean", mean, 6), ("Neg", np.negative, 6),
         ("Ceil", np.ceil, 6), ("Floor", np.floor, 6), ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Exp", np.exp, 6),
         ("Log", np.log, 6), ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7),
         ("Cos", np.cos, 7), ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9), ("Asin", np.arcsin, 7),
@@ -302,7 +306,7 @@ ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
         ("And", np.logical_and, 7), ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Not", np.logical_not, 1),
         ("Equal", np.equal, 7), ("Less", np.less, 7), ("Greater", np.greater, 7), ("LessOrEqual", np.less_equal, 12),
         ("GreaterOrEqual", np.greater_equal, 12), ("IsNaN", np.isnan, 9), ("IsInf", is_inf, 10), ("Cast", cast, 6),
-        ("CastLike", cast_like, 15),
+        ("CastLike", cast_like, 15), ("BitCast", bit_cast, 26),
     )),
     (OF_CONDITION, [("Where", where, 9)]),
 ]  # fmt: skip

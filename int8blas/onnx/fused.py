@@ -128,6 +128,10 @@ def quick_gelu_post_op(alpha: float = 1.702) -> list[Any]:
     return [elementwise.post_op("swish", alpha)]
 
 
+def expand_dims(x: Array, axis: Array) -> Array:
+    return np.expand_dims(x, int(axis.item()))
+
+
 OPERATORS = [
     Operator(name, function, domain=MICROSOFT, traits=traits)
     for name, function, traits in (
@@ -138,6 +142,8 @@ OPERATORS = [
         ("FusedConv", fused_conv, HEAVY),
         ("FusedGemm", fused_gemm, HEAVY),
         ("FusedMatMul", fused_matmul, HEAVY),
+        ("TransposeMatMul", fused_matmul, HEAVY),
+        ("ExpandDims", expand_dims, SHAPED),
         ("SkipLayerNormalization", wide(skip_layer_norm), FIRST),
         ("SkipSimplifiedLayerNormalization", wide(skip_simplified_layer_norm), FIRST),
         ("EmbedLayerNormalization", embed_layer_norm, SHAPED),

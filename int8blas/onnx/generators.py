@@ -80,6 +80,18 @@ def random_normal_like(
     return random_normal(shape=x.shape, mean=mean, scale=scale, seed=seed).astype(kind)
 
 
+def bernoulli(x: Array, *, dtype: int | None = None, seed: float | None = None) -> Array:
+    """Draw 1 with the probabilities of a tensor, else 0."""
+    return (generator(seed).uniform(size=x.shape) < x).astype(x.dtype if dtype is None else dtype_of(dtype))
+
+
+def multinomial(x: Array, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Array:
+    """Draw columns of each row, whose elements are logarithms of probabilities without norm."""
+    ends = np.cumsum(np.exp(x - x.max(1, keepdims=True), dtype=np.float64), 1)
+    drawn = generator(seed).uniform(size=allowed((len(x), sample_size, 1), np.float64)) * ends[:, None, -1:]
+    return (drawn >= ends[:, None]).sum(2).astype(dtype_of(dtype))
+
+
 OPERATORS = [
     Operator("Constant", constant, 1),
     Operator("ConstantOfShape", constant_of_shape, 9, traits=Traits(sized_by=(0,))),
@@ -89,4 +101,6 @@ OPERATORS = [
     Operator("RandomNormal", random_normal, 1, pure=False),
     Operator("RandomUniformLike", random_uniform_like, 1, pure=False, traits=SHAPED),
     Operator("RandomNormalLike", random_normal_like, 1, pure=False, traits=SHAPED),
+    Operator("Bernoulli", bernoulli, 15, pure=False, traits=SHAPED),
+    Operator("Multinomial", multinomial, 7, pure=False),
 ]

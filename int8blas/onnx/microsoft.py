@@ -38,6 +38,7 @@ from int8blas.onnx.integer import (
     multiplication,
     prepared_dequantize,
     prepared_quantize,
+    qlinear_conv,
     quantize_linear,
     regular,
     requantized,
@@ -51,7 +52,7 @@ from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.shape import joined
 from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
 from int8blas.onnx.types import BYTES
-from int8blas.onnx.windows import TURNS, average_pool, pooled, windows
+from int8blas.onnx.windows import TURNS, average_pool, max_pool, pooled, windows
 
 # ONNX's directions, and the layer's names for them.
 LAYER_DIRECTIONS: dict[str, Any] = {
@@ -563,6 +564,21 @@ def where(site: Site) -> Call:
     return call
 
 
+def conv(site: Site, *, channels_last: int = 0, **attributes: Any) -> Call:
+    """Convolve images with channels first or last. Weights have channels first."""
+    call = qlinear_conv(site, **attributes)
+    return in_channels_last(call) if channels_last else call
+
+
+def in_channels_last(function: Callable[..., Array]) -> Call:
+    """Let a function of images with channels first take and return images with channels last."""
+    return lambda x, *others: np.moveaxis(function(np.moveaxis(x, -1, 1), *others), 1, -1)
+
+
+def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
+    return in_channels_last(functools.partial(max_pool, outputs=1, **attributes))
+
+
 # Operators on one int8 tensor with its zero point, and on two.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
@@ -582,6 +598,8 @@ OPERATORS = [
             ("QLinearAveragePool", average, SHAPED),
             ("QLinearGlobalAveragePool", global_average, SHAPED),
             ("QLinearSoftmax", softmax, SHAPED),
+            ("QLinearConv", conv, replace(SHAPED, factors=Factors(0, 3, "windows", 2))),
+            ("NhwcMaxPool", nhwc_max_pool, SAME_TYPE),
             ("QGemm", qgemm, replace(SHAPED, factors=Factors(0, 3))),
             ("QAttention", qattention, replace(SHAPED, factors=Factors(0, 1))),
             ("MatMulIntegerToFloat", matmul_to_float, replace(SCALED, factors=Factors(0, 1))),

@@ -123,9 +123,13 @@ def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: flo
     return factor, bias - mean * factor
 
 
-def batch_normalization(site: Site, *, epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0) -> Call:
+def batch_normalization(
+    site: Site, *, epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1, training_mode: int = 0
+) -> Call:
     """Normalize by the given mean and variance. In training, from version 14 on, use the batch's mean and variance."""
     outputs = len(site.node.outputs)
+    if not spatial:
+        raise ValueError("BatchNormalization must normalize channels, got spatial = 0, one mean for each element")
     if not training_mode and any(site.node.outputs[1:]):
         raise ValueError(f"BatchNormalization must have one output, got {outputs}, as in training: {INFERENCE}")
 
@@ -200,7 +204,7 @@ OPERATORS = [
     Operator("LayerNormalization", layer_normalization, 1, traits=FIRST),
     Operator("SimplifiedLayerNormalization", simplified_layer_norm, 1, traits=FIRST),
     Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),
-    Operator("BatchNormalization", batch_normalization, 9, prepared=True, traits=FIRST),
+    Operator("BatchNormalization", batch_normalization, 7, prepared=True, traits=FIRST),
     Operator("InstanceNormalization", instance_normalization, 6, traits=SAME_TYPE),
     Operator("GroupNormalization", group_normalization, 21, traits=SAME_TYPE),
     Operator("LpNormalization", lp_normalization, 1, traits=SAME_TYPE),

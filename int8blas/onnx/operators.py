@@ -18,13 +18,17 @@ from int8blas.onnx import (
     sequences,
     sessions,
     shape,
+    vision,
     windows,
 )
-from int8blas.onnx.table import Table
+from int8blas.onnx.table import MICROSOFT, Table
 
 FAMILIES = (
     integer, dynamic, microsoft, fused, elementwise, shape, reduction, linear, attention, windows, normalization,
     resize, recurrent, generators, control, sequences, reference,
-    sessions,
+    sessions, vision,
 )  # fmt: skip
-TABLE = Table(*(family.OPERATORS for family in FAMILIES))
+# onnxruntime has these operators of ONNX in its own domain too.
+OF_MICROSOFT = {"GatherND", "GridSample", "Pad", "Range", "Trilu"}
+ROWS = [row for family in FAMILIES for row in family.OPERATORS]
+TABLE = Table(ROWS, (row._replace(domain=MICROSOFT, since=1) for row in ROWS if row.name in OF_MICROSOFT))

@@ -50,6 +50,13 @@ class Step(NamedTuple):
         return {name: value for name, value in self.node.attributes.items() if isinstance(value, Plan)}
 
 
+# Why int8blas lacks the operators of these domains, and what to do.
+REASONS = {
+    "ai.onnx.ml": "operators of ai.onnx.ml, such as trees, multiply nothing: floats='onnxruntime' runs them",
+    "com.microsoft.nchwc": "com.microsoft.nchwc is a layout for one kind of CPU: let onnxruntime optimize the file at "
+                           "most to the level extended",
+}  # fmt: skip
+
 # The errors that operators raise for graphs and inputs that violate their specification.
 WRONG = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError)
 
@@ -148,13 +155,16 @@ def check_operators(network: Network) -> None:
             version = network.opsets[domain]
             raise ValueError(f"operators of domain {domain!r} must be of a version up to {newest}, got {version}")
     missing: dict[str, list[str]] = {}
+    domains = set()
     for node in network.graph.walk():
         if TABLE.find(node, network.opsets) is None:
+            domains.add(node.domain)
             kind = f"{node.kind} of version {network.opsets.get(node.domain, 'not given')}"
             missing.setdefault(kind, []).append(node.name or (node.outputs or ("",))[0])
     if missing:
         lines = "; ".join(f"{kind}: {', '.join(map(repr, nodes))}" for kind, nodes in missing.items())
-        raise NotImplementedError(f"operators must be in the table of docs/howto/onnx.md, got {lines}")
+        reasons = "".join(f"; {REASONS[domain]}" for domain in sorted(domains & REASONS.keys()))
+        raise NotImplementedError(f"operators must be in the table of docs/howto/onnx.md, got {lines}{reasons}")
 
 
 def make_plan(network: Network) -> Plan:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value
+from int8blas.onnx.limits import allowed
 
 
 def read(source: Any) -> Network:
@@ -69,10 +70,7 @@ class Reader:
 
     def graph(self, proto: Any) -> Graph:
         """Convert a graph with its constants and nodes."""
-        if proto.sparse_initializer:
-            name = proto.sparse_initializer[0].values.name
-            raise ValueError(f"constants must be dense, got the sparse {name!r}")
-        constants: dict[str, Array] = {}
+        constants = {each.values.name: self.sparse(each) for each in proto.sparse_initializer}
         for tensor in proto.initializer:
             if tensor.name in constants:
                 raise ValueError(f"constants must have distinct names, got {tensor.name!r} twice")
@@ -156,6 +154,17 @@ class Reader:
             raise ValueError(f"{what} must have the values of shape {shape}, got others: {error}") from None
         if array.shape != shape:
             raise ValueError(f"{what} must have the values of shape {shape}, got {array.shape}")
+        return array
+
+    def sparse(self, proto: Any) -> Array:
+        """Convert a sparse tensor to a dense one."""
+        what = f"constant {proto.values.name!r}"
+        values, indices = self.tensor(proto.values, what), self.tensor(proto.indices, what)
+        array = np.zeros(allowed(proto.dims, values.dtype), values.dtype)
+        at = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, array.shape)
+        if indices.ndim == 2 and (len(at) != array.ndim or (indices < 0).any()):
+            raise ValueError(f"{what} must have indices from 0 on of {array.ndim} dimensions, got {indices.shape}")
+        array[at] = values
         return array
 
     def external(self, proto: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:

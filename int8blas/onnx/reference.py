@@ -49,22 +49,11 @@ def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
     return (signal[..., None] if signal.ndim == 2 else signal, *others)
 
 
-def with_limits(
-    boxes: Array, scores: Array, count: Array | None = None, overlap: Array | None = None, score: Array | None = None
-) -> tuple[Any, ...]:
-    """Pass NonMaxSuppression's implementation each limit as a vector of one number. Absent limits of count and overlap
-    are 0."""
-    most = np.zeros(1, np.int64) if count is None else np.maximum(count.reshape(1), 0)
-    largest = np.zeros(1, np.float32) if overlap is None else overlap.reshape(1)
-    return boxes, scores, most, largest, None if score is None else score.reshape(1)
-
-
 # Functions that adapt inputs where onnx's implementation accepts less than the specification or onnxruntime.
-ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "NonMaxSuppression": with_limits}
+ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component}
 # Functions that compute the shapes of results that onnx's implementation cannot create empty.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
-    "GridSample": lambda _, x, grid: (*x.shape[:2], *grid.shape[1:-1]),
     "TfIdfVectorizer": lambda attributes, x: (*x.shape[:-1], 1 + max(attributes["ngram_indexes"])),
 }
 # Operators whose tests in onnx round to 16-bit floats between steps.
@@ -72,9 +61,9 @@ AS_WRITTEN = {"Attention"}
 # Operators, and the first version that onnx's implementation computes correctly.
 NAMES = {
     "AffineGrid": 20, "BlackmanWindow": 17, "CenterCropPad": 18, "Col2Im": 18, "DFT": 17, "DeformConv": 19, "Det": 11,
-    "GridSample": 16, "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 11, "MelWeightMatrix": 17,
-    "NegativeLogLikelihoodLoss": 13, "NonMaxSuppression": 11, "RoiAlign": 16, "RotaryEmbedding": 23, "STFT": 17,
-    "SoftmaxCrossEntropyLoss": 13, "StringConcat": 20, "StringNormalizer": 10, "StringSplit": 20, "RegexFullMatch": 20,
+    "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 9, "MelWeightMatrix": 17,
+    "NegativeLogLikelihoodLoss": 12, "RotaryEmbedding": 23, "STFT": 17,
+    "SoftmaxCrossEntropyLoss": 12, "StringConcat": 20, "StringNormalizer": 10, "StringSplit": 20, "RegexFullMatch": 20,
     "SwiGLU": 26, "TensorScatter": 24, "TfIdfVectorizer": 9, "Unique": 11, "Attention": 23,
 }  # fmt: skip
 OPERATORS = [Operator(name, referred, since, prepared=True) for name, since in NAMES.items()]

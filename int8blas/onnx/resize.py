@@ -14,6 +14,8 @@ from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import Ints, ints
 from int8blas.onnx.table import Operator, Traits
 
+Factors = Array | Sequence[float] | None
+
 
 class Way(NamedTuple):
     """The attributes of Resize."""
@@ -134,10 +136,10 @@ def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> 
 
 
 def sizes_from(
-    x: Array, scales: Array | None, sizes: Ints, axes: Sequence[int], policy: str
+    x: Array, scales: Factors, sizes: Ints, axes: Sequence[int], policy: str
 ) -> tuple[list[int], list[float]]:
     """Return sizes and scales of the resized dimensions."""
-    if scales is not None and scales.size:
+    if scales is not None and len(scales):
         factors = [float(scale) for scale in scales]
         return [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)], factors
     counts = list(ints(sizes))
@@ -149,7 +151,7 @@ def sizes_from(
 
 
 def resize(
-    x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Ints = None, *, antialias: int = 0,
+    x: Array, roi: Array | None = None, scales: Factors = None, sizes: Ints = None, *, antialias: int = 0,
     axes: Sequence[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
@@ -181,7 +183,7 @@ def resize(
     return y.astype(x.dtype, copy=False)
 
 
-def resize_of_version_10(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
+def resize_of_version_10(x: Array, scales: Factors, *, mode: str = "nearest") -> Array:
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
@@ -192,7 +194,7 @@ def is_nearest(mode: str = "nearest", coordinate_transformation_mode: str = "", 
 
 SIZED = Traits(typed_by=0, sized_by=(1, 2, 3), chooses=is_nearest)
 OPERATORS = [
-    Operator("Upsample", resize_of_version_10, 9, 9, traits=SIZED),
+    Operator("Upsample", resize_of_version_10, 7, 9, traits=SIZED),
     Operator("Resize", resize_of_version_10, 10, 10, traits=SIZED),
     Operator("Resize", resize, 11, traits=SIZED),
 ]

@@ -59,6 +59,7 @@ def of_matrices(factors: Factors, node: Node, inputs: Sequence[Any], _: Array) -
 def of_windows(factors: Factors, node: Node, inputs: Sequence[Any], _: Array) -> Pairs:
     """Yield the windows of each image and the weights, channels last, for each group of channels."""
     x, w = inputs[factors.a], inputs[factors.b]
+    x = np.moveaxis(x, -1, 1) if node.attributes.get("channels_last") else x
     zero: Any = inputs[factors.zero] if factors.zero is not None and factors.zero < len(inputs) else None
     if factors.dynamic:
         x, _scale, zero = dynamic_quantize_linear(x)

@@ -64,6 +64,10 @@ def has_element(value: Any = None) -> Array:
     return np.array(value is not None)
 
 
+def optional(value: Any = None, *, type: Any = None) -> Any:
+    return value
+
+
 OPERATORS = [
     Operator("SequenceConstruct", construct, 11),
     Operator("SequenceEmpty", empty, 11, pure=False),
@@ -73,6 +77,7 @@ OPERATORS = [
     Operator("SequenceLength", length, 11),
     Operator("ConcatFromSequence", concat, 11),
     Operator("SplitToSequence", split, 11),
+    Operator("Optional", optional, 15),
     Operator("OptionalHasElement", has_element, 15),
     Operator("OptionalGetElement", identity, 15),
 ]

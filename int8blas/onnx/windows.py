@@ -419,6 +419,19 @@ def sums_of_pixels(x: Array) -> Array:
     return matmul(row, x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))
 
 
+@wide
+def lp_pool(x: Array, *, kernel_shape: Sizes, p: float = 2, **attributes: Any) -> Array:
+    """Return the norm of each window, from the mean of the powers."""
+    mean = average_pool(np.abs(x) ** x.dtype.type(p), kernel_shape=kernel_shape, count_include_pad=1, **attributes)
+    return np.asarray((mean * math.prod(kernel_shape)) ** x.dtype.type(1 / p))
+
+
+@wide
+def global_lp(x: Array, *, p: float = 2) -> Array:
+    powers = np.sum(np.abs(x) ** x.dtype.type(p), tuple(range(2, x.ndim)), keepdims=True)
+    return np.asarray(powers ** x.dtype.type(1 / p), x.dtype)
+
+
 def global_max(x: Array) -> Array:
     return np.asarray(np.max(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)
 
@@ -428,6 +441,8 @@ OPERATORS = [
     Operator("ConvTranspose", conv_transpose, 1, traits=HEAVY),
     Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=has_elements)),
     Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
+    Operator("LpPool", lp_pool, 2, traits=SAME_TYPE),
+    Operator("GlobalLpPool", global_lp, 2, traits=SAME_TYPE),
     Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
     Operator("GlobalMaxPool", global_max, 1, traits=replace(SAME_TYPE, chooses=lambda **_: True)),
 ]

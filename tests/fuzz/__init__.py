@@ -18,7 +18,7 @@ FAMILIES = ("gemm", "packing", "matmul", "integers", "syrk", "neighbors", "convo
             "inner_product", "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder",
             "files")  # fmt: skip
 if find_spec("onnx"):
-    FAMILIES += ("onnx_graphs", "onnx_operands", "onnx_quantization", "onnx_windows", "onnx_bytes")
+    FAMILIES += ("onnx_graphs", "onnx_operands", "onnx_quantization", "onnx_windows", "onnx_bytes", "onnx_samples")
 
 
 def family(name):

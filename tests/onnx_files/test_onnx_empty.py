@@ -57,6 +57,24 @@ CASES = {
     "Cast": "float[n,m] x => uint8[n,m] y { y = Cast<to = 2>(x) }",
     "CastLike": "float[n,m] x, int64[k] z => int64[n,m] y { y = CastLike(x, z) }",
     "Dropout": "float[n,m] x => float[n,m] y, bool[n,m] z { y, z = Dropout(x) }",
+    "BitCast": "@26 float[n,m] x => int32[n,m] y { y = BitCast<to = 6>(x) }",
+    "Bernoulli": "float[n,m] x => float[n,m] y { y = Bernoulli(x) }",
+    "Multinomial": "float[n,M] x => int32[n,5] y { y = Multinomial<sample_size = 5>(x) }",
+    "Optional": "float[n,m] x => float[n,m] y { y = Optional(x) }",
+    "SequenceMap": "float[n,m] x => int64 y { s = SequenceConstruct(x, x) r = SequenceMap<body = b (float[n,m] p) => "
+                   "(float[n,m] q) { q = Abs(p) }>(s) y = SequenceLength(r) }",
+    "com.microsoft.ExpandDims": "float[n,m] x => float[n,1,m] y <int32 p = {1}> { y = com.microsoft.ExpandDims(x, p) }",
+    "com.microsoft.GatherND": "float[n,m] x => float[0,m] y <int64[0,1] i = {}> { y = com.microsoft.GatherND(x, i) }",
+    "com.microsoft.Pad": "float[n,m] x => float[n+2,m] y <int64[4] p = {1, 0, 1, 0}> { y = com.microsoft.Pad(x, p) }",
+    "com.microsoft.Range": "int64 f, int64 l => int64[0] y <int64 o = {1}> { y = com.microsoft.Range(f, l, o) }",
+    "com.microsoft.Trilu": "float[n,m] x => float[n,m] y { y = com.microsoft.Trilu(x) }",
+    "com.microsoft.TransposeMatMul": "float[n,m,k] x, float[c,k] z => float[n,m,c] y "
+                                     "{ y = com.microsoft.TransposeMatMul<transB = 1>(x, z) }",
+    "com.microsoft.NhwcMaxPool": "uint8[n,H,W,c] x => uint8[n,4,5,c] y "
+                                 "{ y = com.microsoft.NhwcMaxPool<kernel_shape = [2, 3]>(x) }",
+    "com.microsoft.QLinearConv": "uint8[n,H,W,c] x, int8[m,c,2,3] v, float[m] s, int8[m] q, int32[m] a => "
+                                 "uint8[n,4,5,m] y <float t = {0.1}, uint8 p = {3}> "
+                                 "{ y = com.microsoft.QLinearConv<channels_last = 1>(x, t, p, v, s, q, t, p, a) }",
     # moves
     "Flatten": "float[n,m,k] x => float[n*m,k] y { y = Flatten<axis = 2>(x) }",
     "Reshape": "float[n,m,4] x => float[n,4,m] y <int64[3] s = {$n, 4, $m}> { y = Reshape<allowzero = 1>(x, s) }",
@@ -116,8 +134,8 @@ CASES = {
     "QLinearMatMul": "uint8[b,n,k] x, int8[k,m] z, int8[m] q, float[m] s => uint8[b,n,m] y <float t = {0.1}, "
                      "uint8 p = {3}> { y = QLinearMatMul(x, t, p, z, s, q, t, p) }",
     # windows
-    **each("MaxPool AveragePool", WINDOW),
-    **each("GlobalAveragePool GlobalMaxPool", "float[n,c,H,W] x => float[n,c,1,1] y { y = OP(x) }"),
+    **each("MaxPool AveragePool LpPool", WINDOW),
+    **each("GlobalAveragePool GlobalMaxPool GlobalLpPool", "float[n,c,H,W] x => float[n,c,1,1] y { y = OP(x) }"),
     "Conv": "float[n,c,H,W] x, float[m,c,2,3] v, float[m] a => float[n,m,4,5] y { y = Conv" + FILTER,
     "ConvTranspose": "float[n,c,H,W] x, float[c,m,2,3] v, float[m] a => float[n,m,6,9] y { y = ConvTranspose" + FILTER,
     "ConvInteger": "uint8[n,c,H,W] x, int8[m,c,2,3] v => int32[n,m,4,5] y { y = ConvInteger(x, v) }",
@@ -198,6 +216,10 @@ CASES = {
     "STFT": "float[n,16,1] x => float[n,3,5,2] y <int64 s = {4}, int64 f = {8}> { y = STFT(x, s, , f) }",
     "MelWeightMatrix": "int64 m => float[9,0] y <int64 l = {16}, int64 r = {8000}, float p = {0}, float q = {4000}> "
                        "{ y = MelWeightMatrix(m, l, r, p, q) }",
+    "MaxRoiPool": "float[N,c,8,8] x => float[0,c,2,2] y <float[0,5] r = {}> "
+                  "{ y = MaxRoiPool<pooled_shape = [2, 2]>(x, r) }",
+    "com.microsoft.GridSample": "float[n,c,H,W] x, float[n,h,w,2] z => float[n,c,h,w] y "
+                                "{ y = com.microsoft.GridSample(x, z) }",
     "NonMaxSuppression": "float[b,n,4] x, float[b,c,n] s => int64[0,3] y { y = NonMaxSuppression(x, s) }",
     "NegativeLogLikelihoodLoss": "float[n,C,d] x, int64[n,d] t => float[n,d] y "
                                  "{ y = NegativeLogLikelihoodLoss<reduction = \"none\">(x, t) }",

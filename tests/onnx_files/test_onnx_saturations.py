@@ -150,7 +150,7 @@ def test_the_projections_of_attention_count():
 
 def test_every_product_of_the_table_is_counted_here():
     counted = {operator for *_, operator in (*PRODUCTS.values(), *CONVOLUTIONS.values())}
-    others = {"com.microsoft.QAttention", "com.microsoft.DynamicQuantizeLSTM"}
+    others = {"com.microsoft.QAttention", "com.microsoft.DynamicQuantizeLSTM", "com.microsoft.QLinearConv"}
     assert {kind for kind, traits in TABLE.traits.items() if traits.factors} == counted | others
 
 

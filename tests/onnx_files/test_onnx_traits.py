@@ -26,6 +26,7 @@ CONSTANTS = {
     "along": np.ones((1, 4, 8, 2), np.int64), "chosen": np.array([True, False, True, True]),
     "on_off": np.array([0, 1], F),
     "scales": np.array([1, 1, 2, 2], F), "channels": np.linspace(0.5, 2, 4, dtype=F),
+    "grid": np.linspace(-1, 1, 40, dtype=F).reshape(1, 4, 5, 2), "regions": np.array([[0, 0, 5, 5]], F),
     "last": np.linspace(0.5, 2, 9, dtype=F), "matrix": np.linspace(-1, 1, 54, dtype=F).reshape(9, 6),
     "kernel": np.linspace(-1, 1, 144, dtype=F).reshape(4, 4, 3, 3), "updates": np.ones((2, 8, 9), F),
     "values": np.ones((1, 4, 8, 2), F), "mat8": np.arange(-27, 27, dtype=S).reshape(9, 6),
@@ -111,7 +112,17 @@ WRITTEN = {
     **dict.fromkeys(["com.microsoft.QAttention", "com.microsoft.QEmbedLayerNormalization",
                      "com.microsoft.DynamicQuantizeLSTM", "com.microsoft.Attention",
                      "com.microsoft.EmbedLayerNormalization"]),
-    **dict.fromkeys(["RandomNormalLike", "RandomUniformLike"]),  # different numbers in each run
+    "BitCast": "c = K<to = 6>(f) y = K<to = 1>(c)",
+    "GridSample": "y = K(f, grid)", "RoiAlign": "y = K(f, regions, axis0)", "MaxRoiPool": None,
+    "LpPool": "y = K<kernel_shape = [2, 2]>(f)",
+    "com.microsoft.GatherND": "y = K(f, at)", "com.microsoft.GridSample": "y = K(f, grid)",
+    "com.microsoft.Pad": "y = K(f, pads)", "com.microsoft.ExpandDims": "y = K(f, first)",
+    "com.microsoft.TransposeMatMul": "y = K(f, matrix)",
+    "com.microsoft.NhwcMaxPool": "y = K<kernel_shape = [2, 2]>(f)",
+    "com.microsoft.QLinearConv": f"{BYTES} c = K(q, ys, yz, ker8, ys, i8, xs, xz) {REAL}",
+    "com.microsoft.Range": "n = Size(f) z0 = Constant<value: tensor = int64 {0}>() z1 = "
+    "Constant<value: tensor = int64 {1}>() c = K(z0, n, z1) y = Cast<to = 1>(c)",
+    **dict.fromkeys(["RandomNormalLike", "RandomUniformLike", "Bernoulli"]),  # different numbers in each run
     "Shape": TO_FLOAT.format("c = K(f)"), "Size": TO_FLOAT.format("c = K(f)"),
 }  # fmt: skip
 
