@@ -5,6 +5,6 @@ rnn             RNN, LSTM and GRU; rnn_arguments checks their arguments; recurre
 dynamic_lstm    DynamicLSTM; dynamic_arguments checks its arguments; dynamic_steps drives its steps
 real_product    RealProduct, of float32 matrices with int8 weights, and products of two float32 matrices
 real_steps      steps of LSTM and GRU of float32
-real_filter     filters of the channels of float32 images
+real_convolution  convolutions of float32 images
 real_attention  softmax between two float32 products
 """

@@ -9,6 +9,19 @@ cdef enum:
     BLOCK_ROWS = 512            # rows of a, multiplied by the panels in the buffer
     FEW_ROWS = 32               # up to this number of rows, b is read in place: a copy would cost more
     THREAD_PRODUCTS = 1 << 20   # multiply-adds that repay the start of a thread
+    MOST_SPATIAL = 3            # spatial dimensions of an image
+
+
+cdef struct RealWindows:
+    # Windows on the channels of an image. Spatial dimensions that the image lacks come first, and have one element.
+    int64_t sizes[MOST_SPATIAL]
+    int64_t kernel[MOST_SPATIAL]
+    int64_t strides[MOST_SPATIAL]
+    int64_t dilations[MOST_SPATIAL]
+    int64_t before[MOST_SPATIAL]            # padding
+    int64_t outputs[MOST_SPATIAL]
+    ptrdiff_t steps[MOST_SPATIAL]           # in elements
+    ptrdiff_t channel
 
 
 cdef struct RealJob:
@@ -37,6 +50,7 @@ cdef struct RealJob:
     const char *b
     ptrdiff_t b_row, b_column
     float b_factor
+    const RealWindows *windows              # or NULL: b is an image, and the matrix has a window in each column
 
 
 cdef struct RealArea:
@@ -49,6 +63,8 @@ cdef struct RealArea:
     int panels
 
 
+cdef void copy_elements(const RealWindows *w, const float *channel, float *y, int64_t z, int64_t row, int64_t column,
+                        int64_t count) noexcept nogil
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil
 cdef int64_t area_floats(const RealJob *j) noexcept nogil

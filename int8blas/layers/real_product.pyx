@@ -43,6 +43,50 @@ cdef enum:
     ROWS_OF_BLOCKS = 8          # scales of blocks: 123 us for each row; the buffer takes 980 us
 
 
+cdef void copy_elements(const RealWindows *w, const float *channel, float *y, int64_t z, int64_t row, int64_t column,
+                        int64_t count) noexcept nogil:
+    """Copy elements of a row of a channel, a stride apart; those outside are 0."""
+    cdef int64_t i = 0, stride = w.strides[2], end = count
+    cdef ptrdiff_t step = stride * w.steps[2]
+    if z < 0 or z >= w.sizes[0] or row < 0 or row >= w.sizes[1]:
+        memset(y, 0, 4 * count)
+        return
+    if column < 0:
+        i = min(count, ceil_div(-column, stride))
+        memset(y, 0, 4 * i)
+    if column + (count - 1) * stride >= w.sizes[2]:
+        end = max(i, ceil_div(w.sizes[2] - column, stride)) if column < w.sizes[2] else i
+        memset(y + end, 0, 4 * (count - end))
+    channel += z * w.steps[0] + row * w.steps[1] + column * w.steps[2]
+    if step == 1:
+        memcpy(y + i, channel + i, 4 * (end - i))
+        return
+    for i in range(i, end):
+        y[i] = channel[i * step]
+
+
+cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, int64_t width, int64_t first,
+                       int64_t columns, int64_t k, int64_t depth) noexcept nogil:
+    """Store rows of the matrix of windows: the elements of some windows at a place in the window and its channel."""
+    cdef int64_t i, x, y, z, begin, count, place, kx, ky, kz
+    cdef int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2]
+    for i in range(depth):
+        place = (k + i) % taps
+        kx, ky, kz = place % w.kernel[2], place // w.kernel[2] % w.kernel[1], place // w.kernel[2] // w.kernel[1]
+        x, y = first % w.outputs[2], first // w.outputs[2]
+        y, z = y % w.outputs[1], y // w.outputs[1]
+        begin = 0
+        while begin < columns:
+            count = min(columns - begin, w.outputs[2] - x)
+            copy_elements(w, image + (k + i) // taps * w.channel, buffer + i * width + begin,
+                          z * w.strides[0] + kz * w.dilations[0] - w.before[0],
+                          y * w.strides[1] + ky * w.dilations[1] - w.before[1],
+                          x * w.strides[2] + kx * w.dilations[2] - w.before[2], count)
+            begin, x, y = begin + count, 0, y + 1
+            if y == w.outputs[1]:
+                y, z = 0, z + 1
+
+
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
     """Store `depth` rows of some panels in the buffer, side by side, with zeros after the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c, end
@@ -65,7 +109,9 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
     b = area.b + k * j.b_row + first * j.b_column
     if columns < width:
         memset(buffer, 0, 4 * width * depth)
-    if j.b_column == 1:
+    if j.windows is not NULL:
+        fill_windows(j.windows, area.b, buffer, width, first, columns, k, depth)
+    elif j.b_column == 1:
         for i in range(depth):
             memcpy(buffer + i * width, b + i * j.b_row, 4 * columns)
     elif j.b_row == 1:
@@ -362,6 +408,7 @@ cdef class RealProduct:
         job.k, job.columns, job.room, job.dims, job.count = self.weights._k, self.weights._n, self.weights._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k
         job.a, job.a_row, job.b, job.b_factor = cnp.PyArray_BYTES(source), job.k, NULL, 1
+        job.windows = NULL
         job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
         job.weights = <const int8_t *>cnp.PyArray_DATA(self.weights._data)
         job.panel_size = cnp.PyArray_STRIDES(self.weights._data)[0]
@@ -421,7 +468,7 @@ cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
     job.columns, job.room, job.b_column = b.shape[b.ndim - 1], b.shape[b.ndim - 1], b.strides[b.ndim - 1] // 4
-    job.weights, job.scale, job.block_scales, job.b_factor = NULL, NULL, NULL, 1
+    job.weights, job.scale, job.block_scales, job.b_factor, job.windows = NULL, NULL, NULL, 1, NULL
     return b
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
-from int8blas.layers.real_filter import real_filter
+from int8blas.layers.real_convolution import real_convolution
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
@@ -155,26 +155,27 @@ def conv(
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
     matrix: Callable[[], Array] | None = None,
 ) -> Array:  # fmt: skip
-    """Multiply weights by the matrix of windows for each image. A depthwise convolution goes tap by tap. `matrix`
-    returns the transposed matrix of weights without groups."""
+    """Multiply weights by the matrix of windows for each image. `matrix` returns the transposed matrix of weights
+    without groups."""
     if w.ndim != x.ndim or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
-    image = padded(x, at.padding)
-    n, oc, each = x.shape[0], w.shape[0], w.shape[1]
-    if each == 1 and oc == group:
-        y = depthwise(image, w, at)
+    n, oc, count, depth = x.shape[0], w.shape[0], math.prod(at.outputs), w.shape[1] * math.prod(at.kernel)
+    # A tile of windows would be as wide as a tile of channels. A channel alone is filtered.
+    few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1
+    if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:
+        before = [first for first, _ in at.padding]
+        return real_convolution(
+            x, w, b, strides=at.strides, dilations=at.dilations, before=before, outputs=at.outputs, groups=group
+        )
+    every, dims = all_windows(padded(x, at.padding), at), len(at.outputs)
+    if few:
+        rows = every.transpose(0, *range(2 + dims, 2 + 2 * dims), *range(1, 2 + dims)).reshape(n * count, depth)
+        sums = matmul(rows, w.reshape(oc, depth).T if matrix is None else matrix())
+        y = sums.reshape(n, *at.outputs, oc).transpose(0, -1, *range(1, 1 + dims))
     else:
-        count, depth = math.prod(at.outputs), each * math.prod(at.kernel)
-        every = all_windows(image, at)
-        if group == 1 and count <= FEW_WINDOWS:  # a tile of windows would be as wide as a tile of channels
-            dims = len(at.outputs)
-            rows = every.transpose(0, *range(2 + dims, 2 + 2 * dims), *range(1, 2 + dims)).reshape(n * count, depth)
-            sums = matmul(rows, w.reshape(oc, depth).T if matrix is None else matrix())
-            y = sums.reshape(n, *at.outputs, oc).transpose(TURNS[x.ndim][1])
-        else:
-            y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
-            y = y.reshape(n, oc, *at.outputs)
+        y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
+        y = y.reshape(n, oc, *at.outputs)
     if b is not None:
         y += b.reshape(-1, *[1] * (x.ndim - 2))
     return y
@@ -202,53 +203,6 @@ def all_windows(image: Array, at: Windows) -> Array:
         *(step * s for step, s in zip(steps, at.strides, strict=True)),
     )  # fmt: skip
     return np.lib.stride_tricks.as_strided(image, (*image.shape[:2], *at.kernel, *at.outputs), strides, writeable=False)
-
-
-def depthwise(image: Array, w: Array, at: Windows) -> Array:
-    """Convolve each channel with its own filter."""
-    if image.dtype == np.float32 == w.dtype and image.size:
-        return filtered(image, w, at)
-    y = np.zeros((image.shape[0], w.shape[0], *at.outputs), image.dtype)
-    product = np.empty_like(y)
-    shape = (-1, *[1] * len(at.kernel))
-    filters = np.moveaxis(w[:, 0], 0, -1)
-    for tap, index in at.taps():
-        np.multiply(image[index], filters[tap].reshape(shape), out=product)
-        y += product
-    return y
-
-
-def filtered(image: Array, w: Array, at: Windows) -> Array:
-    """Convolve each channel of a padded float32 image with its own filter.
-
-    With strides, elements whose distance is a multiple of the strides move to an image of their own, a phase. Then an
-    output is as far from its neighbor as the elements of its windows are from theirs, so that a channel is one filter
-    over a vector. Results that lie between two rows are cut off.
-    """
-    n, channels, *spatial = image.shape
-    dims = len(spatial)
-    if set(at.strides) == {1}:
-        phases, sizes = image, tuple(spatial)
-    else:
-        sizes = tuple(-(-size // s) for size, s in zip(spatial, at.strides, strict=True))
-        whole = [size * s for size, s in zip(sizes, at.strides, strict=True)]
-        image = padded(image, [(0, wanted - size) for wanted, size in zip(whole, spatial, strict=True)])
-        parts = itertools.chain.from_iterable(zip(sizes, at.strides, strict=True))
-        order = (0, 1, *range(3, 3 + 2 * dims, 2), *range(2, 2 + 2 * dims, 2))
-        phases = image.reshape(n, channels, *parts).transpose(order)
-    steps = [math.prod(sizes[d + 1 :]) for d in range(dims)]
-    offsets = []
-    for tap in itertools.product(*map(range, at.kernel)):
-        places = [divmod(t * d, s) for t, d, s in zip(tap, at.dilations, at.strides, strict=True)]
-        phase = 0
-        for (_, rest), s in zip(places, at.strides, strict=True):
-            phase = phase * s + rest
-        offsets.append(phase * math.prod(sizes) + sum(q * step for (q, _), step in zip(places, steps, strict=True)))
-    count = 1 + sum((outputs - 1) * step for outputs, step in zip(at.outputs, steps, strict=True))
-    flat = np.ascontiguousarray(phases).reshape(n, channels, -1)
-    y = real_filter(flat, w.reshape(channels, -1), offsets, count)
-    strides = (*y.strides[:2], *(4 * step for step in steps))
-    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(y, (n, channels, *at.outputs), strides))
 
 
 @wide
