@@ -6,6 +6,7 @@ Constant weights are transposed once. Steps of LSTM and GRU of float32 with the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -239,88 +240,72 @@ def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: in
     return [name.lower() for name in names or ()] in ([], [name.lower() for name in default] * directions)
 
 
-def lstm(
-    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
-) -> Call:  # fmt: skip
-    n, default, outputs = len(directions_of(direction)), ("Sigmoid", "Tanh", "Tanh"), len(site.node.outputs)
-    f = functions(activations, default, n, activation_alpha, activation_beta)
-    usual = is_usual(activations, default, n) and not clip and not input_forget
-    arranged = weights_of(site, sum_of_halves)
+class Kind(NamedTuple):
+    """A recurrent layer: its usual activations, its number of states, the function that makes one bias of both, and the
+    function that returns the steps of a direction."""
 
-    def steps(d: int, weights: Weights, p: Array | None) -> Steps:
-        if usual and p is None and weights.r.dtype == np.float32:
-            return lambda gates, states, lengths: lstm_steps(
-                gates, weights.r, weights.bias, states[0], states[1], lengths
-            )
-        peepholes = None if p is None else p[d]
-        return in_turn(lstm_cell(times(weights.r), weights.bias, peepholes, f[d], clip, input_forget))
+    activations: tuple[str, ...]
+    states: int
+    join: Callable[[Array], Array]
+    steps: Callable[..., Steps]
+
+
+def lstm_steps_of(
+    weights: Weights, f: Sequence[Function], p: Array | None, clip: float | None, usual: bool, *, input_forget: int = 0
+) -> Steps:
+    if usual and not input_forget and p is None:
+        return lambda gates, states, lengths: lstm_steps(gates, weights.r, weights.bias, states[0], states[1], lengths)
+    return in_turn(lstm_cell(times(weights.r), weights.bias, p, f, clip, input_forget))
+
+
+def gru_steps_of(
+    weights: Weights, f: Sequence[Function], _: Array | None, clip: float | None, usual: bool, *,
+    linear_before_reset: int = 0,
+) -> Steps:  # fmt: skip
+    if not usual:
+        return in_turn(gru_cell(weights.r, weights.bias, f, clip, linear_before_reset))
+    after = bool(linear_before_reset)
+    return lambda gates, states, lengths: gru_steps(
+        gates, weights.r, weights.bias, states[0], lengths, reset_after=after
+    )
+
+
+def rnn_steps_of(
+    weights: Weights, f: Sequence[Function], _: Array | None, clip: float | None, usual: bool
+) -> Steps:  # fmt: skip
+    return in_turn(rnn_cell(weights.r, weights.bias, f, clip))
+
+
+def recurrent(
+    kind: Kind, site: Site, *, activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
+    clip: float | None = None, direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
+    **attributes: Any,
+) -> Call:  # fmt: skip
+    n, outputs = len(directions_of(direction)), len(site.node.outputs)
+    f = functions(activations, kind.activations, n, activation_alpha, activation_beta)
+    usual = is_usual(activations, kind.activations, n) and not clip
+    arranged = weights_of(site, kind.join)
 
     @wide
     def call(
         x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
         c: Array | None = None, p: Array | None = None,
     ) -> Any:  # fmt: skip
-        weights = arranged(w, r, b)
-        every = [steps(d, each, p) for d, each in enumerate(weights)]
-        products = [times(each.w) for each in weights]
-        return all_directions(x, products, every, r.shape[2], lengths, (h, c), direction, layout)[:outputs]
+        weights, plain = arranged(w, r, b), usual and r.dtype == np.float32
+        every = [kind.steps(each, f[d], None if p is None else p[d], clip, plain, **attributes)
+                 for d, each in enumerate(weights)]  # fmt: skip
+        products, states = [times(each.w) for each in weights], (h, c)[: kind.states]
+        return all_directions(x, products, every, r.shape[2], lengths, states, direction, layout)[:outputs]
 
     return call
 
 
-def gru(
-    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
-) -> Call:  # fmt: skip
-    n, default, outputs = len(directions_of(direction)), ("Sigmoid", "Tanh"), len(site.node.outputs)
-    f = functions(activations, default, n, activation_alpha, activation_beta)
-    usual, after = is_usual(activations, default, n) and not clip, bool(linear_before_reset)
-    arranged = weights_of(site, np.asarray)
-
-    def steps(d: int, weights: Weights) -> Steps:
-        if usual and weights.r.dtype == np.float32:
-            return lambda gates, states, lengths: gru_steps(
-                gates, weights.r, weights.bias, states[0], lengths, reset_after=after
-            )
-        return in_turn(gru_cell(weights.r, weights.bias, f[d], clip, linear_before_reset))
-
-    @wide
-    def call(
-        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None
-    ) -> Any:
-        weights = arranged(w, r, b)
-        every, products = [steps(d, each) for d, each in enumerate(weights)], [times(each.w) for each in weights]
-        return all_directions(x, products, every, r.shape[2], lengths, (h,), direction, layout)[:outputs]
-
-    return call
-
-
-def rnn(
-    site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, layout: int = 0,
-) -> Call:  # fmt: skip
-    n, outputs = len(directions_of(direction)), len(site.node.outputs)
-    f = functions(activations, ("Tanh",), n, activation_alpha, activation_beta)
-    arranged = weights_of(site, sum_of_halves)
-
-    @wide
-    def call(
-        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None
-    ) -> Any:
-        weights = arranged(w, r, b)
-        every = [in_turn(rnn_cell(each.r, each.bias, f[d], clip)) for d, each in enumerate(weights)]
-        products = [times(each.w) for each in weights]
-        return all_directions(x, products, every, r.shape[2], lengths, (h,), direction, layout)[:outputs]
-
-    return call
-
-
+KINDS = {
+    "LSTM": Kind(("Sigmoid", "Tanh", "Tanh"), 2, sum_of_halves, lstm_steps_of),
+    "GRU": Kind(("Sigmoid", "Tanh"), 1, np.asarray, gru_steps_of),
+    "RNN": Kind(("Tanh",), 1, sum_of_halves, rnn_steps_of),
+}
 OPERATORS = [
-    Operator("LSTM", lstm, 7, prepared=True, traits=HEAVY),
-    Operator("GRU", gru, 7, prepared=True, traits=HEAVY),
-    Operator("RNN", rnn, 7, prepared=True, traits=HEAVY),
+    Operator(name, functools.partial(recurrent, kind), 7, prepared=True, traits=HEAVY) for name, kind in KINDS.items()
 ]
