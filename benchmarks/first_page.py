@@ -44,7 +44,8 @@ ROWS = {
 
 
 def newest_onednn():
-    """dnnl_gemm of the package onednn, the newest one. Its primitives need a SYCL device; this function does not."""
+    """Return the function dnnl_gemm of the package onednn, the newest oneDNN. The primitives of this package need a
+    SYCL device; dnnl_gemm does not."""
     from int8blas._bench.peers import onednn_gemm
     from int8blas._bench.peers.base import find_library
 
@@ -156,8 +157,9 @@ def table(columns: dict[str, dict[str, object]]) -> str:
     ]
     listed = ", ".join(f"{library} {version}" for library, version in versions.items())
     words = (
-        f"One core of {any_column['cpu']}, with AVX512-VNNI and held to AVX2 ([how](benchmarks/first_page.py)); the"
-        f" fastest of interleaved runs; every result was compared with the exact one. {listed}."
+        f"One core of {any_column['cpu']}: the first column with AVX512-VNNI, the second restricted to AVX2"
+        " ([how](benchmarks/first_page.py)). Times are the fastest of interleaved runs. Every result was compared with"
+        f" the exact one. {listed}."
     )
     return "\n".join([*lines, "", *wrap(words)])
 
