@@ -105,7 +105,7 @@ ADD, MUL = 0x1FFF0, 0x1FFF1
 
 
 def torch_tensors(threads: int, *arrays: np.ndarray) -> tuple[Any, list[Any]]:
-    """torch, and quantized tensors with SCALES and without zero points."""
+    """Return torch and quantized tensors with SCALES and without zero points."""
     torch, _ = import_peer("torch", "torch")
     torch.set_num_threads(threads)
     with warnings.catch_warnings():
@@ -115,8 +115,8 @@ def torch_tensors(threads: int, *arrays: np.ndarray) -> tuple[Any, list[Any]]:
 
 
 def timed(expected: np.ndarray, peers: dict[str, Any]) -> Calls:
-    """Return the calls of the installed peers. Each peer is given by a function that creates it and a function that
-    returns its result."""
+    """Return the calls of the installed peers. `peers` has a function for each peer. It prepares the peer and returns
+    two functions: the call to measure, and a function that returns the result."""
     calls = {}
     for name, prepare in peers.items():
         try:

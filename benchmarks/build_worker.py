@@ -57,7 +57,7 @@ class SharedMemory:
         self._used = 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return an array as numpy.empty does: large arrays begin 16 bytes after a cache line."""
+        """Return an array that begins 16 bytes after the start of a cache line, like large arrays of numpy.empty."""
         size = math.prod(shape)
         start = -(-self._used // 64) * 64 + 16
         self._used = start + size * np.dtype(dtype).itemsize

@@ -4,13 +4,14 @@
     python benchmarks/compare_builds.py ../old-checkout ../new-checkout --threads 1,2 --seconds 1
     python benchmarks/compare_builds.py old/bin/python new/bin/python --classes gemm,pooling
 
-A build is given as the Python interpreter of its environment, or as the folder of a checkout that is built in place,
-which this interpreter imports. Two processes with the old build and two with the new build call all shape sets of the
-other benchmarks, with operands at three places, because the place of data changes the time. The arrays that a call gets
-are at the same places of shared memory in all of these processes, if the system can share memory by a file descriptor.
-Samples alternate: old, new, new, old. The ratio of a shape is the old build's shortest time divided by the new build's:
-more than 1 is faster. With one thread it is CPU time, which depends least on other work on the machine. Only public
-functions are called, and results of both builds must be equal, bit by bit.
+A build is given as the Python interpreter of its environment, or as the folder of a checkout that is built in place.
+The interpreter that runs this program then imports int8blas from that folder. Two processes with the old build and two
+with the new build call all shape sets of the other benchmarks, with operands at three places, because the place of data
+changes the time. The arrays that a call gets are at the same places of shared memory in all of these processes, if the
+system can share memory by a file descriptor. Samples alternate: old, new, new, old. The ratio of a shape is the old
+build's shortest time divided by the new build's: more than 1 is faster. With one thread it is CPU time, which depends
+least on other work on the machine. Only public functions are called, and results of both builds must be equal, bit by
+bit.
 
 Shapes below the bound, and all shapes of a class whose geometric mean is below the class's bound, are measured again,
 three times, in new processes and for twice the time. The exit status is 1 if a shape is below the bound each time, if a

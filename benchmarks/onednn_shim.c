@@ -75,9 +75,9 @@ int dnnl_primitive_destroy(void *primitive);
 
 /* The arrays of a primitive, which stay the caller's and must outlive the plan.
  *
- * Without `weight_scales` dst is the int32 sum. With them dst is uint8, requantized by src_scale *
- * weight_scales[output] after the source's zero point, plus bias[output], ReLU, divided by dst_scale, plus
- * dst_zero_point; a bias or zero points that are null are left out. */
+ * Without `weight_scales` dst is the int32 sum. With them dst is uint8: y = src_scale * weight_scales[output] * sum of
+ * (src - src_zero_point) * weights + bias[output]; dst = max(y, 0) / dst_scale + dst_zero_point, rounded. A null bias
+ * or zero point counts as 0. */
 typedef struct {
     void *src, *weights, *dst;
     float *bias, *src_scale, *weight_scales, *dst_scale;

@@ -26,8 +26,8 @@ class Runtime:
     def bind(
         self, source: object, result: object, array: np.ndarray, threads: int, options: Mapping[str, object]
     ) -> tuple[Callable[[], object], object]:
-        """Return a call that computes `result` from the parameter `source`, which is bound to the array; and its
-        request."""
+        """Return a call that computes `result` from `array`, which is bound to the parameter `source`, and the
+        inference request that holds the result."""
         fixed = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
         model = self._openvino.Model([result], [source], "product")
         request = self._core.compile_model(model, "CPU", {**fixed, **options}).create_infer_request()

@@ -24,8 +24,8 @@ cnp.import_array()
 
 
 def _phases(kernel, stride, dilation, before):
-    """Return for each phase of one dimension: its first output, its taps in the order of the source, the distance of
-    its taps in the source, and its padding before the source."""
+    """Return a tuple for each phase of one dimension: the phase's first output, its taps in the order of the source,
+    the distance in the source between neighbouring taps, and the padding before the source."""
     taps = {}
     for k in range(kernel)[::-1]:
         taps.setdefault((k * dilation - before) % stride, []).append(k)

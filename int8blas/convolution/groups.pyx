@@ -165,7 +165,8 @@ cdef class GroupFilters(Filters):
         return padded
 
     cdef list order(self):
-        """Return the outputs of a group in the order of the passes."""
+        """Return the numbers of a group's output channels in the order in which the kernel computes them: a pass
+        computes 4."""
         return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
 
     cdef object column_sums(self):

@@ -249,7 +249,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given; a scalar if it has no dimensions.
+        ``out`` if it is given, otherwise a new array, or a scalar if the result has no dimensions.
 
     Raises
     ------
@@ -387,7 +387,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given; a scalar if it has no dimensions.
+        ``out`` if it is given, otherwise a new array, or a scalar if the result has no dimensions.
 
     Raises
     ------

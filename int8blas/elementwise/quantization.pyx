@@ -199,10 +199,10 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     x : array_like of int32
         The values, of any shape and with any strides.
     scale : float, or array_like
-        The factor: the scale of `x` divided by the scale of the result, finite and not 0 after rounding to float32, and
-        for "doubling" and "single" positive. It is one value or, with `axis`, an array.
+        The factor: the scale of `x` divided by the scale of the result. After rounding to float32 it must be finite and
+        not 0; with the schemes "doubling" and "single" it must be positive. It is one value or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, any int32 for "float", otherwise in the range of `dtype`.
+        The zero point: any int32 if `scheme` is "float", otherwise in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional

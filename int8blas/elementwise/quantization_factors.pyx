@@ -122,7 +122,7 @@ def quantize_bias(bias, q_a, q_w):
     Returns
     -------
     ndarray of int32
-        The integers, with the shape of `bias`; a scalar if it has no dimensions.
+        The integers, with the shape of `bias`; a scalar if `bias` has no dimensions.
 
     Raises
     ------

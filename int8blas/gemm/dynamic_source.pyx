@@ -50,7 +50,7 @@ cdef void parameters(const DynamicSource *s, const float *range_, float *scale, 
 
 
 cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
-    """Compute scale and zero point of each of some rows."""
+    """Compute scale and zero point of each of `rows` rows of A, from row `row` on."""
     cdef float range_[2]
     cdef float largest
     cdef const char *src
@@ -70,8 +70,8 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
-    """Quantize `k` columns of some rows to rows of A' that are `dst_row` bytes apart, padded with zeros to a multiple
-    of 4."""
+    """Quantize `k` columns, from column `k0` on, of `rows` rows of A from row `row` on. Write them to rows of A' that
+    are `dst_row` bytes apart, each padded with zeros to a multiple of 4 bytes."""
     cdef const char *src
     cdef int64_t i, j
     for i in range(rows):

@@ -280,7 +280,8 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, cnp.ndarray y, Shape *shape) e
     if y_dims > 1:
         shape.sizes[shape.ndim] = w.n
         shape.ndim += 1
-    # A stack of rows times one matrix is one product. NumPy does not define the strides of dimensions of one element.
+    # A stack of rows times one matrix is one product. Both strides of A are set, because NumPy may give a dimension of
+    # one element any stride.
     if w.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
         w.m, w.count, w.dims = w.m * w.count, 1, 0
         w.a.column = cnp.PyArray_ITEMSIZE(x)

@@ -1,7 +1,8 @@
-"""The A block: its forms, each made when the first panels need it, and vectors with a value for each row.
+"""Make the A block: its forms, each when the first panels need it, and vectors with a value for each row.
 
-A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. An A that
-exists nowhere in memory, as it is the matrix of an image or a source of real numbers, is generated as rows first.
+A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
+matrix of an image's windows, or a dynamic source of real numbers, memory has no 8-bit A. The functions here first write
+rows of it: they gather the windows, or quantize the numbers.
 """
 
 from libc.stddef cimport ptrdiff_t

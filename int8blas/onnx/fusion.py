@@ -50,7 +50,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function)
 ]
 
-# Given a node and the QuantizeLinear after it, return the node that replaces both, or several nodes in their order.
+# Given a node and the QuantizeLinear after it, return the node or the ordered nodes that replace both; None if they
+# cannot be replaced.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 

@@ -1,6 +1,6 @@
-"""Lookup tables. If only element-wise operators with constant operands separate two int8 tensors, each element of one
-depends on one element of the other. The nodes themselves compute the 256 results at load, so the bits are equal, and a
-run looks them up: a HardSwish of seven nodes becomes one pass over bytes.
+"""Lookup tables. If only element-wise operators with constant operands separate two 8-bit tensors, each element of the
+later tensor depends on one element of the earlier one. At load the nodes themselves compute the results of all 256
+values, so the bits are equal. A run looks the results up: a HardSwish of seven nodes becomes one pass over bytes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from int8blas.onnx.types import BYTES
 
 
 class Function(NamedTuple):
-    """A tensor that depends element-wise on one int8 tensor.
+    """A tensor each of whose elements depends only on the element at the same place of one int8 or uint8 tensor.
 
     Parameters
     ----------
     source : str
-        The int8 tensor.
+        The int8 or uint8 tensor.
     dtype : numpy.dtype
         The dtype of the source.
     values : ndarray
         The result for each byte of the source, indexed by its bits as a number from 0 to 255.
     ndim : int
-        The least number of dimensions of the tensor, which constant operands determine.
+        The minimum number of dimensions of the tensor: the maximum over the constant operands.
     parts : tuple of str
-        The nodes that compute it.
+        The nodes that compute the tensor.
     """
 
     source: str
@@ -50,8 +50,8 @@ class Tables:
         self.functions: dict[str, Function] = {}
 
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
-        """Return a variable input as a function of an int8 tensor, or None. A quantized input begins such a
-        function.
+        """Return a variable input of a node as a function of an 8-bit tensor, or None. A quantized input begins a
+        function of its own.
         """
         name = node.inputs[position]
         zero_at = TABLE.traits_of(node).zero_points.get(position)

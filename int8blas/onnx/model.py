@@ -390,7 +390,8 @@ def load(
     Returns
     -------
     Model
-        The model, with packed weights of integer products and folded constants.
+        The model. It has packed the weights of its integer products and computed all tensors that depend only on
+        constants.
 
     Raises
     ------

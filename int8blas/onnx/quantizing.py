@@ -240,7 +240,7 @@ class Quantizer:
         if node is None:
             return
         variable = self.variable(node)
-        if root != name:  # a table, or the limits of the bytes of the node before
+        if root != name:  # a lookup table, or a Relu or Clip that limits int8 values of the node before
             limits = node.kind in ("Relu", "Clip") and node.inputs[0] == root and self.is_alone(root)
             yield from self.before(root) if limits and root in self.pattern.producers else [(root, False)]
         elif node.kind == "Concat" or TABLE.traits_of(node).moves or keeps_bytes(self.pattern, node):

@@ -24,8 +24,8 @@ from int8blas.onnx.table import DOMAIN, attributes_of
 
 def moved_graph(graph: Graph) -> Graph:
     """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
-    before it, if all consumers of its result are such operators, use its shape alone, or are QuantizeLinear. The nodes
-    of the graph are in order.
+    before the DequantizeLinear. All consumers of its result must be such operators, use only its shape, or be
+    QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
     """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []

@@ -150,30 +150,30 @@ class Eltwise(_PostOp):
     Notes
     -----
     The functions are evaluated in float32, with the same bits on every CPU. The table has the largest errors for a
-    `scale` of 1, in units in the last place (ulp) of the exact value; for subnormal numbers this is 2**-149:
+    `scale` of 1, in units in the last place (ulp) of the exact value; an ulp of a subnormal number is 2**-149. Powers
+    of 2 are absolute errors.
 
     ==================================  ===============================================================================
-    relu, clip, clip_v2, abs, sqrt,     every operation of the formula is rounded once: 0.5 for each; with two of them,
-    square, round, linear, hardswish,   as in alpha * x + beta, an error may be large beside a sum near 0
+    relu, clip, clip_v2, abs, sqrt,     0.5 for each operation of the formula; if the formula has two operations, as
+    square, round, linear, hardswish,   alpha * x + beta, the error of a result near 0 may be many ulps
     hardsigmoid
-    exp                                 1, and 2**-149
+    exp                                 1, plus 2**-149
     log                                 1
-    pow                                 0.51 for an alpha of 1, and 1 more for others
-    mish                                4, and 2**-142
-    soft_relu                           4, and ``|alpha * x|`` times 1.1 unless alpha is 1; 2**-148 divided by
-                                        ``|alpha|``
+    pow                                 0.51 for an alpha of 1, otherwise 1.51
+    mish                                4, plus 2**-142
+    soft_relu                           4, plus ``1.1 * |alpha * x|`` unless alpha is 1, plus ``2**-148 / |alpha|``
     tanh, logistic                      3
-    elu                                 3, near 0 too
-    gelu_erf                            9, and 2**-140
-    gelu_tanh                           3, and ``|2 * u|`` times 4, as the argument u of tanh is rounded
-    swish                               3, and ``|alpha * x|`` times 1.1 unless alpha is 1, as that product is rounded;
-                                        2**-122 for ``|x|`` above 2**102
+    elu                                 3, for results near 0 too
+    gelu_erf                            9, plus 2**-140
+    gelu_tanh                           3, plus ``4 * |2 * u|``, because the argument u of tanh is rounded
+    swish                               3, plus ``1.1 * |alpha * x|`` unless alpha is 1, because that product is
+                                        rounded; for ``|x|`` above 2**102 plus 2**-122
     ==================================  ===============================================================================
 
-    An infinity gives the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf. NaN stays
-    NaN. NaN is also the result of linear, hardswish and hardsigmoid for an infinity if alpha is 0, and of log, and pow
-    with an exponent that is no integer, for negative numbers. Every number (and NaN) to the power 0 is 1. clip_v2
-    differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
+    The result for an infinity is the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf.
+    NaN stays NaN. NaN is also the result of linear, hardswish and hardsigmoid for an infinity if alpha is 0, and of
+    log, and pow with an exponent that is no integer, for negative numbers. Every number, and NaN, to the power 0 is 1.
+    clip_v2 differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
 
     Examples
     --------

@@ -69,8 +69,8 @@ def time_of(plan, m, n, k, packed):
 
     The thread with the most work determines the time: it multiplies its part, where rows beyond the edge take as long
     as others, or waits for its part of the largest matrix to arrive from memory. It packs its part of B, or all of B; a
-    packed byte takes as long as 8 multiply-adds. Each doubling of the number of threads adds half the work that pays
-    for a thread.
+    packed byte takes as long as 8 multiply-adds. Each doubling of the number of threads adds half of `thread_work`, the
+    minimum work for which one more thread saves time.
     """
     work = plan["thread_work"]
     if plan["k_parts"] > 1:

@@ -1,4 +1,4 @@
-"""Batch normalization folded into weights and bias, and the bias of a shifted source, against their definitions."""
+"""Test that folded batch normalization and the bias of a shifted source equal the formulas that define them."""
 
 from fractions import Fraction
 from math import prod

@@ -1,4 +1,4 @@
-"""Few rows of A times a C-ordered plain B, which is read in place: to pack it first would take longer
+"""Few rows of A times a C-ordered plain B. The path reads B in place, because packing B first would take longer
 (csrc/gemm/few_rows_body.h).
 
 The path reads along the rows of B, a few groups of rows side by side, while the sums of some blocks of columns stay in
@@ -58,9 +58,9 @@ cdef enum:
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes of each row that is copied
-    # Groups of rows of B that are read side by side (fewer for an uncached B, as DRAM prefers few, long streams),
-    # without and with a single row of A; the prefetch distance; and the bytes of sums that are kept meanwhile, at most
-    # 1/16 of the L2 cache.
+    # The number of groups of rows of B that are read side by side: fewer for an uncached B, because DRAM reads few,
+    # long streams faster, and other numbers for up to GEMV_ROWS rows of A. The prefetch distances, in bytes. The
+    # maximum bytes of sums that are kept meanwhile, also limited to 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     FAR_ROWS_GROUPS = 16
     GEMV_ROWS = 2
@@ -68,8 +68,8 @@ cdef enum:
     AHEAD = 128
     GEMV_AHEAD = 1024
     ROWS_SUMS_BYTES = 1 << 16
-    # From this many blocks on, one more block for alignment hardly matters; and from this many on, rows are long
-    # streams.
+    # The minimum number of blocks with which one more block for alignment hardly matters; and the minimum number of
+    # blocks that make a row a long stream.
     ALIGNED_BLOCKS = 16
     LONG_BLOCKS = 16
 
@@ -101,20 +101,22 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows_mr), width = g.kernels.gemm.few_rows_columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
     cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
-    # A row of a block is one cache line, or half of one.
+    # A row of a block is one cache line or half a cache line.
     p.head = 0
     if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
         p.head = <int64_t>(-<uintptr_t>g.b.data % <uintptr_t>width)
     p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
     leave_out(&plan.grid)
-    # With many rows of A, each line of B is read more than once, so copies pay: the lines then stay in the L1 cache.
+    # With many rows of A each line of B is read more than once. A copy then saves time, because the copied lines stay
+    # in the L1 cache.
     p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
     p.ahead = AHEAD
     p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if far else 0
-        # A kernel that stores its sums after every few groups anyway is also faster with long streams.
+        # Some kernels (halve_row) store their sums after every few groups in any case. Long streams make them faster,
+        # for a cached B too.
         stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)

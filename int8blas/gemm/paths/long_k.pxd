@@ -11,7 +11,7 @@ cdef struct LongKPlan:
 
 
 cdef inline int vectors_of_kernel(int left, int most) noexcept nogil:
-    """Return the vectors of the next kernel: 4, 2 or 1."""
+    """Return how many vectors the next kernel takes: 4, 2 or 1, at most `most`."""
     return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
 
 

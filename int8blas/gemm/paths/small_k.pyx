@@ -1,8 +1,9 @@
 """Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
-The path packs all of B, and shifts it so that its panels begin at the cache lines of C: full lines are written at twice
-the speed of half lines, and only full lines can be written past the caches. The kernel stores sums and distances
-itself. Other results go through the epilogue, one part of the sums at a time, while the part is in the L1 cache.
+The path packs all of B, and shifts it so that its panels begin at the cache lines of C: the CPU writes full lines twice
+as fast as half lines, and only full lines can be written past the caches. If C is the bare sums or distances, the
+kernel stores C itself. Other results go through the epilogue, one part of the sums at a time, while the part is in the
+L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
