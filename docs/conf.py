@@ -44,7 +44,7 @@ html_sidebars = {page: [] for page in NO_SECTION}
 
 
 def highlight_sessions(app, doctree):
-    """Colour indented blocks with prompts, to which Markdown gives no language."""
+    """Colour indented blocks with prompts as Python: Markdown cannot name the language of an indented block."""
     for block in doctree.findall(nodes.literal_block):
         if block.astext().startswith(">>> "):
             block["language"] = "pycon"

@@ -1,4 +1,5 @@
-"""Which pages pytest takes: those whose modules are installed. Sphinx's output is none of them."""
+"""Select the pages that pytest runs: a page is skipped if a module that it needs is not installed. Sphinx's output is
+skipped too."""
 
 from importlib.util import find_spec
 

@@ -19,7 +19,7 @@ def draw():
     for p in range(panels):
         drawing.text(left + (p + 0.5) * columns * CELL, 48, f"panel {p}: n = {p * columns} ... {(p + 1) * columns - 1}")
         for g in range(groups):
-            # The packed matrix has ones, and zeros where it is padded.
+            # The packed matrix has ones, and zeros in its padding.
             width, height = (packed.data[p, g].any(axis=i).sum() * CELL for i in (1, 0))
             drawing.box(left + p * columns * CELL, top + g * depth * CELL, width, height, SHADES[p][g % 2], "none")
     for n in range(panels * columns):
