@@ -3,16 +3,17 @@
 blas, syrk, matmul      the public functions, and blas16; packing, PackedB; saturation, where 16-bit sums saturate;
                         explain, which describes a plan by an explanation
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
-call            from arrays to a Problem for the driver, and its execution
+call            makes a Problem from arrays, and runs the driver
 stack           a stack of products that differ only in the addresses of their matrices
-driver          resolve, then run the path; long K in parts
+driver          calls resolve, then runs the chosen path; divides a long K into parts
 plan            the table of paths, and resolve, which chooses the form of a problem and its plan
 path            the definition of a path, and the members common to all plans
-paths           the paths that pack no blocks: register, tiny, triangle, long_k, few_columns, few_rows, small_k
+paths           a module for each path without the loop nest: register, tiny, triangle, long_k, few_columns, few_rows,
+                small_k
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
                 for AMX; scale_groups, the inner loops for groups of K that have scales of their own
-problem         one product, and slices of it; operand, one of its matrices, and all shifts by 128
+problem         one product, and slices of a product; operand, one of its matrices, and all shifts by 128
 small_values    without VNNI: which sums fit 16 bits, by the values of both operands
 squares         sums of squares of the columns of B, for distances
 dynamic_source  an A of real numbers, quantized while it is packed

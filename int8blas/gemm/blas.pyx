@@ -124,8 +124,8 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    # No function returns the operands here: that would write their reference counts, one write waiting for the other,
-    # which takes longer than the checks.
+    # No function returns the operands here. Returning them would write their reference counts, and these dependent
+    # writes take longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
@@ -263,12 +263,12 @@ def gemm_s8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
                  bo=0, co=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int8 A and int8 B.
 
-    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with int8 `a`.
+    Parameters, result and errors are as for :func:`gemm_u8s8s32`, but `a` is int8.
 
     Notes
     -----
-    Computed as ``(A + 128) @ B - 128 * column sums of B``. With ``numerics="saturating"`` the shift comes first, as on
-    CPUs without VNNI.
+    The kernels compute ``(A + 128) @ B - 128 * column sums of B``. With ``numerics="saturating"`` the shift comes
+    first, as on CPUs without VNNI.
 
     Examples
     --------
@@ -287,11 +287,11 @@ def gemm_s8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
                  bo=0, co=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int8 A and uint8 B.
 
-    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with int8 `a` and uint8 `b`.
+    Parameters, result and errors are as for :func:`gemm_u8s8s32`, but `a` is int8 and `b` uint8.
 
     Notes
     -----
-    Computed on A + 128 and B - 128, with the column sums of B and the row sums of A as compensation.
+    The kernels multiply A + 128 by B - 128, and correct the result with the column sums of B and the row sums of A.
 
     Examples
     --------
@@ -308,11 +308,11 @@ def gemm_u8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
                  bo=0, co=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for uint8 A and uint8 B.
 
-    Parameters, result and errors are those of :func:`gemm_u8s8s32`, with uint8 `b`.
+    Parameters, result and errors are as for :func:`gemm_u8s8s32`, but `b` is uint8.
 
     Notes
     -----
-    Computed on A and B - 128, with the row sums of A as compensation.
+    The kernels multiply A by B - 128, and correct the result with the row sums of A.
 
     Examples
     --------

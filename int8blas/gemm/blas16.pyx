@@ -183,7 +183,7 @@ def gemm_s16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
                   bo=0, co=0):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int16 A and int8 B.
 
-    Parameters, result, warning and errors are those of :func:`gemm_s16s16s32`, with int8 `b`.
+    Parameters, result, warning and errors are as for :func:`gemm_s16s16s32`, but `b` is int8.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def gemm_u16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
                   bo=0, co=0):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for uint16 A and int8 B.
 
-    Parameters, result, warning and errors are those of :func:`gemm_s16s16s32`, with uint16 `a` and int8 `b`.
+    Parameters, result, warning and errors are as for :func:`gemm_s16s16s32`, but `a` is uint16 and `b` int8.
 
     Examples
     --------

@@ -48,24 +48,25 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # The minimum number of rows of A, and of panels of a block, for which interleaving A pays.
+    # Interleaving A saves time from this many rows of A and this many panels of a block on.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
     WIDEN_ROWS = 8
-    # Up to this many rows, each thread packs a plain B for its own columns. A matrix unit multiplies a packed B block
-    # sooner than other threads share theirs, so its limit is higher if B does not fit the L2 cache.
+    # Up to this many rows of A, each thread packs a plain B for its own columns. For a matrix unit the limit is higher
+    # if B does not fit the L2 cache: the unit multiplies a block that its own core has packed before panels from other
+    # cores would arrive.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
-    # Size of this packed B block of a thread: bytes, or a quarter of a smaller L2 cache, and k for up to MIDDLE_ROWS
-    # rows.
+    # The size of the packed B block of such a thread: the maximum bytes (at most a quarter of the L2 cache), and the k
+    # of the block for up to MIDDLE_ROWS rows of A.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
     # k of a block if A has a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # The minimum number of columns with which a matrix unit reuses the A of a tile often enough for a single K block of
-    # up to twice the usual size.
+    # From this many columns on a matrix unit uses the A of a tile so often that a single K block may have up to twice
+    # the usual size.
     MATRIX_COLUMNS = 128
     # Use up to this many threads fewer if the largest part stays the same.
     FEWER_THREADS = 3
@@ -87,7 +88,7 @@ cdef int64_t SLAB_BYTES = 4 << 20
 
 
 cdef int64_t block_k(const Problem *g) noexcept nogil:
-    """Return the k of a block, for which the panels of a tile take at most a quarter of the L2 cache."""
+    """Return the largest k of a block with which the panels of a tile take at most a quarter of the L2 cache."""
     return min(g.kernels.tuning.kc, round_down(g.machine.l2 // 4 // (g.kernels.gemm.np * I8_PANEL), I8_GROUP))
 
 

@@ -1,8 +1,9 @@
 """The GEMM driver: ``gemm`` asks ``plan.resolve`` for a plan, and carries it out.
 
-The path of a plan runs most plans. In two kinds of plans each thread computes smaller problems, which the driver
-resolves again, as their sizes choose path and blocks: parts of K, if C has too few tiles for the threads or sums could
-leave s32 (the driver adds the parts' sums in s64); and rows or columns of C for which each thread packs its own B.
+The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem. The driver plans this
+problem anew, because its size decides path and blocks. In the first kind the problem is a part of K: C has too few
+tiles for the threads, or sums could leave s32, and the driver adds the sums of the parts in s64. In the second kind the
+problem is some rows or columns of C, for which each thread packs its own B.
 """
 
 from libc.stdint cimport int32_t, int64_t

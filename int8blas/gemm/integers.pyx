@@ -165,7 +165,8 @@ cdef Bits bits_of(const i8_wide_kernels *kernels, cnp.ndarray x) noexcept:
 
 
 cdef cnp.ndarray as_bytes(cnp.ndarray x):
-    """Return an array as int8 or uint8 if all elements fit, or None. The search stops soon after one that does not."""
+    """Return an array as int8 or uint8 if all elements fit, or None. The search stops soon after the first element that
+    does not fit."""
     cdef const i8_wide_kernels *kernels = current_kernels().wide
     cdef i8_int_bits found = i8_int_bits(0, 0)
     cdef cnp.ndarray bytes_
@@ -239,7 +240,7 @@ cdef void set_operand(WideOperand *operand, ptrdiff_t *steps, cnp.ndarray x, bin
 
 
 cdef int set_batch(WideProduct *w, cnp.ndarray x, cnp.ndarray y) except -1:
-    """Set the shape of a stack, to which both operands are broadcast."""
+    """Broadcast the operands' stacks of matrices, and set the shape of the result's stack."""
     cdef tuple batch = (<object>x).shape[:-2], b_batch = (<object>y).shape[:-2]
     if b_batch and b_batch != batch:
         try:

@@ -75,7 +75,8 @@ cdef void copy_tail(const Nest *x) noexcept nogil:
 
 
 cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
-    """Generate rows of A' in the K block, from a row of the M block on: of an image or of a source of real numbers."""
+    """Generate rows of A' in the K block, from a row of the M block on, by gathering windows of an image or quantizing
+    real numbers."""
     cdef const Problem *g = x.g
     cdef int64_t k0 = x.at.k0, k = x.at.k
     cdef ptrdiff_t step = made_row(groups_of(k))
@@ -101,7 +102,7 @@ cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t ro
 
 
 cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
-    """Pack an A whose columns are contiguous, several micro-panels together."""
+    """Pack several micro-panels together from an A whose columns are contiguous."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), i = 0, first

@@ -1,6 +1,6 @@
 """The packed B block: panels of a plain B, and vectors with a value for each column.
 
-A packed B needs only vectors: those that depend on zero points of this call.
+For a packed B only the vectors that depend on this call's zero points are computed.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t

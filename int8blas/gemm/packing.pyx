@@ -2,8 +2,8 @@
 
 ``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]: panels of 16 columns; in a panel, groups of 4 consecutive k; in a
 group, column 0's 4 bytes, then column 1's, and so on: 64 bytes, which is one AVX-512 register, two AVX2 registers or
-one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B where B is int8, and
-B - 128 where it is uint8. One layout serves every instruction set.
+one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is int8, and B -
+128 if B is uint8. One layout serves every instruction set.
 
 The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
 Boost".
@@ -256,7 +256,8 @@ cdef class PackedB:
     A pickle contains only `data`. Sums and no-saturation proofs are computed when it is loaded, so a pickle does not
     depend on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it
     begins at a multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped
-    for reading and the buffers of another PackedB are. Any other is copied: what is written to it later has no effect.
+    for reading and the buffers of another PackedB are. An array of any other kind is copied, so writing to it later has
+    no effect.
 
     Examples
     --------
@@ -569,7 +570,7 @@ cdef class PackedB:
         TypeError, OSError
             If `path` is neither, or the file cannot be read.
         ValueError
-            If the file is not one that `save` wrote, or is truncated or corrupted; the text says which.
+            If `save` did not write the file, or the file is truncated or corrupted; the text says which.
 
         Examples
         --------

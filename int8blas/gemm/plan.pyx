@@ -1,7 +1,7 @@
 """The plan of a product: all decisions that depend on its shape, made before any memory is touched.
 
-``resolve`` transposes a problem where that is faster, walks the table of paths, and lets the first path that takes the
-problem plan it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
+``resolve`` transposes a problem if that is faster, and tries the paths in the order of the table. The first path that
+accepts the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
 """
 
 from int8blas.gemm.block_plan cimport plan_blocks

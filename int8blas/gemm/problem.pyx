@@ -1,4 +1,4 @@
-"""Facts about one product that hold for every path, from its operands, numerics and epilogue; and slices of a
+"""Find facts about a product that hold for every path, from its operands, numerics and epilogue; cut slices of a
 product."""
 
 from libc.stddef cimport ptrdiff_t
@@ -61,9 +61,10 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
 
 
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can compute the formula of a quantized primitive: no post-ops, finite scales, and,
-    for u8 or s8, no scales of rows; for f32, no scale and no zero point of the destination; for s32, none of these. The
-    sums start with the term of a zero point that all of B shares, unless A is generated from real numbers."""
+    """Return whether a micro-kernel can compute the formula of a quantized primitive. There must be no post-ops, and
+    all scales must be finite. u8 and s8 results must have no scales of rows. f32 results must have no scale and no zero
+    point of the destination. s32 results must have none of these. The sums start with the term of a zero point that all
+    of B shares, unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
     cdef bint by_row = e.row_scales is not NULL or g.dynamic_source is not NULL

@@ -2,9 +2,10 @@
 
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
-in f32, each operation rounded once; the epilogue computes C from y. If there is a micro-kernel for it
-(TileForms.scaled_tiles), it takes all groups of one tile and keeps the integer sums and y in registers. Otherwise
-several tiles along M go through the groups together, and their integer sums and y stay in the L1 cache.
+in f32, each operation rounded once; the epilogue computes C from y. If the kernel table has a micro-kernel for scale
+groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the integer sums and y in
+registers. Otherwise several tiles along M go through the groups together, and their integer sums and y stay in the L1
+cache.
 """
 
 from libc.stddef cimport ptrdiff_t

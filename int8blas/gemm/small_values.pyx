@@ -32,7 +32,7 @@ from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_made, is_qua
 cdef enum:
     LARGEST_S16 = 32767
     LARGEST_A = 255             # the largest value that A' can have
-    # From this many columns of C on, find_range pays: to read a byte of A takes as long as to multiply it by a few
+    # find_range is called from this many columns of C on: reading a byte of A takes as long as multiplying it by a few
     # columns.
     LOOK_COLUMNS = 48
     # From this many groups on, use I8_DOT_SMALL, which adds all groups in s16, not I8_DOT8, which adds two.
@@ -107,8 +107,8 @@ cdef void find_range(Nest *x) noexcept nogil:
     if found[1] - found[0] > enough:
         return
     x.largest = found[1]
-    # Widening reads the caller's A, without `rebase`. So rebase only to a maximum of 127, with which all pair sums fit
-    # and no panel is widened.
+    # Widening reads the caller's A, without `rebase`. So rebase only if the maximum is then at most 127: all pair sums
+    # fit, and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
         x.largest, x.rebase = found[1] - found[0], found[0]
 

@@ -61,8 +61,8 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
 
 
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil:
-    """Find the spans of `lines` lines of the windows of `height` outputs from column w on. Return how many, or 0 if
-    nothing is skipped; the first and the last have all rows."""
+    """Find the spans of `lines` lines of the windows of `height` outputs from column w on. Return the number of spans,
+    or 0 if nothing is skipped. The first and the last span have all rows."""
     cdef int64_t tap = 0, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
     if m.kernel[2] >= MAX_SPANS:

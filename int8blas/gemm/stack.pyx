@@ -96,7 +96,7 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
 
 
 cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
-    """Choose how to compute all products, and set up the job for it."""
+    """Choose one way to compute all products of the stack, and set up its job."""
     cdef i8_stack_args *t = &job.kernel
     cdef Dot *d = &job.dot
     cdef int last = s.dims - 1

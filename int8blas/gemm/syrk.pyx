@@ -163,7 +163,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 def syrk_s8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for int8 A.
 
-    Parameters, result and errors are those of :func:`syrk_u8s32`, with int8 `a`.
+    Parameters, result and errors are as for :func:`syrk_u8s32`, but `a` is int8.
 
     Notes
     -----

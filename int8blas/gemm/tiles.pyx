@@ -1,12 +1,12 @@
 """The tiles of a block of C: which panels and rows they have, what their sums start with, and how the sums reach C.
 
-One call of the micro-kernel computes several tiles, below one another (along M) or side by side (along N). Their sums
-take one of four ways:
+One call of the micro-kernel computes several tiles, below one another (along M) or side by side (along N). The sums are
+stored in one of four ways:
 
     Plan.from_registers     the micro-kernel stores them in C
     i8_tile_args.output     the micro-kernel applies the epilogue and stores C
-    Arena.partial           they wait there for the next K block, as s32, or as s64 if they could leave s32 (Plan.wide)
-    Arena.tile              they wait there for the epilogue of the kernel table (Pending)
+    Arena.partial           the sums wait for the next K block, as s32, or as s64 if they could leave s32 (Plan.wide)
+    Arena.tile              the sums wait for the epilogue of the kernel table (Pending)
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -57,8 +57,8 @@ cdef void start_tiles(Nest *x) noexcept nogil:
 cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     """Return how many tiles one call computes side by side, of `most` of equal width.
 
-    There is a single tile of few rows, and its sums stay side by side. All tiles must lie whole in C, and have the same
-    multiply-add, one that reads B as it is packed.
+    There is a single tile of few rows, and its sums stay side by side. All tiles must lie completely in C and use one
+    multiply-add, which must read B in its packed order.
     """
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending
@@ -93,8 +93,8 @@ cdef bint has_outliers(const Nest *x) noexcept nogil:
 
 
 cdef void multiply_outliers(Nest *x) noexcept nogil:
-    """Add the products of the A block with the outliers of the current panels to the sums of the K blocks so far. Let
-    the tiles' sums start with them."""
+    """Multiply the A block by the outliers of the current panels, and add the products to the sums of the earlier K
+    blocks. Let the tiles' sums start with them."""
     cdef const Cursor *at = &x.at
     cdef i8_outlier_args t
     cdef int i
@@ -235,7 +235,8 @@ cdef inline void set_output(Nest *x) noexcept nogil:
 
 
 cdef void aim(Nest *x) noexcept nogil:
-    """Set what the sums of the current tiles start with, and where they go: to C or to where they wait."""
+    """Set the start values of the current tiles' sums, and the address for the sums: in C, or in memory where they
+    wait."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending

@@ -1,8 +1,8 @@
-"""The product of elements wider than 8 bits (csrc/gemm/wide.h): blocks of both operands are packed as elements of one
-kind of multiply-add, and tiles add their sums to C in 64 bits.
+"""Multiply elements wider than 8 bits (csrc/gemm/wide.h): pack blocks of both operands as elements of one multiply-add;
+tiles add their sums to C in 64 bits.
 
-The loops are those of every blocked product: a block of B, rows and columns that fit the L2 cache; blocks of A; panels
-of B; tiles. A thread computes a rectangle of C, or some matrices of a stack, on its own.
+The loops, from the outside: blocks of B (some k and columns that fit the L2 cache), blocks of A, panels of B, tiles.
+Each thread computes a rectangle of C, or some matrices of a stack.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -40,7 +40,7 @@ cdef enum:
     A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
     SMALL_BYTES = 8 << 10       # bytes of both operands of a product that needs only the stack
-    WIDE_THREAD_WORK = 1 << 18  # multiply-adds that pay for one more thread
+    WIDE_THREAD_WORK = 1 << 18  # multiply-adds from which one more thread saves time
 
 # An integer has three digits of 22 bits. The sum of three products of digits fits 64 bits when it is added up 2**16
 # times.
@@ -318,7 +318,7 @@ cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int
             for i in range(4):
                 sums[i + 1] += sums[i] >> DIGIT_BITS
                 sums[i] &= DIGIT_MASK
-    # The bits from 66 on, then those beyond the result.
+    # The bits from 66 on, then the bits beyond the result.
     top = (sums[4] << DIGIT_BITS) + sums[3]
     if to_u64:
         if sums[4] < 0:

@@ -39,14 +39,14 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # The maximum number of columns of C for which rows of A that are not contiguous are copied: all these columns read
-    # A once, and packing A takes as long as 8 columns (1024 x 8 x 1024, AVX512-VNNI). The second constant is the number
-    # of bytes of rows that are copied at a time.
+    # If rows of A are not contiguous, the path copies them for up to COPIED_COLUMNS columns of C: the columns share one
+    # reading of A, whereas packing A takes as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
+    # COPIED_BYTES of rows are copied at a time.
     COPIED_COLUMNS = 4
     COPIED_BYTES = 1 << 14
-    # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed; the maximum if
-    # K is long and kernels store C themselves; and the minimum length of such a K. A dot kernel's columns limit the
-    # columns of C for A.
+    # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed. The second
+    # maximum is for a K of at least the third constant, if kernels store C themselves. If A is read in place instead,
+    # the columns of C are limited to the columns of a dot kernel.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
@@ -114,7 +114,7 @@ cdef struct Zeros:
 
 # Some of the vectors y for one call of a kernel; or none, if the vector of ones is alone.
 cdef struct Piece:
-    int first, count, columns   # columns of the kernel, of which `count` exist
+    int first, count, columns   # columns of the kernel; the first `count` exist in C
     int ones                    # the column that is a vector of ones, or -1
     i8_dot_fn kernel
     uint8_t *y
@@ -332,7 +332,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
         g.kernels.packing.pack_panel(scratch, piece.columns, piece.count, g.k, address(&g.b, 0, piece.first),
                                      g.b.column, g.b.row, 0)
     else:
-        # B has at most 16 columns, one panel, and every piece lies in it.
+        # B has at most 16 columns, so it is one panel, and every piece is a part of this panel.
         panel = g.panels.data + piece.first * I8_GROUP
         for i in range(groups):
             for y in range(piece.columns):

@@ -129,14 +129,14 @@ cdef struct Rows:
     # The kernels read A without a shift: if A is s8, B is the u8 operand. The zero points then differ by 128.
     int unsigned_operand
     uint8_t b_flip
-    int64_t shift               # added to the zero points of A, subtracted from those of B
+    int64_t shift               # added to the zero points of A, subtracted from the zero points of B
     int64_t rows, tiles         # rows of A, including the row of ones, and their tiles
     int64_t groups              # groups of 4 k
     int group                   # bytes of a group in a packed row
     uint8_t *a                  # packed, tile by tile
     int32_t *offsets            # term of a single zero point of B for each row
     int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
-    int64_t *bo                 # NULL, or zero points of the columns of B, likewise
+    int64_t *bo                 # NULL, or zero points of the columns of B as the kernels read it
     int64_t *row_term           # NULL, or sums of the rows of A - ao, which are multiplied by bo
     # for one part:
     int32_t *sums

@@ -1,4 +1,5 @@
-"""Few rows and columns of C and a long K: both operands are read once, in place where they are contiguous along k.
+"""Few rows and columns of C and a long K. The path reads both operands once; operands that are contiguous along k are
+read in place.
 
 Reading takes most of the time, so the path packs as little as possible. K has no limit: the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each multiplies its part block by block::
@@ -30,17 +31,17 @@ cdef extern from "gemm/set_apart.h" nogil:
                       const uint8_t *end)
 
 cdef enum:
-    # The bytes of vectors that pay for waking one more thread: more than on other paths, as up to this size the vectors
-    # come from the L2 cache, in 5 us.
+    # Waking one more thread saves time from this many bytes of vectors on. The limit is higher than on other paths,
+    # because up to this size one thread reads the vectors from its L2 cache in 5 us.
     LONG_THREAD_BYTES = 1 << 20
     # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
-    # The k of a block if all vectors are in place, where long streams are best; and the bytes of vectors if some are
-    # copied: half of an L1 cache, whose other half is for the source of the copies.
+    # The k of a block if all vectors are read in place: long streams are fastest. The bytes of a block of vectors if
+    # some are copied: half of an L1 cache, because the source of the copies takes the other half.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
-    # The number of totals of C, and of these plus the sums of vectors of A and B.
+    # TOTALS: the maximum number of elements of C. SUMS: this number plus the number of the sums of vectors of A and B.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
 
@@ -48,11 +49,11 @@ cdef enum:
 # The vectors of an operand: rows of A, or columns of B.
 cdef struct Side:
     const uint8_t *data
-    ptrdiff_t vector, step      # bytes from one vector, and from one k of it, to the next
+    ptrdiff_t vector, step      # bytes from one vector to the next, and from one k of a vector to the next
     const uint8_t *end          # the end of the vectors' memory
     int count
     bint is_signed
-    int64_t *sums               # the sum of each vector, unshifted; NULL if not needed
+    int64_t *sums               # the sum of each vector before the shift by 128; NULL if not needed
 
 
 cdef struct LongK:
@@ -89,7 +90,8 @@ cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
 
 cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y, int64_t k, int64_t *totals,
                          ptrdiff_t x_total, ptrdiff_t y_total) noexcept nogil:
-    """Add the products of all vectors x and y over a block of K, in which they are contiguous, to the totals."""
+    """Add the products of all vectors x and y over a block of K to the totals. The vectors are contiguous in the
+    block."""
     cdef i8_long_k_args t
     cdef int i = 0, j, rows, columns
     t.k = k
@@ -109,7 +111,7 @@ cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y
 
 
 cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept nogil:
-    """Add the sums of vectors over a block of K, in which they are contiguous, to their sums so far."""
+    """Add the sums of vectors over a block of K to their sums so far. The vectors are contiguous in the block."""
     cdef int64_t sums[LONG_K_SIDE]
     cdef int i
     kernels.packing.row_sums(sums, x.count, k, x.data, x.vector, 1, SIGN_BIT if x.is_signed else 0)

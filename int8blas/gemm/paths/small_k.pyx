@@ -24,7 +24,7 @@ from int8blas.gemm.squares cimport add_panel_squares
 cdef enum:
     MAX_K = 32                  # at least small_k_limit of every kernel table
     ROWS = 64                   # rows of A that are packed at a time
-    MIN_SHIFTED = 16            # minimum panels of a row of C for which one more panel, which the shift needs, pays
+    MIN_SHIFTED = 16            # minimum panels in a row of C: the shift needs one panel more
     LINE = 64
     # The sums of one call of the epilogue, and their panels.
     PART = 1 << 13
@@ -75,7 +75,7 @@ cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int
 
 
 cdef bint has_row_terms(const Problem *g) noexcept nogil:
-    """Return whether zero points of B need the sums of the rows of A - ao."""
+    """Return whether the call has zero points of B, which need the row sums of A - ao."""
     return has_zero(&g.b)
 
 

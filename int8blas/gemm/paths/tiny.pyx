@@ -46,7 +46,7 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # The sums of several tiles along M, at most I8_MAX_COLUMNS rows, that go to C together.
+    # The sums of several tiles along M, at most I8_MAX_COLUMNS rows, that are stored to C together.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
@@ -66,8 +66,8 @@ cdef struct ColumnsOfB:
 
 
 cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether a problem is tiny, or empty; but not if it is a product with a transpose for which the path
-    triangle pays."""
+    """Return whether a problem is empty, or tiny and not a product with a transpose that the path triangle computes
+    faster."""
     if is_tiny(g):
         return g.m < WHOLE_ROWS or not takes_triangle(g, p)
     return is_tiny_triangle(g) or g.m == 0 or g.n == 0

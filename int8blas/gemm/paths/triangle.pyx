@@ -50,15 +50,16 @@ from int8blas.gemm.problem cimport UPPER, WHOLE, has_row_offset, is_quantized, m
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
-    # The smallest k for which mirroring a triangle pays if all of C is wanted: for this k, storing the mirror takes as
-    # long as computing the other half. The limits are for widened operands, for bytes with contiguous rows of A, for
-    # bytes with contiguous columns, and for a C that is in no cache.
+    # If all of C is wanted, the smallest k for which the path mirrors a triangle. For this k, storing the mirror takes
+    # as long as computing the other half. The limits are for widened operands, for bytes with contiguous rows of A, for
+    # bytes with contiguous columns of A, and for a C of at least LARGE_C bytes, which no cache holds.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # The same with a matrix unit: for a smaller k it computes the other half faster than the mirror is stored.
+    # The smallest k with a matrix unit: for a smaller k the unit computes the other half faster than the mirror can be
+    # stored.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of the whole C with several threads, which synchronize twice on this path.
     SHARED_WORK = 1 << 23
@@ -90,14 +91,16 @@ cdef struct Cells:
     int64_t tile_cells          # columns of cells in a tile
 
 
-# B' in panels; and A': the panels XORed with 0x80, the same panels, or, for a matrix unit, rows that it packs.
+# B' in panels, and A'. A' is the panels XORed with 0x80, or the panels of B' themselves or, for a matrix unit, rows
+# packed for the unit.
 cdef struct PackedPair:
     int8_t *b
     uint8_t *a
     ptrdiff_t panel_size, block_size    # bytes
 
 
-# A value for each column of B', which is a row of A'. NULL if the product needs none.
+# Vectors with a value for each column of B', which is also a row of A'. A vector that the product does not need is
+# NULL.
 cdef struct Terms:
     bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
     int64_t *sums               # sums of the columns of B'
@@ -132,7 +135,8 @@ cdef struct Triangle:
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
-    """Return whether columns of B have the same zero points as rows of A; those of A' and B' differ by 128."""
+    """Return whether columns of B have the same zero points as rows of A. The zero points of A' and B' differ by
+    128."""
     cdef int64_t i
     if g.a.zero_points is NULL or g.b.zero_points is NULL:
         return g.a.zero_points is NULL and g.b.zero_points is NULL and g.a.zero_point == g.b.zero_point + SHIFT
@@ -151,7 +155,7 @@ cdef bint is_gram(const Problem *g) noexcept nogil:
 
 
 cdef int64_t whole_k(const Problem *g) noexcept nogil:
-    """Return the smallest k for which mirroring a triangle pays."""
+    """Return the smallest k for which mirroring a triangle is faster than computing all of C."""
     if g.m * g.n * size_of_c(g) > LARGE_C:
         return LARGE_K
     if g.kernels.gemm.exact == I8_DOT2:
@@ -237,8 +241,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     plan.from_registers = stores_sums(g, p)
     # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # One more thread must have twice the work that pays on other paths: threads synchronize twice, as each packs for
-    # all.
+    # One more thread needs twice as much work as on other paths, because threads synchronize twice: each thread packs
+    # panels that all threads read.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
@@ -251,7 +255,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
     """Carve memory for A' and B' and their vectors."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # If A' and B' differ by 128, one of them has a zero point.
+    # If A' and B' differ by 128, A' or B' has a zero point that is not 0.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
     t.packed.b = <int8_t *>carve(memory, p.slab_blocks * t.packed.block_size)
     t.packed.a = <uint8_t *>t.packed.b
@@ -398,8 +402,8 @@ cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nog
 
 cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, int panels, int64_t block,
                          int rows) noexcept nogil:
-    """Multiply a row of cells by `panels` panels of columns, over one K block. `a` says what the sums start with and
-    where they go."""
+    """Multiply a row of cells by `panels` panels of columns, over one K block. `a` has the start values of the sums,
+    and the address to store the sums to."""
     cdef int64_t number = 0, tiles = ceil_div(rows, t.p.mr), first, k = min(t.p.kc, t.g.k - block * t.p.kc)
     cdef ptrdiff_t at = (block - t.first_block) * t.packed.block_size
     cdef const uint8_t *panel_a = t.packed.a + at + row * t.cells.panels * t.packed.panel_size
@@ -454,7 +458,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """Compute `width` cells along N, none on the diagonal."""
+    """Compute `width` cells along N. No cell is on the diagonal."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
