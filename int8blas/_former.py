@@ -1,4 +1,4 @@
-"""The former places of modules, before there were rooms: pickles of those versions name them."""
+"""The former import paths of modules: pickles that old versions wrote contain these paths."""
 
 import importlib
 import sys

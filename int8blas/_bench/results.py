@@ -71,7 +71,8 @@ class Row(ABC):
     @property
     @abstractmethod
     def best_peers(self) -> dict[str, str | None]:
-        """Return, for each way in which int8blas computes the problem, the fastest peer that computes the same."""
+        """Return, for each way in which int8blas computes the problem, the fastest peer that computes the problem in
+        this way."""
 
     @property
     @abstractmethod
@@ -114,7 +115,7 @@ class GemmRow(Row):
     """Integer products with an int32 result, and the peaks of the machine."""
 
     problem: Problem
-    read_gbs: float | None = None  # streaming read of as many bytes as A and B have
+    read_gbs: float | None = None  # streaming read of a buffer of the size of A and B
 
     @property
     def best_peers(self) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ class Plan:
     rounds: int  # samples per contestant, at most
     budget: float  # seconds for all contestants, shared evenly
     min_sample: float  # seconds; shorter calls are repeated within a sample until it takes this long
-    settle: float  # seconds of sleep before a sample, in which idle workers of the previous contestant stop spinning
+    settle: float  # seconds of sleep before a sample: meanwhile idle workers of the previous contestant stop spinning
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Add the digests of new problems to the file: ``python -m int8blas._golden.add``.
 
-No digest that the file has is changed, and none is removed: if a result differs from its digest, or a problem is gone,
-nothing is written. A new result must have the same bits on every instruction set of this CPU, with one thread and with
-two.
+The program never changes or removes a digest of the file. If a result differs from its digest, or a problem no longer
+exists, it writes nothing. A new result must have the same bits on every instruction set of this CPU, with one thread
+and with two.
 """
 
 from __future__ import annotations

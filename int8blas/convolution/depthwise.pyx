@@ -42,7 +42,7 @@ cdef enum:
     TRANSPOSED_PIXELS = 32
     # Units for each thread, so that one more unit on one thread matters little.
     THREAD_UNITS = 4
-    # Most lines of a unit, or runs of lines computed together.
+    # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
 
 
@@ -288,7 +288,7 @@ cdef class DepthwiseFilters(Filters):
         return padded.reshape(k, n)
 
     cdef object split_weights(self, weights):
-        """Split weights minus zero points into int8 filters whose sum they are."""
+        """Split weights minus zero points into int8 filters whose sum equals them."""
         rest = weights.astype(np.int16) - self.zeros.reshape(*self.shape[:2], 1, 1, 1, 1)
         filters = []
         for _ in range(self.parts):

@@ -3,8 +3,9 @@
     sum over the taps in the image of (x - zx) * (w - zw)
         = sum of (x - p) * w  -  (zx - p) * sum of w  -  zw * (sum of (x - p) - (zx - p) * number of taps)
 
-p is the value of x's type nearest to zx. A plain layer with the zero point p computes each of the sums: the second one
-of an image of ones, the other two with weights of ones. All of them fit int32; the terms are int64.
+p is the value of x's type nearest to zx. Each sum is the result of a layer with the zero point p. For the sum of w the
+layer gets an image of ones, for the sum of (x - p) it has weights of ones, and for the number of taps both. All sums
+fit int32; the terms are int64.
 """
 
 from libc.stdint cimport int64_t
@@ -23,8 +24,9 @@ cnp.import_array()
 class FarSums:
     """The sums of a layer with any zero points.
 
-    `plain` is the layer without scales, to int32, whose source's zero point is given in each call. `ones` is the same
-    with weights of ones and an output channel for each group. It is needed for `zeros`, zero points of the weights.
+    `plain` is the layer without scales, with int32 results; each call gives the zero point of its source. `ones` is
+    such a layer with weights of ones and one output channel for each group. It is needed only for `zeros`, the zero
+    points of the weights.
     """
 
     def __init__(self, plain, ones, zeros):

@@ -394,8 +394,8 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
 
 
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept:
-    """Let an image of one column be an image of one line, and its destination too: (d, h, 1) becomes (1, d, h). B stays
-    the same, if no padding separates the taps of a column."""
+    """Treat an image of one column, and its destination, as an image of one line: (d, h, 1) becomes (1, d, h). B does
+    not change if no padding separates the taps of a column."""
     cdef int d
     if (
         m.size[2] != 1 or m.out[2] != 1 or m.kernel[2] != 1 or m.before[2] != 0 or m.line != m.channels

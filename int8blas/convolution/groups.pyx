@@ -29,11 +29,12 @@ cnp.import_array()
 cdef enum:
     # Bytes for a part of the image: with the weights, it fits every L2 cache.
     ROOM = 48 << 10
-    # Most pixels of this part in the windows of the shortest stretch of a line.
+    # The maximum number of pixels of this part that the windows of the shortest stretch of a line may read.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # Outputs of a kernel call.
     MAX_PIXELS = 64
-    # Fewest groups: 4 groups of 8 channels fill half of the widest vectors, 4 of 4 as much as a product would.
+    # The minimum number of groups: 4 groups of 8 channels fill half of the widest vectors, and 4 groups of 4 channels
+    # fill as much as a product would.
     MIN_GROUPS = 4
 
 

@@ -150,7 +150,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
             self.check_far(self._constant)
 
     cdef object padding_from(self, padding):
-        """Return the padding; a name becomes (before, after) if the padding is the same for every source."""
+        """Return the padding. If the padding is equal for every size of source, a name such as "same" becomes (before,
+        after)."""
         raise NotImplementedError
 
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
@@ -359,7 +360,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return result if out is None else out
 
     cdef Bound bind(self, Values values, tuple part):
-        """Bind the values of an execution, for the whole destination, or with the operands of a part of it."""
+        """Bind the values of an execution, for the whole destination or for the part `part` of the destination and its
+        operands."""
         cdef Bound bound = self._layer.bind(values.scales, values.zero_points, values.operands, 0, values.shape,
                                             self._channels_last, part)
         if not values.finite:

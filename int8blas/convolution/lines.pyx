@@ -39,13 +39,14 @@ cdef enum:
     # Bytes after a line that a tile may read and a copy may write.
     SLACK = 64
     CACHE_LINE = 64
-    # Most groups that are copied together.
+    # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # Without groups, windows of MATRIX_CHANNELS or more that the matrix unit cannot read from lines are gathered for
     # it. The unit reads lines that fill at least 1 / MATRIX_PADDING of their steps.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # Most channels of windows read from lines: by the matrix unit (in whole steps), and by vector registers.
+    # The maximum number of channels for which windows are read from lines: by the matrix unit (channels in whole
+    # steps), and by vector kernels.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
     # Bytes of widened panels of a thread; at most a quarter of the L2 cache.

@@ -74,7 +74,7 @@ cdef cnp.ndarray as_memory(object x, str name, int typenum):
     try:
         if is_torch_bfloat16(x):
             return view_bfloat16(np.from_dlpack(as_torch_int16(x), copy=False))
-        # DLPack comes first: torch's __array__ lacks the argument `copy`, by which NumPy asks not to copy.
+        # DLPack is tried first: torch's __array__ lacks the argument `copy`, so NumPy cannot ask it not to copy.
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x, copy=False)
         return np.asarray(x, copy=False)
@@ -242,8 +242,8 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object 
 
 
 cdef cnp.ndarray source_of_type(object x, int typenum):
-    """Return the source of a layer, like `input_of_type`. If float32 is wanted, float16 and bfloat16 stay as they are,
-    because the kernels read them too."""
+    """Return the source of a layer, like `input_of_type`. If float32 is wanted, float16 and bfloat16 arrays are not
+    converted, because the kernels read these types too."""
     cdef cnp.ndarray array = as_array(x, "src")
     cdef cnp.dtype dtype = array.dtype
     cdef bint is_16_bit = dtype.isnative and (dtype.num == cnp.NPY_FLOAT16 or is_bfloat16(dtype))
@@ -506,7 +506,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
-    """Return an array of that type and shape, to which results may be written."""
+    """Return `x` as an array of the given type and shape to which results may be written."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
@@ -548,7 +548,7 @@ cdef int axis_from(object x, str name, int ndim) except -1:
 
 
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape):
-    """Return `x` as an array of 0 dimensions, or of that shape, with a dtype of one of these kinds."""
+    """Return `x` as an array of 0 dimensions, or of the given shape, with a dtype of one of the given kinds."""
     cdef cnp.ndarray array = widened(x, name) if "f" in kinds else as_array(x, name)
     if array.dtype.kind not in kinds and not (array.size == 0 and isinstance(x, (list, tuple))):
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
@@ -577,8 +577,8 @@ cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
 
 
 cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):
-    """Return a number, or an array of numbers of that shape, as a new array: finite and not 0 as float32; or finite and
-    above 0 as float64, from which multipliers are computed."""
+    """Return a number, or an array of numbers of the given shape, as a new array. float32 numbers must be finite and
+    not 0. float64 numbers, from which multipliers are computed, must be finite and above 0."""
     cdef cnp.ndarray array, converted
     cdef const float *values
     cdef cnp.npy_intp count, i = 0

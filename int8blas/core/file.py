@@ -22,8 +22,8 @@ nodes, or an object with one member, whose name says its kind:
 
 A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Nothing in a file is
 executed: loading calls only constructors of registered classes, which check their arguments. The file has a layer's
-weights in their packed form, so a change of the packed form needs a new version of the format, as does a change of the
-structure above.
+weights in their packed form. So a change of the packed form needs a new version of the format. A change of the
+structure above needs a new version too.
 """
 
 from __future__ import annotations
@@ -162,9 +162,9 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
     Notes
     -----
     Header, index and all data are compared with their checksums before they are used, in mapped files too, so all of
-    the file is read once. Checksums find accidental damage. A malicious file gives an error or a value of the types
-    above, and nothing in it is executed; no more is promised. Memory is allocated only for bytes that have arrived, not
-    for a size that a stream announces.
+    the file is read once. Checksums find accidental damage. A malicious file leads to an error or to a value of the
+    types above, and nothing in it is executed. Nothing else is promised about such a file. Memory is allocated only for
+    bytes that have arrived, not for a size that a stream announces.
 
     Examples
     --------

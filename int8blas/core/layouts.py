@@ -1,8 +1,8 @@
 """Memory layouts as strings of dimension letters, and the logical order of the dimensions that they name.
 
 The letters of a layout stand in the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W,
-C). All layouts of a tensor share one logical order, in which masks count dimensions: data (n, c, d, h, w), weights (g,
-o, i, d, h, w), without the letters that a layout lacks.
+C). All layouts of a tensor share one logical order of dimensions: (n, c, d, h, w) for data, (g, o, i, d, h, w) for
+weights, without the letters that a layout lacks. Masks count dimensions in this order.
 """
 
 import math

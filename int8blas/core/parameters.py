@@ -66,7 +66,7 @@ def _float32_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 
 def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Return finite float32 values of any shape, of which none is 0."""
+    """Return finite float32 values of any shape. No value may be 0."""
     array = _float32_values(values, name)
     wrong = array[(array == 0) | ~np.isfinite(array)]
     if wrong.size:
@@ -330,7 +330,7 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise an error for repeated names, for which the json module would keep only the last
+    """Return a JSON object as a dict. Raise an error if a name is repeated: the json module would keep only its last
     value."""
     found: dict[str, Any] = {}
     for name, value in pairs:

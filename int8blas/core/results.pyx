@@ -196,7 +196,7 @@ cdef class KnownView:
     x, y : ndarray
         An array, and the view made from it.
     others : tuple
-        The other values from which the view was made.
+        The other arguments of the call that made the view.
     """
 
     cdef Layout source, target

@@ -86,7 +86,7 @@ def _bounded(value: Any, name: str, minimum: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return an ndarray as a number or lists, and any other value as it is."""
+    """Return an ndarray as a number or lists, and any other value unchanged."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -1,8 +1,8 @@
 """Divide work among threads, by pure functions of the sizes.
 
 A grid of units, for example tiles of C, is divided into rectangles of nearly equal size, one for each thread, if no
-rectangle is larger than the mean rounded up. Otherwise it is divided into stretches: consecutive units, counted column
-by column, which meet that bound. Rectangles read less of the operands for each unit.
+rectangle is larger than the mean rounded up. Otherwise the grid is divided into stretches: consecutive units, counted
+column by column. No stretch is larger than the mean rounded up. Rectangles read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t

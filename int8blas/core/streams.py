@@ -88,7 +88,7 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def _write_all(file: Any, data: Any) -> None:
-    """Write all bytes, in as many calls as needed."""
+    """Write all bytes. Call `write` again for the rest if it has written only a part."""
     rest = memoryview(data)
     while len(rest):
         count = file.write(rest)

@@ -65,11 +65,11 @@ cdef bint forked = False
 # Whether a region that ends late makes the thread run without regions for a while.
 cdef bint looks_at_ends = True
 
-# In seconds: the shortest wait that counts as another process's time slice; and the longest pause without regions.
+# The shortest wait that counts as another process's time slice, and the longest pause without regions, in seconds.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
-# Time and ticks when this module was loaded, from which the ticks of a second follow.
+# Time and ticks when this module was loaded: together with the present time and ticks they give the ticks of a second.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -144,8 +144,8 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time that they
-    saved, `saved`. The pause is twice the wait, in which one thread loses hardly more than the wait took. If the last
-    pause has just ended, the other process seems to stay, and the pause is twice the last one."""
+    saved, `saved`. The pause is twice the wait. In this time one thread loses hardly more time than the wait took. If
+    the last pause has just ended, the other process seems to stay, and the pause is twice the last one."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return

@@ -29,7 +29,7 @@ cdef bint verbose = os.environ.get("INT8BLAS_VERBOSE", "0") not in ("", "0")
 
 
 cdef double seconds() noexcept nogil:
-    """Return a start time; 0 without verbose lines, so that calls do not pay for the clock."""
+    """Return a start time. Without verbose lines return 0, so that calls do not spend time on reading the clock."""
     return i8_seconds() if verbose else 0
 
 

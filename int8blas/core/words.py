@@ -10,7 +10,7 @@ import numpy.typing as npt
 KINDS = {"O": "object", "U": "str", "S": "bytes", "M": "datetime64", "m": "timedelta64"}
 # The maximum number of elements of an object array that an error examines.
 MOST_OBJECTS = 1 << 20
-# Whether NumPy has a cast that raises an error where it would change a value.
+# Whether NumPy has a cast that raises an error if it would change a value.
 KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 # The maximum number of characters of a value in an error.
 MOST_CHARACTERS = 80
@@ -58,7 +58,8 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
         return f": give {conversion(given, dtype.name)}"
     if dtype.kind not in "biuf" and dtype.name != "bfloat16":
         return ""
-    # NumPy's cast that keeps values does not check them where it swaps bytes (2.4), and does not know bfloat16.
+    # NumPy's cast with casting="same_value" does not check the values of arrays in another byte order (NumPy 2.4), and
+    # does not know bfloat16.
     if not dtype.isnative or (integers and dtype.name == "bfloat16"):
         given = conversion(given, "float32" if dtype.name == "bfloat16" else dtype.name)
     if dtype.kind in "biu" and integers:

@@ -22,13 +22,14 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# The minimum number of elements of a run with one parameter that gets its own kernel call; and the number of elements
-# to which written-out parameters are repeated.
+# SHORT_RUN: a run of at least this many elements with one parameter gets its own kernel call. STRETCH: for shorter
+# runs, parameters are repeated in memory until they cover this many elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # If more elements than this have their own parameters, parameters are written out for one block at a time: three times
 # 16 KiB exceed the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
-# Elements of a piece, the unit of work for threads; and of a block that is gathered from memory first.
+# PIECE: the elements of a piece, the unit of work of threads. GATHERED: the elements of a block that is first gathered
+# from memory.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
@@ -242,7 +243,8 @@ cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *str
 
 
 cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
-    """Return the first dimension, at least `first`, from which on the elements of an array are evenly spaced."""
+    """Return the smallest dimension d >= `first` for which the elements along the dimensions d and later are evenly
+    spaced in memory."""
     cdef ptrdiff_t strides[cnp.NPY_MAXDIMS]
     cdef int d = max(order.dims - 1, 0)
     ordered_strides(order, array, strides)

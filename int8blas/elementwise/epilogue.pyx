@@ -1,7 +1,8 @@
 """The epilogue of element-wise primitives: scales, zero points and post-ops, as steps of a fused operator.
 
-A primitive that computes each element of its result from one element of its source begins with its own steps. Any other
-primitive stores its result first, and `finished` applies the epilogue to it::
+If each element of a primitive's result depends on one element of the source, the primitive puts its own steps before
+the steps of the epilogue. Any other primitive stores its result first; then `finished` applies the epilogue to the
+result::
 
     y = scales["src"] * (f32(result) - f32(zero_points["src"]))
     y = op(y)                                                               for each of `post_ops`

@@ -36,7 +36,7 @@ cdef enum:
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# From this many elements on, a table of the 256 results pays.
+# From this many elements on, looking results up in a table of 256 results is faster than computing them.
 cdef int64_t LOOKED_UP = 1024
 # The bytes that all jobs read and write before the first job continues: a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
@@ -374,7 +374,7 @@ cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
 
 
 cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
-    """Return whether an operand is the same in all runs."""
+    """Return whether all runs read the same elements of an operand."""
     cdef int d
     for d in range(job.dims):
         if operand.strides[d]:
@@ -383,9 +383,9 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
-    """Let blocks of `block` elements have several runs, if each operand is contiguous or the same in all runs: the
-    elements of a run that is the same for all are repeated in memory. A run with its own block takes some 100 ns,
-    whatever its length."""
+    """Let blocks of `block` elements have several runs, if each operand is contiguous or all runs read the same
+    elements of it. These elements are then repeated in memory. A run with its own block takes some 100 ns, whatever its
+    length."""
     cdef FusedJob *job = &self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand

@@ -28,8 +28,8 @@ cdef enum:
     PATCH = 1 << 13     # bytes of a patch; with 4-byte results and divisors it fits the L1 or L2 cache
     LARGEST_STEP = 16   # largest stride along w: a patch computes this many times more results than it stores
     CHANNELS = 64       # channels of a patch or a window
-# Channels of a piece of a line; elements of a piece with all channels; and the number of lines below which lines are
-# cut into pieces to occupy all threads.
+# PIECE: channels of a piece of a line. LONG_PIECE: elements of a piece with all channels. FEW_LINES: with fewer lines
+# than this, lines are cut into pieces to occupy all threads.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
 
 cdef enum Way:
@@ -76,7 +76,7 @@ cdef inline Range inside(const Axis *axis, int64_t size, int64_t position) noexc
 
 
 cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexcept:
-    """Return whether one of the windows has only padding."""
+    """Return whether any window has only padding."""
     cdef int64_t position
     for position in range(positions):
         if inside(axis, size, position).count <= 0:

@@ -190,8 +190,8 @@ cdef class DynamicLSTM:
             The first states, (n, units); (directions, n, units) if the weights have a dimension of directions. Zeros
             by default.
         lengths : array_like of int, optional
-            The number of steps of each sequence, (n,); t by default. Later results are 0, and last states are those
-            after a sequence's own last step. The backward direction starts at that step.
+            The number of steps of each sequence, (n,); t by default. Later results are 0, and the last states are the
+            states after a sequence's own last step. The backward direction starts at that step.
         out : ndarray of float32, optional
             Where to store dst, with any strides.
 

@@ -81,7 +81,8 @@ cdef class InnerProduct(QuantizedLayer):
     attributes : Attributes
         As given.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
+        The values that are equal in every execution: the values given at creation, and the scales of quantized weights.
+        Arrays are read-only.
     bias : ndarray or None
         As given; read-only.
     group : int or None
@@ -97,7 +98,7 @@ cdef class InnerProduct(QuantizedLayer):
     All arithmetic after the sum is float32 in the order of the formula, without fused multiply-adds, so that the bits
     are the same on every CPU. An int32 destination is exact, in integers and saturated once, if there are no scales,
     neither given nor declared, no post-ops and no float32 bias. The scale of the destination must exceed 2**-128, and
-    the product of the scales of source and weights must be finite. Source dtypes and masks are those of oneDNN's
+    the product of the scales of source and weights must be finite. Source dtypes and masks are as in oneDNN's
     specification. With `output_scales` ("Primitive Attributes: Quantization") the bias is added to the accumulator
     before it is scaled.
 

@@ -31,7 +31,7 @@ cdef struct FilterJob:
     const RealWindows *windows
     int64_t units, channels                 # units: the channels of all images
     int64_t sizes[MOST_SPATIAL]             # of a phase (see set_phases)
-    int64_t floats, count                   # of all phases of a channel; results, with those between two rows
+    int64_t floats, count                   # of all phases of a channel; results, including positions between rows
     int taps
     const char *image
     ptrdiff_t image_step, channel_step      # in bytes
@@ -93,7 +93,8 @@ cdef void set_phases(const FilterJob *j, const char *channel, float *phases) noe
 
 
 cdef int filter_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Filter one thread's share of the channels, and copy the results without those that lie between two rows."""
+    """Filter one thread's share of the channels. Copy the results, without the results at positions between the end of
+    a row and the next row."""
     cdef const FilterJob *j = <const FilterJob *>job
     cdef const RealWindows *w = j.windows
     cdef i8_real_filter_args f

@@ -228,8 +228,8 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef int64_t divide(RealJob *job) noexcept:
-    """Divide the products into units of work, for the kernels in use; k is at least 1. Return how many threads they
-    pay for."""
+    """Divide the products into units of work, for the kernels in use; k is at least 1. Return the number of threads for
+    which there is enough work."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads, most
     job.kernels = current_kernels()

@@ -82,7 +82,8 @@ cdef inline bint is_over(const Gates *g, int64_t step, int64_t row) noexcept nog
 
 
 cdef void store(Gates *g, int64_t step, const float *h, const float *c) noexcept nogil:
-    """Store the new states of the rows that have this step. The others keep theirs, and their result is 0."""
+    """Store the new states of the rows that have this step. All other rows keep their states, and their results are
+    0."""
     cdef int64_t row, u, at
     cdef float *y = g.y + step * g.size
     if g.lengths is NULL:

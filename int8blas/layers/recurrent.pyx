@@ -5,14 +5,14 @@
       run_steps           in parallel: one thread's rows and units, phase by phase, with a barrier after each phase
         run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
-The sums of a gate have two parts: source times weights, and previous state times weights. The cell turns them into the
-new state while they are in the L1 cache, so the gates of 16 units are neighbouring panels. A step has two phases if the
-reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of each phase's
-gates are contiguous.
+The sums of a gate have two parts: source times weights, and previous state times weights. The cell computes the new
+state from the sums while the sums are in the L1 cache. So the gates of 16 units are neighbouring panels. A step has two
+phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of
+each phase's gates are contiguous.
 
 Sequences of different lengths are sorted by length, so the sequences that have a time step are its first rows, and the
-source's sums contain only these rows. A row that a step leaves out keeps its state where it is: going forward its last
-state, after its end; going backward its first state, until it begins.
+source's sums contain only these rows. A step does not touch the state of a row whose sequence has no such step. Going
+forward, the row keeps its last state after its end; going backward, it keeps its first state until it begins.
 """
 
 from libc.stddef cimport ptrdiff_t

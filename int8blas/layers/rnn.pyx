@@ -477,9 +477,9 @@ cdef class LSTM(RecurrentLayer):
         The uint8 value that stands for 0.0.
     weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         For float32 weights, 'per_tensor' is 63 / max|w| over the weights of source and state together, for each layer
-        and direction; 'per_channel' is the same for each gate and unit. int8 weights need values: one, or (gates,
-        units), or any array that broadcasts to (layers, directions, gates, units), of either sign. These are the masks
-        0 and (1 << 3) | (1 << 4) of oneDNN.
+        and direction; 'per_channel' has a separate scale for each gate and unit. int8 weights need values: one, or
+        (gates, units), or any array that broadcasts to (layers, directions, gates, units), of either sign. These are
+        the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
     direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
         Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
         'bidirectional_sum' adds them.
@@ -581,8 +581,8 @@ cdef class LSTM(RecurrentLayer):
             The first c, (layers, directions, n, units).
         lengths : array_like of int, optional
             The number of time steps of each sequence, from 0 to t, (n,) or one number; t by default. Later steps of
-            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). Last states are those after a
-            sequence's own last step, where the backward direction starts; with length 0 they are the first states.
+            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). Last states are the states after
+            a sequence's own last step, where the backward direction starts; with length 0 they are the first states.
             Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             Where to store dst, with any strides.

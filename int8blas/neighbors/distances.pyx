@@ -65,7 +65,7 @@ cdef int run_in_place(Problem *g) except -1:
 
 
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
-    """Return the threads for the sums of squares of x: those of the product, or one.
+    """Return the number of threads for the sums of squares of x: the product's number of threads, or 1.
 
     A parallel region with fewer threads would end the other threads (core/team.h). Starting them again for the product
     took six times as long as the product itself (1024 x 1024 x 384, 16 threads).

@@ -1,10 +1,10 @@
 """Distances of few rows x from plain rows y, each read from memory once.
 
-To sum the squares of a row y takes as many multiply-adds as to multiply it by two rows x. The squares are computed when
-y is read. With few rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h).
-With more rows x, the squares of some rows y come first, and these rows stay in the L1 cache while they are multiplied
-by all rows x. Without VNNI, kernels take too few rows for that: a block of y at a time goes through the product, which
-may pack it.
+Summing the squares of a row y takes as many multiply-adds as multiplying the row by two rows x. The squares are
+computed when y is read. With few rows x the kernel computes squares and products together, in registers
+(csrc/gemm/distances_body.h). With more rows x, the squares of some rows y come first, and these rows stay in the L1
+cache while they are multiplied by all rows x. Without VNNI, kernels take too few rows for that: a block of y at a time
+goes through the product, which may pack it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -44,7 +44,8 @@ cdef struct InPlace:
 
 
 cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const int32_t *squares) noexcept nogil:
-    """Compute distances to some rows y, for as many rows x at a time as a kernel takes; NULL: squares are unknown."""
+    """Compute distances from all rows x to `count` rows y from row `first` on. A kernel call takes several rows x at a
+    time. If `squares` is NULL, the squares of rows y are computed too."""
     cdef const Problem *g = job.g
     cdef i8_distance_args t
     cdef int i = 0, rows
@@ -172,7 +173,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
     if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distance_rows):
         most = max(<int64_t>ROWS, g.n)  # one kernel reads all rows once, so it takes the whole y
-    # The same number of blocks for each thread.
+    # Each thread gets the same number of blocks.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
     g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip)

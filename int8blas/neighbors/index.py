@@ -163,7 +163,7 @@ class Index:
         Parameters
         ----------
         x : array_like of float or of the dtype of the index
-            Vectors of shape (N, dim), or one of shape (dim,). Floats become int8.
+            Vectors of shape (N, dim), or one vector of shape (dim,). Floats become int8.
         ids : array_like of int, optional
             A unique id for each vector, from 0 to 2**63 - 2. By default ids continue after the largest id so far.
 
@@ -233,7 +233,7 @@ class Index:
             self._shards = tuple(appended(removed(self._shards, numbers), Vectors(rows, numbers, scales)))
 
     def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Return vectors as they are stored: integers times scales.
+        """Return the stored vectors: integers times scales.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class Index:
         Parameters
         ----------
         q : array_like of float, int8 or uint8
-            Queries of shape (M, dim), or one of shape (dim,). Floats become int8.
+            Queries of shape (M, dim), or one query of shape (dim,). Floats become int8.
         k : int
             The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional

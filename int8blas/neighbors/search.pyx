@@ -173,7 +173,8 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
 
 cdef void scan_wide_sums(const Search *s, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """Offer every s64 sum of a query: K is so long that this takes no time compared with the product."""
+    """Offer every s64 sum of a query to its heap. K is so long that this takes hardly any time compared with the
+    product."""
     cdef int64_t j
     for j in range(b.rows):
         offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)

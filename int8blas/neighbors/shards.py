@@ -1,7 +1,7 @@
 """The vectors of an :class:`Index`: shards of packed rows, and a last shard that is packed when it is long enough.
 
 A shard never changes. Adding, removing and merging make a new list of shards, so that a search continues with its own
-list. A removed row stays where it is, with the id -1, until half of its shard is removed.
+list. A removed row stays in its shard, with the id -1, until half of the shard's rows are removed.
 """
 
 from __future__ import annotations

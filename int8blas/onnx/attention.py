@@ -67,7 +67,7 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales: Sequence[float]) -> Array:
-    """Compute float32 operands with equal stacks of matrices in one call, all others node by node."""
+    """Compute float32 operands with equal stacks of matrices in one call. Compute any other operands node by node."""
     if takes(q, k, v, mask):
         return real_attention(q, k, v, mask, scales=scales)
     q, k = (x if scale == 1 else x * x.dtype.type(scale) for x, scale in zip((q, k), scales, strict=False))

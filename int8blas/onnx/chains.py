@@ -111,7 +111,7 @@ def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
 
 
 def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns = ONE) -> Array | None:
-    """Return the constant operand of a binary node as a post-op takes it, or None."""
+    """Return the constant operand of a binary node in the form that a post-op needs, or None."""
     algorithm = TABLE.traits_of(node).algorithm
     if not algorithm or len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
         return None

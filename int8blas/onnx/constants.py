@@ -69,8 +69,8 @@ def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets:
 
 
 def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> Node | None:
-    """Return a DequantizeLinear of moved bytes, in place of an operator that moves dequantized bytes; None if the node
-    is none, or moves the scales to several axes."""
+    """Return a DequantizeLinear of moved bytes that replaces `node`, an operator that moves dequantized bytes. Return
+    None if `node` is not such an operator, or if it moves the scales to several axes."""
     producer = pattern.producers.get(node.inputs[0]) if TABLE.traits_of(node).moves else None
     if producer is None or producer.operator != "DequantizeLinear":
         return None
@@ -103,7 +103,7 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
 
 
 def axis_of(places: Array, count: int) -> int | None:
-    """Return the axis along which numbers count up from 0 to `count` - 1 while they are constant along all others, or
+    """Return the axis along which the numbers count up from 0 to `count` - 1, constant along all other axes; or
     None."""
     for axis, size in enumerate(places.shape):
         index = np.arange(count).reshape([-1 if i == axis else 1 for i in range(places.ndim)])

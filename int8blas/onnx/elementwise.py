@@ -1,4 +1,5 @@
-"""Element-wise operators. float32 uses int8blas's own functions where they exist: their bits are equal on every CPU."""
+"""Element-wise operators. For float32, functions of int8blas are used if they exist: their bits are equal on every
+CPU."""
 
 from __future__ import annotations
 

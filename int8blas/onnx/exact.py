@@ -191,7 +191,8 @@ pair_function = functools.lru_cache(64)(make_pair_function)
 
 
 def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[np.float32, np.float32, np.float32]]:
-    """Yield scales of both sources and of the result, with which float32 may give the exact results."""
+    """Yield triples of scales, of both sources and of the result. With one of them a computation in float32 may give
+    the exact results."""
     with np.errstate(all="ignore"):
         first, second, last = (np.float64(scale) for scale in (a, b, y))
         if name == "add":
@@ -223,8 +224,8 @@ def near(value: float, units: int) -> float:
 
 
 class Sums(NamedTuple):
-    """The rounding of a mean of bytes: a factor for which sat(rne(f32(sum) * factor) + zero) is right for every sum, or
-    None if the search found none; and the sums, in order, at which the result increases."""
+    """The rounding of a mean of bytes. `factor` makes sat(rne(f32(sum) * factor) + zero) right for every sum; None if
+    the search found no such factor. `steps` has the sums, in order, at which the result increases."""
 
     factor: np.float32 | None
     steps: Array

@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
 
 
 def activated(y: Array, activation: str, values: Sequence[float]) -> Array:
-    """Apply the activation of a fused node; "" is none."""
+    """Apply the activation of a fused node; "" means no activation."""
     if not activation:
         return y
     if activation not in ACTIVATIONS:

@@ -147,7 +147,7 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-# Each formula's rewrite, by one of the nodes of the formula.
+# The rewrite of each formula, found by the kind of one of the formula's nodes.
 FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "Erf": rewritten_gelu,
     "Softmax": rewritten_attention,
@@ -162,8 +162,9 @@ def fused(network: Network) -> Network:
 
 
 def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph:
-    """Rewrite a graph, and each of its subgraphs: first constants and formulas, which other patterns know as operators,
-    then those patterns, moves of int8 elements, chains of element-wise operators, and views."""
+    """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
+    other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
+    operators, and views."""
     graph = replace(graph, nodes=[inside(node, opsets, dynamic) for node in graph.nodes])
     graph = folded_graph(graph, opsets)
     if any(node.kind in FORMULAS for node in graph.nodes):

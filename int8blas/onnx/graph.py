@@ -107,7 +107,7 @@ class Graph:
         return needed - own
 
     def walk(self) -> Iterator[Node]:
-        """Yield all nodes, including those in subgraphs."""
+        """Yield all nodes, including the nodes of subgraphs."""
         for node in self.nodes:
             yield node
             for graph in node.subgraphs():
@@ -127,7 +127,7 @@ class Network:
     floats : str, optional
         What computes the float parts: "own" or "onnxruntime".
     threads : int, optional
-        The maximum number of threads of a run; None for the same as in other calls.
+        The maximum number of threads of a run; None for the default of all calls.
     """
 
     graph: Graph

@@ -111,8 +111,8 @@ def is_broadcast(x: Array) -> bool:
 
 
 def constant_numbers(site: Site, *places: int) -> list[Any] | None:
-    """Return the constant numbers at some inputs, where scales and zero points alternate. None if one is variable, or
-    int8blas does not take it."""
+    """Return the constant numbers at some inputs, where scales and zero points alternate. Return None if an input is
+    variable, or has a number that int8blas does not support."""
     values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
     scales, zeros = values[::2], values[1::2]
     if len(values) < len(places) or not all(scale.dtype == np.float32 and regular(scale) for scale in scales):
@@ -505,7 +505,7 @@ class ConvolutionSums:
 
 def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     """Return a QLinearConv with constant scales and zero points, which the layer computes completely; None if the layer
-    does not take them."""
+    does not support these values."""
     x_scale, x_zero, w_scale, y_scale, y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
     factor = (x_scale * w_scale / y_scale).astype(np.float32)
     if not regular(factor) or y_zero.dtype not in BYTES or y_zero.size != 1 or sums.constants is None:

@@ -54,7 +54,7 @@ def walked(node: Node) -> list[Node]:
 
 
 def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
-    """Return the tensors that depend on constants alone: each island computes those that it needs."""
+    """Return the tensors that depend on constants alone. Each island computes the tensors among them that it needs."""
     known = {*graph.constants, ""}
     for node in graph.nodes:
         operator = TABLE.find(node, opsets)
@@ -67,8 +67,9 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
     """Return the connected sets of nodes whose labels are not in `own`, each of which no path leaves and enters again.
     Nodes that make tensors of `free` belong to no set.
 
-    The level of a node is the number of changes between both kinds of nodes on the paths to it. A path that leaves a
-    level's nodes of one kind does not come back to them.
+    A node is of one of two kinds, inside or outside of `own`. The level of a node is the number of changes of the kind
+    along the paths that lead to the node. A path that leaves the nodes of one level and kind never returns to these
+    nodes.
     """
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}
@@ -92,7 +93,7 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
 
 
 def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
-    """Return whether a set of nodes has a heavy operator, one that int8blas lacks, or enough operators."""
+    """Return whether a set of nodes has a heavy operator, an operator that int8blas lacks, or enough operators."""
     heavy = any(TABLE.traits_of(node).heavy or TABLE.find(node, opsets) is None for node in group)
     return heavy or sum(node.operator != "Constant" and not TABLE.traits_of(node).view for node in group) >= FEWEST
 

@@ -174,7 +174,8 @@ def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
 def conversion(
     dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
 ) -> Array | None:
-    """Return the results for all bytes of a type in another quantization, None if it is the same."""
+    """Return the 256 results of converting the bytes of a type to another quantization; None if both quantizations are
+    equal."""
     if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):

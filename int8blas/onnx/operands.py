@@ -50,8 +50,8 @@ def of_rows(values: Array) -> Array:
 
 
 def of_columns(values: Array, a: Array) -> Array:
-    """Return values for the columns of a product. Drop their axis of rows if A is a vector, because its product has
-    none."""
+    """Return values for the columns of a product. If A is a vector, drop the values' axis of rows, because the product
+    of a vector has no axis of rows."""
     return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
 
 

@@ -1,10 +1,11 @@
 """Quantize a float32 network when it is loaded: ``load(path, quantize=...)``.
 
-The result has ONNX's nodes of quantization, as quantizers write them to files, so it is saved and rewritten as such a
-file is. Weights are int8, with a scale for each column or output channel; biases stay real numbers::
+The result has ONNX's nodes of quantization, as quantizers write them to files, so it is saved and rewritten like such a
+file. Weights are int8, with a scale for each column or output channel; biases stay real numbers::
 
     "weights"          DequantizeLinear of the weights of MatMul and Gemm
-    "dynamic"          the same, computed in int8 with a scale for each row; DynamicQuantizeLinear, ConvInteger for Conv
+    "dynamic"          as "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the source;
+                       DynamicQuantizeLinear and ConvInteger for Conv
     calibration data   QuantizeLinear and DequantizeLinear of the sources of Conv, ConvTranspose, MatMul, Gemm, and of
                        the tensors before them, as far back as operators compute bytes
 
@@ -193,7 +194,7 @@ class Quantizer:
         return self.with_parameters(calibrate(compute, batches, observers.__getitem__))
 
     def watched(self, network: Network, names: Iterable[str], outputs: tuple[Value, ...] = ()) -> Network:
-        """Return the network of floats with the named tensors as its outputs, and others behind them."""
+        """Return the network of floats whose outputs are the named tensors, followed by `outputs`."""
         values = (*(Value(name, np.dtype(np.float32), None) for name in names), *outputs)
         return replace(network, graph=replace(network.graph, outputs=values))
 

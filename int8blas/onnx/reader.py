@@ -45,7 +45,8 @@ def read(source: Any) -> Network:
     opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
     reader = Reader(onnx, path)
     graph = reader.graph(model.graph)
-    # Before version 4 of the format every constant was also an input, and none is meant to be replaced.
+    # Before version 4 of the format every constant was also an input, so these inputs do not mean that a feed may
+    # replace them.
     ports = model.graph.input if model.ir_version >= 4 else ()
     defaults = {port.name: reader.value(port) for port in ports if port.name in graph.constants}
     return Network(graph, opsets, overridable=tuple(defaults.values()))
@@ -133,7 +134,7 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str) -> Array:
-        """Convert a tensor. Check that it has as many values as its shape says."""
+        """Convert a tensor. Check that its number of values fits its shape."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")

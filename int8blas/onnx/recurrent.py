@@ -1,7 +1,7 @@
 """Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them.
 
-Constant weights are transposed once. Steps of LSTM and GRU of float32 with the usual activations run in
-:mod:`int8blas.layers.real_steps`, all others in NumPy.
+Constant weights are transposed once. Steps of a float32 LSTM or GRU with the usual activations run in
+:mod:`int8blas.layers.real_steps`; all other steps run in NumPy.
 """
 
 from __future__ import annotations

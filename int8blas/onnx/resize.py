@@ -103,7 +103,7 @@ def find_sources(
     return [(np.ascontiguousarray(index[:, tap]), weights[:, tap]) for tap in range(index.shape[1])]
 
 
-# Most calls repeat the sizes of the call before.
+# Most calls have the same sizes as the previous call.
 sources = functools.lru_cache(64)(find_sources)
 
 

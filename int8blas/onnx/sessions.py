@@ -63,7 +63,7 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     ImportError
         If onnxruntime or onnx is not installed.
     ValueError
-        If onnxruntime refuses the island, such as one with an operator that it lacks.
+        If onnxruntime refuses the island, for example because it lacks one of the island's operators.
     """
     try:
         onnxruntime, onnx = import_module("onnxruntime"), import_module("onnx")
@@ -73,7 +73,7 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = num_threads()
-    # Keep QuantizeLinear and DequantizeLinear as they are: otherwise onnxruntime quantizes what lies between them.
+    # Keep QuantizeLinear and DequantizeLinear unchanged: otherwise onnxruntime quantizes the operators between them.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     # Between two islands, int8blas's threads need the CPUs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

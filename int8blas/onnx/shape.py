@@ -189,8 +189,8 @@ def is_copying(mode: str = "constant", **_: Any) -> bool:
 
 
 class Padding(NamedTuple):
-    """The part of an array that negative padding leaves, or None for all; the other padding of each dimension; the
-    shape of the result, and where the part lies in it."""
+    """How a Pad is computed: the part of the array that negative padding keeps, or None for all of it; the positive
+    padding of each dimension; the shape of the result; and the position of the part in the result."""
 
     cut: tuple[slice, ...] | None
     every: tuple[tuple[int, int], ...]

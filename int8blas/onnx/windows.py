@@ -272,7 +272,8 @@ def has_elements(
     **_: Any
 ) -> bool:  # fmt: skip
     """Return whether each window of a MaxPool has an element of the image, for every size of the image. A dilated
-    window has none if the whole image lies between its elements; its maximum is then the lowest float."""
+    window has no element of the image if the whole image fits between the window's elements; its maximum is then the
+    lowest float."""
     if auto_pad == "VALID" or (auto_pad == "NOTSET" and not any(pads or ())):
         return True
     few = auto_pad != "NOTSET" or all(pad < size for pad, size in zip(pads or (), (*kernel_shape,) * 2, strict=True))

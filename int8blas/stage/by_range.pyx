@@ -62,7 +62,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil:
-    """Quantize contiguous numbers; the scale is NaN if one of them is not finite."""
+    """Quantize contiguous numbers. If a number is not finite, the scale is NaN."""
     cdef float ends[2 * MAX_PARTS]
     cdef float whole[2]
     cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_PARTS))
@@ -90,7 +90,7 @@ def quantize_whole(x):
     y : ndarray of uint8
         The quantized numbers, of the same shape.
     scale : float
-        The scale, a float32; NaN if not all of `x` is finite.
+        The scale, a float32; NaN if an element of `x` is not finite.
     zero_point : int
         The zero point, from 0 to 255.
     """

@@ -23,7 +23,7 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Packed weights in one or more PackedB, and their shape, from which a layer is restored.
+    """Packed weights in one or more PackedB, and the shape of the weights: the data from which a layer is restored.
 
     Weights of a convolution may have been uint8, and may have zero points for each output channel: see
     :func:`centered_weights`.

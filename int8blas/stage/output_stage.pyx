@@ -346,8 +346,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the scale or the zero point of the source if an execution supplies no other one; 0 if it supplies
-        none; None if the full check is needed."""
+        """Return the source's scale or zero point if it is the only value that an execution supplies; 0 if the
+        execution supplies no value; None if the values need the full check."""
         if not brings:
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:

@@ -1,6 +1,7 @@
 """Integer requantization in an epilogue: scales become multipliers and powers of two, post-ops become limits.
 
-The arithmetic is that of :func:`int8blas.requantize`, with ``scale_src * scale_weights / scale_dst`` in float64.
+The arithmetic is as in :func:`int8blas.requantize`, with the factor ``scale_src * scale_weights / scale_dst`` in
+float64.
 """
 
 from libc.math cimport frexp, round

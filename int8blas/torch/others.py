@@ -76,7 +76,7 @@ def of_gptq(module: Any) -> Integers:
     packed, scales = module.qweight.detach().numpy(), module.scales.detach().float()
     if getattr(module, "bits", 8) != 8:
         raise ValueError(f"it has {module.bits} bits, not 8")
-    # Files of the first version store zero points minus 1.
+    # Files of the first format version store each zero point minus 1: 127 for 128.
     if not np.isin(np.unique(module.qzeros.detach().numpy().view(np.uint8)), (127, 128)).all():
         raise ValueError("its zero points are not 128 (sym=False)")
     rows = 4 * packed.shape[0]

@@ -225,7 +225,7 @@ def quantize_(
     Warns
     -----
     UserWarning
-        If a module of one of these kinds stays float although `filter` chose it; the warning says why.
+        If a module of these kinds stays float although `filter` chose it; the warning says why.
 
     See Also
     --------

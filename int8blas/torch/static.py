@@ -1,7 +1,7 @@
 """Static networks: models whose tensors stay int8 from layer to layer, with scales that were calibrated on data.
 
-torch.export gives the graph of a model. Parts of it that int8blas.onnx can compute become networks of that room, which
-quantizes and fuses them; torch computes the rest in floats.
+torch.export gives the graph of a model. int8blas.onnx quantizes and fuses the parts of this graph that it can compute;
+torch computes the other parts in floats.
 """
 
 from __future__ import annotations
@@ -361,8 +361,7 @@ class Prepared(nn.Module):
 def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filter | None = None) -> Prepared:
     """Return a model that computes in floats and observes the tensors which :func:`convert` quantizes.
 
-    Call it on data like those that the model is for, then give it to :func:`convert`. The first call exports the model
-    with torch.export.
+    Call the model on typical data, then pass it to :func:`convert`. The first call exports the model with torch.export.
 
     Parameters
     ----------

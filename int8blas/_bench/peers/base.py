@@ -32,11 +32,11 @@ class Prepared:
 class Peer(ABC):
     """A way to compute the product of two matrices, or a layer.
 
-    name: unique, in words of at most 8 letters where possible (it heads a column).
-    kind: "plain" takes B as it is, "packed" may lay B out once in `prepare`, "f32" works on float32 copies; a
+    name: unique, in words of at most 8 letters where possible (it heads a column). kind: "plain" gets a plain B in each
+    call, "packed" may pack B once in `prepare`, "f32" works on float32 copies; a
         layer has the kind of its problem.
-    library, version: the library that it calls.
-    comparable: False if the result is less than the benchmark asks for (such as an int8 result of a GEMM); such a
+    library, version: the library that the peer calls. comparable: False if the result is less than the benchmark asks
+    for (such as an int8 result of a GEMM); such a
         contestant is never the best peer.
     """
 

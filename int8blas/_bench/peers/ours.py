@@ -17,8 +17,8 @@ LIBRARY = "int8blas"
 class Int8blas(Peer):
     """gemm_XXs32(1.0, a, b), b plain or packed.
 
-    reuse_c: with c= and overwrite_c=True, as the C interfaces of the peers have it; otherwise each call makes a new C.
-    numerics, certified: another mode; another B, for which the fast path of ISAs without VNNI is exact.
+    reuse_c: write to one C (c= and overwrite_c=True), as the peers' C interfaces do; otherwise each call makes a new C.
+    numerics: the mode of the products. certified: multiply a B for which the fast path of ISAs without VNNI is exact.
     """
 
     library, version = LIBRARY, int8blas.__version__

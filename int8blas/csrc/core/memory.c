@@ -20,9 +20,9 @@
 #define THREAD_LOCAL _Thread_local
 #endif
 
-/* The size of a cache line; the most concurrent calls that find a kept block each; the largest kept block; the most
- * blocks that a thread keeps in a scope; the size from which huge pages pay (NumPy's value); the number of blocks kept
- * for arrays, and their least size (malloc() keeps smaller blocks). */
+/* ALIGNMENT is the size of a cache line. Up to SLOTS blocks of up to KEPT_BYTES stay allocated for later calls. A
+ * thread keeps up to HELD blocks in an arena scope. Huge pages are requested for blocks from HUGE_BYTES on (NumPy's
+ * limit). Up to ARRAY_SLOTS blocks from ARRAY_BYTES on are kept for arrays; malloc() itself keeps smaller blocks. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
@@ -41,8 +41,8 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* The state of a thread: its number, or 0 before it has one; its open arena scopes; and the blocks released in them, in
- * order of release. */
+/* The state of a thread: its number (0 until it needs one), the number of its open arena scopes, and the blocks that
+ * were released in these scopes, in order of release. */
 static THREAD_LOCAL struct {
     unsigned number;
     int scopes, count;
