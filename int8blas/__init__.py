@@ -12,7 +12,7 @@ The rooms. Each imports only the rooms to its left::
                                  +- neighbors <- sklearn
 
     core          arrays, checked and turned into pointers; kernels, machine, memory, threads, files
-    gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, would_saturate, explain
+    gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, PackedB4, would_saturate, explain
     stage         Attributes and post-ops, weights_scales; the epilogue of layers
     convolution   Convolution, Deconvolution, im2col
     layers        InnerProduct, RealProduct, RNN, LSTM, GRU, DynamicLSTM
@@ -24,8 +24,8 @@ The rooms. Each imports only the rooms to its left::
     torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
 
 
-Outside the rooms are ``calibration`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench`` and
-``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old pickles;
+Outside the rooms are ``calibration``, ``formats`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench``
+and ``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old pickles;
 ``_version``.
 
 A product goes through the rooms like this. A layer goes the same way, and fills in the epilogue too::
@@ -59,10 +59,11 @@ from int8blas.elementwise.pooling import avg_pool, global_avg_pool, global_max_p
 from int8blas.elementwise.quantization import dequantize, quantize, quantized_multiplier, requantize
 from int8blas.elementwise.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.elementwise.reorder import reorder
-from int8blas.gemm.blas import gemm_s8s8s32, gemm_s8u8s32, gemm_u8s8s32, gemm_u8u8s32
+from int8blas.gemm.blas import gemm_s8s4s32, gemm_s8s8s32, gemm_s8u8s32, gemm_u8s4s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.gemm.blas16 import gemm_s16s8s32, gemm_s16s16s32, gemm_u16s8s32
 from int8blas.gemm.explain import explain
 from int8blas.gemm.explanation import Explanation
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate
@@ -95,6 +96,7 @@ __all__ = [
     "LayerQuantization",
     "PReLU",
     "PackedB",
+    "PackedB4",
     "ReLU",
     "RealProduct",
     "Saturation",
@@ -113,10 +115,12 @@ __all__ = [
     "fold_batch_norm",
     "fuse_quantization",
     "gather",
+    "gemm_s8s4s32",
     "gemm_s8s8s32",
     "gemm_s8u8s32",
     "gemm_s16s8s32",
     "gemm_s16s16s32",
+    "gemm_u8s4s32",
     "gemm_u8s8s32",
     "gemm_u8u8s32",
     "gemm_u16s8s32",

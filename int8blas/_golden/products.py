@@ -126,6 +126,16 @@ def packed(draws: Draws, shape: Any, dtype: Any) -> Result:
     return [made.data, made.column_sums, made.certified, made.unpack()]
 
 
+@golden(shape=((1, 70, 300), (4, 130, 65), (16, 33, 1030), (90, 257, 130)), signs=("u8s8", "s8u8"))
+def four_bits(draws: Draws, shape: Any, signs: Any) -> Result:
+    """Bytes, sums and products of a matrix of 4 bits, int4 or uint4."""
+    (m, n, k), low = shape, -8 if signs.endswith("s8") else 0
+    a = draws.integers((m, k), TYPES[signs[:2]])
+    packed = int8blas.pack_b(draws.integers((k, n), TYPES[signs[2:]], low, low + 15), bits=4)
+    function = int8blas.gemm_u8s4s32 if signs.startswith("u8") else int8blas.gemm_s8s4s32
+    return [packed.data, packed.column_sums, int8blas.matmul(a, packed), function(0.3, a, packed, ao=5, bo=3)]
+
+
 @golden(shape=((29, 49, 33), (5, 9, 200)))
 def would_saturate(draws: Draws, shape: Any) -> Result:
     found = int8blas.would_saturate(*operands(draws, shape, "u8s8"))

@@ -412,6 +412,28 @@ cdef extern from "isa/kernels.h" nogil:
         int32_t *c
         ptrdiff_t c_step
 
+    enum: I8_MAX_FOUR_BITS
+
+    ctypedef struct i8_four_bits_args:
+        int rows, panels
+        int64_t groups, steps
+        const int8_t *a
+        ptrdiff_t a_row
+        const uint8_t *b
+        ptrdiff_t b_panel
+        const int32_t *row_init
+        int32_t *dst
+        const float *scale
+        const float *row_scale
+        const int32_t *ao
+        const int32_t *col_sum
+        const int32_t *row_sums
+        const uint8_t *zeros
+        int32_t zero
+        ptrdiff_t panel_step
+        float *y
+        ptrdiff_t dst_row
+
     ctypedef struct i8_tiles:
         i8_tile_fn of[8][3]
 
@@ -432,6 +454,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
         void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
         void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero) noexcept nogil
+        void (*four_bits)(const i8_four_bits_args *) noexcept nogil
         int dots_rows, dots_columns
         i8_dot_fn dots[2][6]
         int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
@@ -460,6 +483,8 @@ cdef extern from "isa/kernels.h" nogil:
                            ptrdiff_t k_stride, int64_t readable, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                             ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*unpack_four_bits)(int8_t *dst, const uint8_t *src, int64_t groups, uint8_t zero, const uint8_t *zeros,
+                                 int64_t zero_groups) noexcept nogil
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                          ptrdiff_t k_stride, uint8_t flip) noexcept nogil
         void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil

@@ -33,7 +33,9 @@ cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b,
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL
-    cdef bint needs_sums = is_plain and (g.a.zero_point != 0 or outer_ao(g, p) or g.epilogue.column_squares is not NULL)
+    cdef bint has_sums = g.four_bits.data is not NULL and g.four_bits.col_sums is not NULL
+    cdef bint needs_sums = is_plain and not has_sums and (
+        g.a.zero_point != 0 or outer_ao(g, p) or g.epilogue.column_squares is not NULL)
     cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.slab_blocks * p.kc))
     b.data = <int8_t *>carve(&memory, p.slab * panel if is_plain else 0)
     b.col_sums = <int64_t *>carve(&memory, sizeof(int64_t) * columns if needs_sums else 0)

@@ -35,6 +35,7 @@ from int8blas.gemm.call cimport (
     set_c,
     warn_saturated,
 )
+from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, start
 
@@ -46,8 +47,10 @@ cnp.import_array()
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"
+cdef enum:
+    FOUR_BITS = -4              # the type of B if it is a PackedB4
 # The types of operands in the names of GEMMs.
-cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8"}
+cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8", FOUR_BITS: "s4"}
 
 
 cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
@@ -86,6 +89,8 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
 
 cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
     """Raise TypeError. If another GEMM takes operands with these signs, the text names it."""
+    if b_type == FOUR_BITS and type(b) is not PackedB4:
+        raise TypeError(f"b must be a PackedB4, which pack_b(b, bits=4) makes, got {type(b).__name__}")
     cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
     cdef str other = f"gemm_{a_sign}{b_sign}s32"
     if other != name:
@@ -98,7 +103,9 @@ cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except
 
 
 cdef inline int type_of_b(object b) noexcept:
-    return (<PackedB>b)._typenum if type(b) is PackedB else cnp.PyArray_TYPE(<cnp.ndarray>b)
+    if type(b) is PackedB:
+        return (<PackedB>b)._typenum
+    return FOUR_BITS if type(b) is PackedB4 else cnp.PyArray_TYPE(<cnp.ndarray>b)
 
 
 cdef str sign_of(int given, int wanted):
@@ -116,7 +123,7 @@ cdef cnp.ndarray operand_array(object x, str name, int typenum):
 cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                  object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
                  int b_type):
-    """Check, set up and compute, for all four GEMMs."""
+    """Check, set up and compute, for all GEMMs."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
     cdef bint transpose
@@ -129,7 +136,10 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
-        b = operand_array(b, "b", b_type)
+        if b_type != FOUR_BITS:
+            b = operand_array(b, "b", b_type)
+        elif type(b) is not PackedB4:
+            wrong_pair(name, a, b, a_type, b_type)
     if cnp.PyArray_TYPE(<cnp.ndarray>a) != a_type or type_of_b(b) != b_type:
         wrong_pair(name, a, b, a_type, b_type)
     set_a_operand(&g, <cnp.ndarray>a, a_type, trans_a, "trans_a")
@@ -323,3 +333,39 @@ def gemm_u8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     """
     return call("gemm_u8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
                 cnp.NPY_UINT8, cnp.NPY_UINT8)
+
+
+def gemm_u8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (B - bo) + beta * C + co)) for uint8 A and a B of 4 bits.
+
+    Parameters, result and errors are those of :func:`gemm_u8s8s32`, except for `b`, a :class:`PackedB4` of int4 or
+    uint4; `trans_b` must be False, and `bo` is in the range of 4 bits. No sum of two products can saturate, so
+    `numerics` makes no difference.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> b = int8blas.pack_b(np.full((100, 2), -8, np.int8), bits=4)
+    >>> int8blas.gemm_u8s4s32(1, np.full((1, 100), 255, np.uint8), b)
+    array([[-204000, -204000]], dtype=int32)
+    """
+    return call("gemm_u8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_UINT8, FOUR_BITS)
+
+
+def gemm_s8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
+                 bo=0, co=0, numerics="exact"):
+    """C := sat_s32(rne(alpha * (op(A) - ao) @ (B - bo) + beta * C + co)) for int8 A and a B of 4 bits.
+
+    Parameters, result and errors are those of :func:`gemm_u8s4s32`, with int8 `a`.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> b = int8blas.pack_b(np.full((100, 2), 15, np.uint8), bits=4)
+    >>> int8blas.gemm_s8s4s32(1, np.full((1, 100), -128, np.int8), b, bo=[0, 15])
+    array([[-192000,       0]], dtype=int32)
+    """
+    return call("gemm_s8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
+                cnp.NPY_INT8, FOUR_BITS)

@@ -34,6 +34,7 @@ from int8blas.core.split cimport (
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.path cimport SEGMENT_ELEMENTS, divide_k
 from int8blas.gemm.problem cimport (
+    STEP_K,
     STREAM_BYTES,
     block_a_bytes,
     busy_threads,
@@ -111,7 +112,10 @@ cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
 
 cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether each thread may pack its own part of a plain B: slices of the problem are problems too."""
-    return g.panels.data is NULL and not p.common.wide and g.a.zero_points is NULL and g.b.zero_points is NULL
+    return (
+        g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
+        and g.b.zero_points is NULL
+    )
 
 
 cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -119,9 +123,10 @@ cdef int64_t middle_rows(const Problem *g, const BlocksPlan *p) noexcept nogil:
     return MIDDLE_ROWS if p.matrix is NULL or g.n * g.k <= near_bytes(g) else MATRIX_MIDDLE_ROWS
 
 
-cdef void set_blocks(BlocksPlan *p, int64_t kc) noexcept nogil:
+cdef void set_blocks(BlocksPlan *p, int64_t kc, bint is_four_bits) noexcept nogil:
     """Divide K into blocks of equal size, whole groups or steps, of at most `kc` k each."""
-    p.kc = even_size(4 * p.groups, kc, I8_GROUP if p.matrix is NULL else I8_MATRIX_K)
+    cdef int64_t step = STEP_K if is_four_bits else I8_GROUP
+    p.kc = even_size(4 * p.groups, kc, step if p.matrix is NULL else I8_MATRIX_K)
     p.k_blocks = max(1, ceil_div(4 * p.groups, p.kc))
 
 
@@ -157,7 +162,7 @@ cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
         return
     if rows * tiles == m.out[2] and 4 * rows >= 3 * g.kernels.gemm.mr:
         p.mr = rows
-    set_blocks(p, IMAGE_BLOCKS * block_k(g))
+    set_blocks(p, IMAGE_BLOCKS * block_k(g), False)
 
 
 cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t threads, bint columns_first,
@@ -248,7 +253,7 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
 
 cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide K into blocks."""
-    set_blocks(p, longest_block(g, p))
+    set_blocks(p, longest_block(g, p), g.four_bits.data is not NULL)
     if has_scale_groups(g):
         # Scale groups divide K instead of blocks.
         p.kc, p.k_blocks = g.k, 1
@@ -275,6 +280,9 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     p.slab = p.panels
     if g.panels.data is NULL:
         slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.own_columns else SLAB_BYTES
+        if g.four_bits.data is not NULL:
+            # Unpacking costs so little that the panels had better be in the L2 caches when they are multiplied.
+            slab_bytes = min(slab_bytes, part_count(&p.common.grid) * g.machine.l2 // 2)
         p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     p.memory.stream = (
         g.epilogue.kind == I8_INT64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0

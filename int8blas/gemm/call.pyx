@@ -11,6 +11,7 @@ from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers,
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport carry_out, gemm
+from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport planned_threads
@@ -43,6 +44,11 @@ cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except 
         packed.fill(g)
         packed.fill_split(g, g.m)
         b_rows = packed._k
+    elif type(b) is PackedB4:
+        if transpose:
+            raise ValueError("trans_b must be False for a PackedB4, which is packed as op(B); give trans_b to pack_b")
+        (<PackedB4>b).fill(g)
+        b_rows = (<PackedB4>b)._k
     else:
         check_type(<cnp.ndarray>b, "b", b_type)
         if cnp.PyArray_NDIM(<cnp.ndarray>b) != 2:
@@ -57,20 +63,25 @@ cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except 
 cdef cnp.ndarray set_ao(Problem *g, object value, str count):
     """Set the zero point of A, or of each row of A. A must be set. Return the array that owns a vector of zero
     points."""
-    return add_zero_point(value, "ao", -g.a.zero_point, g.m, count, &g.a.zero_point, &g.a.zero_points)
+    cdef int64_t low = -g.a.zero_point
+    return add_zero_point(value, "ao", low, low + 255, g.m, count, &g.a.zero_point, &g.a.zero_points)
 
 
 cdef cnp.ndarray set_bo(Problem *g, object value, str count):
     """Set the zero point of B, or of each column of B. B must be set. Return the array that owns a vector of zero
     points."""
-    return add_zero_point(value, "bo", -SHIFT - g.b.zero_point, g.n, count, &g.b.zero_point, &g.b.zero_points)
+    cdef int64_t low = -SHIFT - g.b.zero_point, high = low + 255
+    if g.four_bits.data is not NULL:
+        low, high = -<int64_t>g.four_bits.zero, 15 - <int64_t>g.four_bits.zero
+    return add_zero_point(value, "bo", low, high, g.n, count, &g.b.zero_point, &g.b.zero_points)
 
 
-cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t length, str count, int64_t *scalar,
-                                const int64_t **vector):
-    """Add a zero point, at least `low`, to the shift of its operand in `scalar`, or set a vector of zero points."""
+cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, int64_t high, Py_ssize_t length, str count,
+                                int64_t *scalar, const int64_t **vector):
+    """Add a zero point from `low` to `high` to the shift of its operand in `scalar`, or set a vector of zero
+    points."""
     cdef cnp.ndarray array
-    cdef int64_t shift = scalar[0], high = low + 255, given
+    cdef int64_t shift = scalar[0], given
     cdef int64_t *values
     cdef Py_ssize_t i
     if value is ZERO:
@@ -90,7 +101,8 @@ cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, Py_ssize_t 
 
 
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
-    """Return whether the kernels may write to `c` itself: it is aligned and shares no memory with the operands."""
+    """Return whether the kernels may write to `c` itself: it is aligned and shares no memory with the operands. B is
+    None if it is packed."""
     cdef uintptr_t low, high, from_, to
     if not cnp.PyArray_ISALIGNED(c):
         return False
@@ -98,7 +110,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
     bounds(a, &from_, &to)
     if low < to and from_ < high:
         return False
-    if type(b) is PackedB:
+    if not cnp.PyArray_CheckExact(b) and (b is None or type(b) is PackedB or type(b) is PackedB4):
         return True
     bounds(<cnp.ndarray>b, &from_, &to)
     return low >= to or from_ >= high
@@ -174,7 +186,7 @@ cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogi
         status = carry_out(&r)
         threads = planned_threads(&r.plan.common)
     elapsed = seconds() - elapsed
-    cdef const char *kind = b"plain" if g.panels.data is NULL else b"packed"
+    cdef const char *kind = b"plain" if g.panels.data is NULL and g.four_bits.data is NULL else b"packed"
     if g.triangle != WHOLE:
         kind = b"lower" if g.triangle == LOWER else b"upper"
     write_line(line, name, sizes, kind, g.kernels, threads, elapsed)

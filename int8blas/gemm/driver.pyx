@@ -9,7 +9,7 @@ problem is some rows or columns of C, for which each thread packs its own B.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_output_args
+from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport region_threads, run_parts
@@ -18,7 +18,7 @@ from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport replan, resolve, skips_plan
-from int8blas.gemm.problem cimport LOWER, UPPER, row_scales_from, slice_columns, slice_k, slice_rows
+from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, row_scales_from, slice_columns, slice_k, slice_rows
 from int8blas.gemm.squares cimport find_column_squares
 
 
@@ -59,7 +59,7 @@ cdef int compute_own(const void *job, int64_t part, int64_t _parts) noexcept nog
 
 cdef int64_t segment_start(const Problem *g, const Plan *p, int64_t segment) noexcept nogil:
     """Return the first k of a segment."""
-    return min(share(ceil_div(g.k, I8_GROUP), segment, p.segments) * I8_GROUP, g.k)
+    return min(share(ceil_div(g.k, STEP_K), segment, p.segments) * STEP_K, g.k)
 
 
 cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:

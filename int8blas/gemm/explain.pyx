@@ -24,12 +24,14 @@ from int8blas.core.threads cimport max_threads
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.call cimport set_a_operand, set_b_operand
 from int8blas.gemm.driver cimport set_segment
+from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.nest cimport Nest
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport Description, Plan, planned_threads
 from int8blas.gemm.plan cimport Resolved, describe, resolve
 from int8blas.gemm.problem cimport start, thread_work
+from int8blas.gemm.pack_b cimport FOUR_BITS_PAIR
 from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot
 
 from int8blas.core.kernels import table_address
@@ -56,7 +58,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     ----------
     a : array_like of uint8 or int8
         A, as in :func:`gemm_u8s8s32`.
-    b : array_like of uint8 or int8, PackedB, Convolution or Deconvolution
+    b : array_like of uint8 or int8, PackedB, PackedB4, Convolution or Deconvolution
         B, or a layer. `a` is then the source of the layer, and the explanation is for the product of one group of
         channels (for a deconvolution, of its first phase). The layer must have been created with all scales and zero
         points.
@@ -88,8 +90,8 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
             raise ValueError(f"numerics must not be given for a layer, which has its own, got {shown(numerics)}")
         return _layers[type(b)](b, as_array(a, "a"))
     array = int8_operand(a, "a")
-    if isinstance(b, PackedB):
-        b_type = (<PackedB>b)._typenum
+    if isinstance(b, (PackedB, PackedB4)):
+        b_type = cnp.NPY_INT8  # it is not asked for
     else:
         b = int8_operand(b, "b")
         b_type = cnp.PyArray_TYPE(b)
@@ -178,7 +180,11 @@ cdef object count_choices(const Problem *g, const BlocksPlan *p):
     x.b.pair_sums, x.b.certified = <uint16_t *>g.panels.pair_sums, g.panels.certified
     # The loop nest computes column sums of a plain B if it needs them.
     x.b.col_sums = <int64_t *>g.panels.col_sums if g.panels.data is not NULL else <int64_t *>ALIGNMENT
-    if g.panels.data is NULL:
+    if g.four_bits.data is not NULL:
+        for panel in range(p.panels):
+            pair_sums[panel] = FOUR_BITS_PAIR
+        x.b.pair_sums = pair_sums
+    elif g.panels.data is NULL:
         for panel in range(p.panels):
             columns = min(g.n - panel * I8_PANEL, <int64_t>I8_PANEL)
             g.kernels.packing.pack_panels(data, memory.size, columns, g.k, address(&g.b, 0, panel * I8_PANEL),
@@ -236,7 +242,7 @@ cdef object explain_problem(const Problem *g, numerics, certified, bint has_valu
         segments=segments,
         max_threads=most,
         workspace=d.workspace,
-        b_is_packed=g.panels.data is not NULL,
+        b_is_packed=g.panels.data is not NULL or g.four_bits.data is not NULL,
         a_in_place=bool(d.a_in_place),
         a_shifted=g.a.sign_flip != 0,
         b_shifted=g.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT),

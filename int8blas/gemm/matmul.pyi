@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import _Array, _Int8OrUInt8, _Integers, _MemoryT, _Numerics
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB
 
 _AnyInteger = np.integer[Any] | np.bool_
@@ -14,7 +15,7 @@ _R = TypeVar("_R", bound=np.integer[Any])
 @overload
 def matmul(
     a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
+    b: _Array[_Int8OrUInt8] | PackedB | PackedB4,
     *,
     out: None = None,
     dtype: None = None,
@@ -26,7 +27,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB,
+    b: _Array[_AnyInteger] | PackedB | PackedB4,
     *,
     out: None = None,
     dtype: None = None,
@@ -38,7 +39,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB,
+    b: _Array[_AnyInteger] | PackedB | PackedB4,
     *,
     out: npt.NDArray[_R],
     dtype: npt.DTypeLike | None = None,
@@ -50,7 +51,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB,
+    b: _Array[_AnyInteger] | PackedB | PackedB4,
     *,
     out: _MemoryT,
     dtype: npt.DTypeLike | None = None,
@@ -62,7 +63,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB,
+    b: _Array[_AnyInteger] | PackedB | PackedB4,
     *,
     out: None = None,
     dtype: type[_R] | np.dtype[_R],
@@ -74,7 +75,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB,
+    b: _Array[_AnyInteger] | PackedB | PackedB4,
     *,
     out: None = None,
     dtype: npt.DTypeLike,

@@ -22,6 +22,8 @@ from int8blas.gemm.call cimport (
     set_c,
     warn_saturated,
 )
+from int8blas.gemm.four_bits cimport PackedB4
+from int8blas.gemm.four_bits cimport set_product as set_product_of_four_bits
 from int8blas.gemm.integers cimport (
     RAISE,
     SATURATE,
@@ -94,7 +96,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     ----------
     a, b : array_like of integers or bool
         Matrices, stacks of matrices, or vectors, of any two integer dtypes and with any strides. Leading dimensions are
-        broadcast. `b` may be a :class:`PackedB`; `a` then has values of int8 or of uint8.
+        broadcast. `b` may be a :class:`PackedB` or a :class:`PackedB4`; `a` then has values of int8 or of uint8.
     out : ndarray of integers, optional
         The array to store the result in, of the result's shape, with any strides.
     dtype : dtype, optional
@@ -168,7 +170,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     cdef PackedB packed = None
     cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
     cdef int64_t b_rows
-    if type(b) is not PackedB:
+    if type(b) is not PackedB and type(b) is not PackedB4:
         y = as_array(b, "b")
     if (
         not is_byte(x) or (y is not None and not is_byte(y)) or overflow is not SATURATED
@@ -187,6 +189,9 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         packed = <PackedB>b
         packed.fill(&g)
         b_rows = packed._k
+    elif type(b) is PackedB4:
+        (<PackedB4>b).fill(&g)
+        b_rows = (<PackedB4>b)._k
     else:
         check_dimensions(y, "b")
         b_is_vector = cnp.PyArray_NDIM(y) == 1
@@ -230,7 +235,7 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     cdef Overflow mode = overflow_mode(overflow)
     cdef cnp.ndarray x = integer_operand(a, "a"), y = None, given, target, sums
     cdef cnp.ndarray small_x = None, small_y = None
-    cdef object packed = b if type(b) is PackedB else None
+    cdef object packed = b if type(b) is PackedB or type(b) is PackedB4 else None
     cdef bint is_small
     cdef int typenum
     cdef int64_t rows, columns, k
@@ -242,8 +247,8 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     if packed is not None:
         small_x = as_bytes(x)
         if small_x is None:
-            raise ValueError(f"a must have values of int8 or uint8, as b is a PackedB, got {(<object>x).dtype} from "
-                             f"{(<object>x).min()} to {(<object>x).max()}")
+            raise ValueError(f"a must have values of int8 or uint8, as b is a {type(b).__name__}, got "
+                             f"{(<object>x).dtype} from {(<object>x).min()} to {(<object>x).max()}")
     elif is_small:
         small_x, small_y = as_bytes(x), as_bytes(y)
     else:
@@ -442,3 +447,4 @@ cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept
 
 
 set_product(matmul)
+set_product_of_four_bits(matmul)

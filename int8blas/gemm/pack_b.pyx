@@ -6,9 +6,10 @@ For a packed B only the vectors that depend on this call's zero points are compu
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL
 from int8blas.gemm.nest cimport groups_of, has_col_init, outer_ao, outer_bo, packed_size
 from int8blas.gemm.operand cimport address, zero_of
+from int8blas.gemm.problem cimport STEP_BYTES, STEP_K, FourBits
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.gemm.squares cimport add_panel_squares
 
@@ -23,6 +24,8 @@ cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexc
     if g.panels.data is NULL:
         b.panel_size = packed_size(b.k)
         b.certified = NULL
+        if g.four_bits.data is not NULL and g.four_bits.col_sums is not NULL:
+            b.col_sums = <int64_t *>g.four_bits.col_sums + b.first * I8_PANEL
     else:
         b.panel_size = g.panels.step
         b.data = <int8_t *>g.panels.data
@@ -33,11 +36,30 @@ cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexc
         b.col_init = <int32_t *>g.col_init + b.first * I8_PANEL
 
 
+cdef void unpack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
+    """Unpack panels of a B of 4 bits. K blocks begin with steps, and with zero points by groups there is one."""
+    cdef const FourBits *f = &g.four_bits
+    cdef int64_t groups = groups_of(b.k), panel, i
+    for i in range(panels):
+        panel = b.first + first + i
+        g.kernels.packing.unpack_four_bits(
+            b.data + (first + i) * b.panel_size, f.data + panel * f.step + b.k0 // STEP_K * STEP_BYTES, groups, f.zero,
+            NULL if f.zeros is NULL else f.zeros + panel * (g.k // f.size) * I8_PANEL, f.size // I8_GROUP)
+        if b.pair_sums is not NULL:
+            b.pair_sums[first + i] = FOUR_BITS_PAIR
+        if b.col_sums is not NULL and f.col_sums is NULL:
+            g.kernels.packing.panel_sums(b.col_sums + (first + i) * I8_PANEL, b.data + (first + i) * b.panel_size,
+                                         groups)
+
+
 cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
     """Pack panels of a plain B, and find the facts about them that the product needs."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef const int64_t *sums
     cdef const int8_t *panel
+    if g.four_bits.data is not NULL:
+        unpack_panels(g, b, first, panels)
+        return
     g.kernels.packing.pack_panels(<uint8_t *>b.data + first * b.panel_size, b.panel_size, columns, b.k,
                                   address(&g.b, b.k0, column), g.b.column, g.b.row, g.b.sign_flip)
     for i in range(panels):

@@ -1,10 +1,11 @@
-from typing import Any, Never, final
+from typing import Any, Literal, Never, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import _Array, _Int8OrUInt8
 from int8blas.core.streams import Origin, Target
+from int8blas.gemm.four_bits import PackedB4
 
 @final
 class PackedB:
@@ -38,4 +39,7 @@ class PackedB:
     def load(path: Origin, mmap: bool | None = None) -> PackedB: ...
 
 def restore_packed(k: int, n: int, dtype: str, buffer: Any) -> PackedB: ...
-def pack_b(b: _Array[_Int8OrUInt8], *, trans_b: int = False) -> PackedB: ...
+@overload
+def pack_b(b: _Array[_Int8OrUInt8], *, trans_b: int = False, bits: Literal[8] = 8) -> PackedB: ...
+@overload
+def pack_b(b: _Array[_Int8OrUInt8], *, trans_b: int = False, bits: Literal[4]) -> PackedB4: ...

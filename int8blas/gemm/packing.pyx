@@ -28,6 +28,7 @@ from int8blas.core.kernels cimport (
     i8_kernels,
     i8_outliers,
 )
+from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
@@ -671,7 +672,7 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
 
 
 @traced("b")
-def pack_b(b, *, trans_b=False):
+def pack_b(b, *, trans_b=False, bits=8):
     """Pack B once for many products.
 
     Parameters
@@ -680,13 +681,15 @@ def pack_b(b, *, trans_b=False):
         B of shape (K, N), in any memory order.
     trans_b : bool, optional
         `b` is B transposed, of shape (N, K).
+    bits : {8, 4}, optional
+        With 4, each value takes half a byte: an int8 B has values from -8 to 7, a uint8 B values from 0 to 15.
 
     Returns
     -------
-    PackedB
+    PackedB, or PackedB4 with ``bits=4``
         The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI its first product of 7
         rows or more about doubles its size, if panels are split (see :func:`explain`) or B is uint8 without values
-        above 127.
+        above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU.
 
     Raises
     ------
@@ -699,10 +702,16 @@ def pack_b(b, *, trans_b=False):
     >>> weights = int8blas.pack_b(np.full((100, 40), -3, np.int8))
     >>> int8blas.gemm_u8s8s32(1, np.ones((1, 100), np.uint8), weights)[0, :3]
     array([-300, -300, -300], dtype=int32)
+    >>> int8blas.pack_b(np.full((100, 40), -3, np.int8), bits=4)
+    PackedB4(shape=(100, 40), dtype=int4)
     """
     if isinstance(b, PackedB):
         raise TypeError("b must be an array, got a PackedB")
     cdef cnp.ndarray array = int8_operand(b, "b")
     if array.ndim != 2:
         raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
+    if bits != 8:
+        if bits != 4:
+            raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
+        return pack_four_bits(array, check_transpose(trans_b, "trans_b"))
     return pack(array, check_transpose(trans_b, "trans_b"))

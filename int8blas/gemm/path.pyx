@@ -45,6 +45,7 @@ cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether only the general path can compute a problem."""
     return (
         g.saturating or p.wide or g.k == 0 or is_made(g) or g.c_line != 0 or is_doubled(g) or has_scale_groups(g)
+        or g.four_bits.data is not NULL
     )
 
 

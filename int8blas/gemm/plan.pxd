@@ -65,8 +65,8 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     """Return whether C.T := B.T @ A.T is faster to compute: C has few columns and A has contiguous columns (the
     transposed problem reads A along them); or C has contiguous columns and K is small; or all three matrices are tiny
     and have contiguous columns."""
-    if (g.panels.data is not NULL or is_quantized(g) or g.saturating or zero_by_row(g)
-            or g.b.zero_points is not NULL):
+    if (g.panels.data is not NULL or g.four_bits.data is not NULL or is_quantized(g) or g.saturating
+            or zero_by_row(g) or g.b.zero_points is not NULL):
         return False
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS:
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows_mr else TRANSPOSED_ROWS):

@@ -8,6 +8,7 @@ from int8blas.gemm.block_plan cimport plan_blocks
 from int8blas.gemm.blocks cimport describe_blocks, run_blocks, takes_blocks
 from int8blas.gemm.path cimport planned_threads
 from int8blas.gemm.paths.few_columns cimport describe_few_columns, plan_few_columns, run_few_columns, takes_few_columns
+from int8blas.gemm.paths.four_bits cimport describe_four_bits, plan_four_bits, run_four_bits, takes_four_bits
 from int8blas.gemm.paths.few_rows cimport describe_few_rows, plan_few_rows, run_few_rows, takes_few_rows
 from int8blas.gemm.paths.long_k cimport describe_long_k, plan_long_k, run_long_k, takes_long_k
 from int8blas.gemm.paths.register cimport describe_register, plan_register, run_register, takes_register
@@ -18,7 +19,7 @@ from int8blas.gemm.small_values cimport lower_triangle, unshift
 
 # The table of paths, in the order of asking. The last path takes every problem.
 cdef enum:
-    PATH_COUNT = 8
+    PATH_COUNT = 9
 cdef Path[PATH_COUNT] PATHS
 PATHS[0] = Path(
     b"register", b"few columns and a few k, so that several rows of A, and B, fit a register",
@@ -42,6 +43,9 @@ PATHS[6] = Path(
     b"small_k", b"small K, so C is written row by row from a packed B in the cache",
     True, False, takes_small_k, NULL, plan_small_k, run_small_k, describe_small_k)
 PATHS[7] = Path(
+    b"four_bits", b"few rows, so B of 4 bits is read once, as it is packed",
+    True, False, takes_four_bits, NULL, plan_four_bits, run_four_bits, describe_four_bits)
+PATHS[8] = Path(
     b"blocks", b"tiles of C from packed panels of B",
     False, False, takes_blocks, unshift, plan_blocks, run_blocks, describe_blocks)
 first_path = PATHS

@@ -58,6 +58,22 @@ cdef struct Panels:
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
 
 
+# A packed B of 4 bits: two values of 0 to 15 in a byte (csrc/gemm/gemm.h). B' is these values less `zero`, or less the
+# `zeros` of each group of `size` k, [panels][groups][16].
+cdef struct FourBits:
+    const uint8_t *data         # NULL if B has other values
+    ptrdiff_t step              # bytes from one panel to the next
+    const int64_t *col_sums     # of B'; NULL in a part of K
+    uint8_t zero
+    const uint8_t *zeros        # or NULL
+    int64_t size
+
+
+cdef enum:
+    STEP_K = 8                  # k of a step of B of 4 bits, and its bytes in a panel
+    STEP_BYTES = 64
+
+
 # The elements of C to compute.
 cdef enum Half:
     WHOLE
@@ -93,6 +109,7 @@ cdef struct Problem:
     bint far_zeros              # some zero point lies outside the range of its type
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
     uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
+    FourBits four_bits          # the packed B', if it has 4 bits
 
 
 cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil
@@ -164,6 +181,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     # Nothing reads the other members of `panels` if B is plain.
     g.panels.data = NULL
     g.panels.split.panels = NULL
+    g.four_bits.data = NULL
     start_epilogue(&g.epilogue)
     g.c = NULL
     g.c_row = g.c_col = 0

@@ -21,6 +21,10 @@ from int8blas.core.kernels cimport (
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
+cdef enum:
+    # Values of 4 bits differ from a zero point by at most 15, and from both that of B and one by groups by at most 30.
+    FOUR_BITS_SPAN = 30
+
 
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
     """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo); beyond s32 it is no
@@ -32,6 +36,8 @@ cdef int64_t product_bound(const Problem *g) noexcept nogil:
         # each k, saturated or not.
         return 3 * 255 * 128
     cdef int64_t a = 255 if zero_by_row(g) else max(g.a.zero_point, 255 - g.a.zero_point)
+    if g.four_bits.data is not NULL:
+        return a * FOUR_BITS_SPAN
     cdef int64_t b = 255 if g.b.zero_points is not NULL else max(127 - g.b.zero_point, g.b.zero_point + 128)
     return a * b
 
@@ -126,14 +132,17 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
-    """Set `part` to the bare product over k from `first` (the start of a group) on, stored to `sums` [m][n].
+    """Set `part` to the bare product over k from `first` (the start of two groups) on, stored to `sums` [m][n].
 
     It leaves out the zero points of a packed B's problem, whose column sums are over all of K.
     """
     part[0] = g[0]
     part.k = k
     part.a.data += first * g.a.column
-    if g.panels.data is NULL:
+    if g.four_bits.data is not NULL:
+        part.four_bits.data += first // STEP_K * STEP_BYTES
+        part.four_bits.col_sums = NULL
+    elif g.panels.data is NULL:
         part.b.data += first * g.b.row
     else:
         part.panels.data += first * I8_PANEL

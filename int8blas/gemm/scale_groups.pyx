@@ -86,7 +86,9 @@ cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
     if g.epilogue.row_scales is not NULL:
         a.row_scale = row_scales_from(g, x.at.row + row)
     a.scale = s.scales + panel * a.panel_step
-    a.col_sum = s.col_sums + panel * a.panel_step if s.col_sums is not NULL else NULL
+    a.col_sum = NULL
+    if v.ao is not NULL or g.a.zero_point != 0 or s.row_zeros is not NULL:
+        a.col_sum = s.col_sums + panel * a.panel_step
     if s.row_scales is not NULL:
         a.row_scale = s.row_scales + x.at.row + row
     if s.row_zeros is not NULL:

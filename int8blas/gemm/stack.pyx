@@ -102,6 +102,7 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
     cdef int last = s.dims - 1
     cdef bint is_plain = (
         g.kernels.gemm.stack is not NULL and is_product(g) and not g.saturating and g.panels.data is NULL
+        and g.four_bits.data is NULL
         and g.c_col == sizeof(int32_t) and g.c_row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
     )
     if is_plain and set_register_operands(t, g, s.a[last], s.b[last]):

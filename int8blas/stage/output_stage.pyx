@@ -574,8 +574,6 @@ cdef class Layer:
         else:
             bound.bo += int(weights)
         bound.set_far(self.depth, zeros, columns)
-        if self.group and not by_row and not bound.ao and self.kind != "dynamic":
-            bound.scale_groups.col_sums = NULL
         if not by_row and bound.ao and not self.group:
             # The compensation, modulo 2**32 like the sums that it is added to.
             bound._col_init = multiples(self._column_sums, -bound.ao)

@@ -95,6 +95,8 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups);
 
 #include "gemm/stack_body.h"
 
+#include "gemm/four_bits_body.h"
+
 #include "gemm/limits_body.h"
 
 #if I8_PAIRED
@@ -129,6 +131,7 @@ const i8_gemm_kernels I8_TABLE(gemm) = {
     .few_rows = {I8_ROWS(i8_few_rows_a_unsigned), I8_ROWS(i8_few_rows_b_unsigned)},
     .copy_rows = i8_copy_rows,
     .finish_rows = i8_finish_rows,
+    .four_bits = i8_four_bits,
     .dots_rows = I8_DOT_ROWS,
     .dots_columns = I8_LANES,
     .dots = {I8_DOTS(i8_dots_x_unsigned), I8_DOTS(i8_dots_y_unsigned)},

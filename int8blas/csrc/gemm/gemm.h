@@ -301,6 +301,37 @@ typedef struct {
     ptrdiff_t dst_row; /* in elements */
 } i8_outlier_args;
 
+/* B of 4 bits: values q of 0 to 15, two in a byte. Panels have 64 bytes for each step of 8 k: in the low halves of the
+ * bytes the group of the first 4 k as B' has it, in the high halves the group of the other 4. K is padded to whole
+ * steps. A kernel multiplies up to I8_MAX_FOUR_BITS rows of A, s8 and padded with zeros:
+ *
+ *     dst[i, j] = row_init[i] + sum over k of A[i, k] * q[k, j]                      modulo 2**32, if scale is NULL
+ *     y[i, j] = sum over the groups of f32(sum over k of the group of (A[i, k] - ao[i]) * (q[k, j] - zero)) *
+ *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
+ *
+ * A group has `steps` steps; without scales, all of K is one group. Row i of A is at a + i * a_row, panel p of B at
+ * b + p * b_panel. row_sums[i * groups + group] are sums of A. `zero` is one value, or zeros[j]; col_sum[j], the sum of
+ * q - zero, is not NULL unless all ao are 0. scale, zeros and col_sum have 16 values for each group and panel_step
+ * values for each panel. Rows of dst and y are dst_row elements apart; all columns of the panels are written. */
+#define I8_MAX_FOUR_BITS 4
+typedef struct {
+    int rows, panels;
+    int64_t groups, steps;
+    const int8_t *a;
+    ptrdiff_t a_row;
+    const uint8_t *b;
+    ptrdiff_t b_panel;
+    const int32_t *row_init;
+    int32_t *dst;
+    const float *scale, *row_scale;
+    const int32_t *ao, *col_sum, *row_sums;
+    const uint8_t *zeros;
+    int32_t zero;
+    ptrdiff_t panel_step;
+    float *y;
+    ptrdiff_t dst_row;
+} i8_four_bits_args;
+
 /* The multiply-adds.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI widened in registers, for few rows)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
@@ -352,6 +383,8 @@ typedef struct {
     /* The same for x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B
      * must be u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
+
+    void (*four_bits)(const i8_four_bits_args *);
 
     int dots_rows, dots_columns;      /* size of the largest dot kernel */
     i8_dot_fn dots[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */

@@ -459,3 +459,25 @@ static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_
         }
 }
 #endif
+
+/* The loops over 64 bytes become vectors. An odd number of groups has one of its own at the end. */
+static void i8_unpack_four_bits(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,
+                                const uint8_t *zeros, int64_t zero_groups)
+{
+    uint8_t less[4 * I8_PANEL];
+    memset(less, zero, sizeof less);
+    for (int64_t g = 0; g + 1 < groups; g += 2, src += 4 * I8_PANEL, dst += 8 * I8_PANEL) {
+        if (zeros && g % zero_groups == 0) {
+            for (int j = 0; j < 4 * I8_PANEL; ++j)
+                less[j] = zeros[j / 4];
+            zeros += I8_PANEL;
+        }
+        for (int j = 0; j < 4 * I8_PANEL; ++j) {
+            dst[j] = (int8_t)((src[j] & 15) - less[j]);
+            dst[4 * I8_PANEL + j] = (int8_t)((src[j] >> 4) - less[j]);
+        }
+    }
+    if (groups % 2)
+        for (int j = 0; j < 4 * I8_PANEL; ++j)
+            dst[j] = (int8_t)((src[j] & 15) - less[j]);
+}

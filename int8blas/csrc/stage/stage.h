@@ -73,8 +73,8 @@ typedef struct {
 } i8_stage;
 
 /* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
- * group, modulo 2**32. col_sums is NULL if A has no zero point. Each of the last three is NULL, or has values for each
- * group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
+ * group, modulo 2**32. col_sums may be NULL if A' has no zero point. Each of the last three is NULL, or has values for
+ * each group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
  * [groups][column_step]. Zero points of the problem's operands are then those of the first group. */
 typedef struct {
     int64_t size;

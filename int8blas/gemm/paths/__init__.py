@@ -9,5 +9,6 @@ triangle        A @ A.T: one triangle is computed
 long_k          few rows and columns of C and a long K: both operands are read once
 few_columns     few columns or rows of C: dot products, one operand read in place along k
 few_rows        few rows of C: a plain B read in place along its rows
+four_bits       few rows of C: a packed B of 4 bits, read once as it is packed
 small_k         small K: C is written row by row
 """

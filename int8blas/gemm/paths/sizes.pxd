@@ -69,7 +69,8 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
         g.m >= REGISTER_ROWS and 0 < g.k <= I8_STACK_UNIT // ROWS_IN_REGISTER
         and 0 < g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
         and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
-        and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.triangle == WHOLE and is_product(g)
+        and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.four_bits.data is NULL
+        and g.triangle == WHOLE and is_product(g)
         and not g.saturating and g.c_col == sizeof(int) and g.c_row == g.n * <ptrdiff_t>sizeof(int)
     )
 
@@ -99,7 +100,7 @@ cdef inline bint is_long_k(const Problem *g) noexcept nogil:
     return (
         g.m <= LONG_K_SIDE and g.n <= LONG_K_SIDE and g.k >= MIN_LONG_K * g.m * g.n
         and (g.a.column == 1 or g.m <= COPIED_VECTORS) and (g.b.row == 1 or g.n <= COPIED_VECTORS)
-        and g.panels.data is NULL
+        and g.panels.data is NULL and g.four_bits.data is NULL
     )
 
 
@@ -120,7 +121,7 @@ cdef inline bint is_tiny(const Problem *g) noexcept nogil:
         and g.m * g.n * g.k <= g.kernels.tuning.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
         and not is_quantized(g) and g.triangle == WHOLE and not is_small_k(g) and not reads_few_columns(g)
-        and not is_register(g)
+        and not is_register(g) and g.four_bits.data is NULL
     )
 
 

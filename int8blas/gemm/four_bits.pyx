@@ -1,0 +1,358 @@
+"""B of 4 bits, int4 or uint4, in the layout that the kernels read.
+
+``data[n // 16, k // 8, n % 16, k % 4]`` has two values: in its low half B[k, n] for k % 8 < 4, and in its high half
+B[k, n] for k % 8 >= 4. So the low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high
+halves the next. An int4 is stored plus 8, so that the halves are values of 0 to 15.
+K is padded to a multiple of 8 and N to a multiple of 16 with zeros of B.
+"""
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.string cimport memset
+cimport cython
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core import file
+from int8blas.core.file import freeze, is_constant
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
+from int8blas.core.memory cimport acquire, release
+from int8blas.core.signatures import Signature
+from int8blas.core.split cimport ceil_div
+from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
+from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.words import shown
+from int8blas.gemm.operand cimport set_as_s8
+from int8blas.gemm.problem cimport STEP_BYTES, STEP_K
+
+cnp.import_array()
+
+# matmul, which is above this module.
+cdef object _product = None
+
+
+cdef void set_product(object function):
+    """Let ``a @ packed`` call this function."""
+    global _product
+    _product = function
+
+
+@cython.final
+cdef class PackedB4:
+    """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.
+
+    :func:`matmul`, :func:`gemm_u8s4s32` and :func:`gemm_s8s4s32` take it as B. It takes half of the bytes of a
+    :class:`PackedB`, and is as immutable: many threads may use it at once, and it pickles, and is saved to and mapped
+    from a file, as a PackedB is. A copy of it (module ``copy``) is the matrix itself.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (K, N), the shape of B.
+    ndim : int
+        2.
+    bits : int
+        4.
+    dtype : numpy.dtype
+        int8 if B has values from -8 to 7 (int4), uint8 if it has values from 0 to 15 (uint4).
+    data : numpy.ndarray
+        The packed bytes, a read-only uint8 view of shape (ceil(N / 16), ceil(K / 8), 16, 4). The low half of
+        ``data[n // 16, k // 8, n % 16, k % 4]`` is B[k, n] where k % 8 < 4, and the high half where k % 8 >= 4; plus 8
+        if B is int4. Padding is zeros of B.
+    column_sums : numpy.ndarray
+        The sum of each column of B, int64 of shape (N,).
+    nbytes : int
+        Size of `data`.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas
+    >>> b = np.arange(-8, 8, dtype=np.int8).reshape(8, 2)
+    >>> packed = int8blas.pack_b(b, bits=4)
+    >>> packed
+    PackedB4(shape=(8, 2), dtype=int4)
+    >>> packed.data[0, 0, 0] % 16, packed.data[0, 0, 0] // 16  # column 0, plus 8
+    (array([0, 2, 4, 6], dtype=uint8), array([ 8, 10, 12, 14], dtype=uint8))
+    >>> np.ones((1, 8), np.int8) @ packed
+    array([[-8,  0]], dtype=int32)
+    >>> bool((packed.unpack() == b).all())
+    True
+    """
+
+    __signature__ = Signature()
+
+    def __cinit__(self):
+        # Without elements, so that whatever comes from __new__ is safe to use.
+        self._typenum = cnp.NPY_INT8
+        self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.uint8)
+        self._sums = np.empty(0, np.int64)
+
+    def __init__(self, *args, **kwargs):
+        """A PackedB4 is made by :func:`pack_b` or :meth:`load`."""
+        raise TypeError("PackedB4 is made by pack_b(b, bits=4) or PackedB4.load(path)")
+
+    cdef void fill(self, Problem *g) noexcept:
+        """Let `g` multiply by this matrix, without a zero point."""
+        g.n = self._n
+        set_as_s8(&g.b, False)
+        g.four_bits = self._matrix
+
+    cdef cnp.ndarray group_sums(self, int64_t size, cnp.ndarray zeros):
+        """Column sums of B in each group of `size` k, less its zero points if there are some: int32 [panels, groups,
+        16]. `zeros`, of the same shape, are uint8: zero points as they are stored."""
+        cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
+        cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32), unpacked = np.empty(
+            size * I8_PANEL, np.int8)
+        cdef int32_t *sums = <int32_t *>cnp.PyArray_DATA(array)
+        cdef int8_t *values = <int8_t *>cnp.PyArray_DATA(unpacked)
+        cdef const uint8_t *zero = NULL if zeros is None else <const uint8_t *>cnp.PyArray_DATA(zeros)
+        cdef const i8_kernels *kernels = current_kernels()
+        cdef int64_t some[I8_PANEL]
+        cdef int i
+        with nogil:
+            # The groups of a panel lie one behind the other, and so do panels.
+            for part in range(panels * groups):
+                kernels.packing.unpack_four_bits(
+                    values, self._matrix.data + part * (size // STEP_K * STEP_BYTES), size // I8_GROUP,
+                    self._matrix.zero, NULL if zero is NULL else zero + part * I8_PANEL, size // I8_GROUP)
+                kernels.packing.panel_sums(some, values, size // I8_GROUP)
+                for i in range(I8_PANEL):
+                    sums[part * I8_PANEL + i] = <int32_t>some[i]
+        return array
+
+    @property
+    def shape(self):
+        return (self._k, self._n)
+
+    @property
+    def ndim(self):
+        return 2
+
+    @property
+    def bits(self):
+        return 4
+
+    @property
+    def dtype(self):
+        return np.dtype(np.uint8 if self._typenum == cnp.NPY_UINT8 else np.int8)
+
+    @property
+    def data(self):
+        return self._data.view()
+
+    @property
+    def column_sums(self):
+        return self._sums[:self._n]
+
+    @property
+    def nbytes(self):
+        return self._data.nbytes
+
+    def __repr__(self):
+        return f"PackedB4(shape={self.shape}, dtype={name_of_type(self._typenum)})"
+
+    def __eq__(self, other):
+        if not isinstance(other, PackedB4):
+            return NotImplemented
+        return self.shape == other.shape and self.dtype == other.dtype and np.array_equal(self.data, other.data)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype, self._data.tobytes()))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        # The array itself, for the reasons that PackedB.__reduce__ gives.
+        return _restore, (self._k, self._n, name_of_type(self._typenum), self._data)
+
+    # NumPy leaves `a @ packed` to the PackedB4.
+    __array_ufunc__ = None
+
+    def __rmatmul__(self, a):
+        """``a @ packed`` is :func:`matmul`."""
+        return _product(a, self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("a PackedB4 is no array: give .unpack() of it, or multiply by it from the left")
+
+    def unpack(self):
+        """The matrix B, as a new C-ordered array.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of shape (K, N) and B's dtype, int8 or uint8.
+        """
+        panels, steps = self._data.shape[:2]
+        halves = np.stack([self._data & 15, self._data >> 4], axis=2)  # [panel, step, half, column, k]
+        b = halves.transpose(1, 2, 4, 0, 3).reshape(steps * STEP_K, panels * I8_PANEL)[:self._k, :self._n]
+        if self._typenum == cnp.NPY_UINT8:
+            return np.array(b, order="C")
+        return np.subtract(b.view(np.int8), np.int8(8), order="C")
+
+    def save(self, path):
+        """Write the matrix to a file that :meth:`load` maps.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
+        """
+        file.save(path, self)
+
+    @staticmethod
+    def load(path, mmap=None):
+        """A matrix from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, or a file object as of :func:`load`.
+        mmap : bool, optional
+            As of :meth:`PackedB.load`.
+
+        Returns
+        -------
+        PackedB4
+
+        Raises
+        ------
+        TypeError, OSError
+            If `path` is neither, or the file cannot be read.
+        ValueError
+            If the file is not one that `save` wrote, or is truncated or corrupted; the text says which.
+        """
+        packed = file.load(path, mmap)
+        if not isinstance(packed, PackedB4):
+            raise ValueError(f"{name_of(path)} is not a packed matrix of 4 bits: it holds a {type(packed).__name__}")
+        return packed
+
+
+cdef enum:
+    # Panels that are packed at a time: whole cache lines of a C-ordered B.
+    PACK_PANELS = 4
+
+
+# B that is packed; strides in bytes. `shift` is added to its values.
+cdef struct PackJob:
+    const i8_kernels *kernels
+    uint8_t *data
+    int64_t k, n, steps
+    const uint8_t *b
+    ptrdiff_t k_stride, n_stride
+    uint8_t shift
+
+
+cdef str name_of_type(int typenum):
+    return "uint4" if typenum == cnp.NPY_UINT8 else "int4"
+
+
+cdef object packed_bytes(object k, object n):
+    """How many a packed K x N matrix has; Python integers, which do not overflow."""
+    return -(-n // I8_PANEL) * -(-k // STEP_K) * STEP_BYTES
+
+
+def _restore(k, n, dtype, buffer):
+    """The inverse of PackedB4.__reduce__; `buffer` has the packed bytes."""
+    cdef cnp.ndarray data
+    if dtype not in ("int4", "uint4"):
+        raise ValueError(f"dtype of a packed matrix of 4 bits must be int4 or uint4, got {shown(dtype)}")
+    if k < 0 or n < 0:
+        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
+    # NumPy never makes an array on a read-only memoryview writeable.
+    view = memoryview(buffer).toreadonly()
+    if not view.c_contiguous:
+        raise ValueError("the bytes of a packed matrix must be C-contiguous")
+    data = np.frombuffer(view, np.uint8)
+    wanted = packed_bytes(k, n)
+    if data.size != wanted:
+        raise ValueError(f"a packed {k} x {n} matrix of 4 bits must have {wanted} bytes, got {data.size}")
+    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
+        copy = aligned_bytes(data.size).view(np.uint8)
+        copy[...] = data
+        data = copy
+    return from_data(k, n, dtype, data)
+
+
+file.register(PackedB4, _restore)
+
+
+cdef PackedB4 from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
+    """A PackedB4 on packed bytes, which it keeps; computes the sums of columns."""
+    cdef PackedB4 packed = PackedB4.__new__(PackedB4)
+    cdef int64_t panels = ceil_div(n, I8_PANEL), steps = ceil_div(k, STEP_K), panel
+    cdef cnp.ndarray sums_array = np.zeros(panels * I8_PANEL, np.int64), unpacked
+    cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(sums_array)
+    cdef const uint8_t *bytes_ = <const uint8_t *>cnp.PyArray_DATA(data)
+    cdef int8_t *values
+    packed._k, packed._n = k, n
+    packed._typenum = cnp.NPY_UINT8 if dtype == "uint4" else cnp.NPY_INT8
+    freeze(data)
+    packed._data = data.reshape(panels, steps, I8_PANEL, I8_GROUP)
+    packed._data.flags.writeable = False
+    packed._matrix.data, packed._matrix.step = bytes_, steps * STEP_BYTES
+    packed._matrix.zero = 0 if dtype == "uint4" else 8
+    packed._matrix.zeros, packed._matrix.size = NULL, 0
+    packed._matrix.col_sums = sums
+    if k:
+        unpacked = np.empty(2 * steps * STEP_BYTES, np.int8)
+        values = <int8_t *>cnp.PyArray_DATA(unpacked)
+        with nogil:
+            for panel in range(panels):
+                current_kernels().packing.unpack_four_bits(
+                    values, bytes_ + panel * packed._matrix.step, 2 * steps, packed._matrix.zero, NULL, 0)
+                current_kernels().packing.panel_sums(sums + panel * I8_PANEL, values, 2 * steps)
+    packed._sums = sums_array
+    packed._sums.flags.writeable = False
+    return packed
+
+
+cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """Pack PACK_PANELS panels, or what is left. Return 0, or -1 if there is no memory."""
+    cdef const PackJob *j = <const PackJob *>job
+    cdef int64_t panel = part * PACK_PANELS, column = panel * I8_PANEL, i, byte
+    cdef int64_t columns = min(j.n - column, <int64_t>(PACK_PANELS * I8_PANEL)), panels = ceil_div(columns, I8_PANEL)
+    cdef int64_t size = 2 * j.steps * STEP_BYTES
+    cdef uint8_t *values = <uint8_t *>acquire(panels * size)
+    cdef uint8_t *low
+    cdef uint8_t *dst
+    if values is NULL:
+        return -1
+    memset(values, 0, panels * size)
+    j.kernels.packing.pack_panels(values, size, columns, j.k, j.b + column * j.n_stride, j.n_stride, j.k_stride, 0)
+    for i in range(panels * j.steps):
+        low = values + 2 * i * STEP_BYTES
+        dst = j.data + (panel * j.steps + i) * STEP_BYTES
+        for byte in range(STEP_BYTES):
+            dst[byte] = <uint8_t>((low[byte] + j.shift) | (low[STEP_BYTES + byte] + j.shift) << 4)
+    release(values)
+    return 0
+
+
+cdef PackedB4 pack_four_bits(cnp.ndarray b, bint transpose):
+    """Pack op(b), a 2-D array of uint8 or int8 whose values fit 4 bits."""
+    cdef PackJob job
+    cdef bint is_unsigned = cnp.PyArray_TYPE(b) != cnp.NPY_INT8
+    cdef int status
+    cdef cnp.ndarray data
+    cdef int64_t parts
+    low, high = (0, 15) if is_unsigned else (-8, 7)
+    if b.size and (np.min(b) < low or np.max(b) > high):
+        raise ValueError(f"b must have values from {low} to {high} for bits=4 and {b.dtype}, got {np.min(b)} to "
+                         f"{np.max(b)}")
+    job.k, job.n = b.shape[transpose], b.shape[1 - transpose]
+    job.k_stride, job.n_stride = b.strides[transpose], b.strides[1 - transpose]
+    job.b, job.steps, job.shift = <const uint8_t *>cnp.PyArray_DATA(b), ceil_div(job.k, STEP_K), 0 if is_unsigned else 8
+    data = aligned_bytes(packed_bytes(job.k, job.n)).view(np.uint8)
+    job.data, job.kernels = <uint8_t *>cnp.PyArray_DATA(data), current_kernels()
+    parts = ceil_div(job.n, PACK_PANELS * I8_PANEL) if job.k else 0
+    with nogil:
+        status = run_parts(pack_part, &job, parts, threads_for(
+            <double>job.n * job.k, THREAD_PACKED_BYTES, <double>parts))
+    if status:
+        raise MemoryError("pack_b: no memory for the workspace")
+    return from_data(job.k, job.n, "uint4" if is_unsigned else "int4", data)
