@@ -193,6 +193,19 @@ def convolution(draws: Draws, image: Any, src: Any, dst: Any, channels: Any) -> 
     return layer(x)
 
 
+@golden(shape=((1, 50, 300), (4, 33, 100), (20, 49, 256)), src=("uint8", "float32"), group=(32, 128))
+def inner_product_four_bits(draws: Draws, shape: Any, src: Any, group: Any) -> Result:
+    """Weights of 4 bits with scales and zero points by groups, of which the last may be shorter."""
+    m, n, k = shape
+    groups = -(-k // group)
+    weights, zeros = (draws.integers(sizes, "uint8", 0, 15) for sizes in ((n, k), (groups, n)))
+    layer = int8blas.InnerProduct(
+        weights, draws.reals(n), src_dtype=src, dst_dtype="float32", dynamic="per_row" if src == "float32" else None,
+        scales={"weights": draws.scales((groups, n))}, zero_points={"weights": zeros}, group=group, bits=4,
+    )  # fmt: skip
+    return layer(draws.values((m, k), src))
+
+
 @golden(image=tuple(IMAGES), strides=(2, 3), dilation=(1, 2))
 def strided_convolution(draws: Draws, image: Any, strides: Any, dilation: Any) -> Result:
     sizes, kernel, ic, oc, groups = IMAGES[image]

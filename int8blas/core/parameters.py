@@ -211,9 +211,10 @@ def scale_of_range(
     return rounded, zero_point.astype(np.int32)
 
 
-def scale_of_largest(largest: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the scales of :func:`scale_of_range` for int8 and the range from -`largest` to `largest`, symmetric."""
-    scale = largest.astype(np.float64) / 127
+def scale_of_largest(largest: npt.NDArray[Any], limit: int = 127) -> npt.NDArray[np.float32]:
+    """Return the scales of :func:`scale_of_range` for integers from -`limit` to `limit` and the range from -`largest`
+    to `largest`, symmetric."""
+    scale = largest.astype(np.float64) / limit
     with np.errstate(under="ignore"):
         rounded: npt.NDArray[np.float32] = np.maximum(scale.astype(np.float32), SMALLEST_SCALE)
     rounded[scale == 0] = 1

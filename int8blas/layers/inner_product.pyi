@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import _Array, _Float, _MemoryT, _Numerics
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.quantized_layer import QuantizedLayer
@@ -13,7 +14,7 @@ from int8blas.stage.quantized_layer import QuantizedLayer
 class InnerProduct(QuantizedLayer):
     def __init__(
         self,
-        weights: _Array[Any] | PackedB,
+        weights: _Array[Any] | PackedB | PackedB4,
         bias: _Array[_Float | np.int32] | None = None,
         *,
         src_dtype: npt.DTypeLike | None = None,
@@ -25,11 +26,12 @@ class InnerProduct(QuantizedLayer):
         dynamic_dtype: npt.DTypeLike = "int8",
         numerics: _Numerics = "exact",
         group: int | None = None,
+        bits: Literal[8, 4] = 8,
     ) -> None: ...
     @classmethod
     def dynamic(
         cls,
-        weights: _Array[Any] | PackedB,
+        weights: _Array[Any] | PackedB | PackedB4,
         bias: _Array[Any] | None = None,
         *,
         dynamic: Literal["per_row", "per_tensor"] = "per_row",
@@ -41,11 +43,14 @@ class InnerProduct(QuantizedLayer):
         zero_points: Mapping[str, Any] | None = None,
         numerics: _Numerics = "exact",
         group: int | None = None,
+        bits: Literal[8, 4] = 8,
     ) -> InnerProduct: ...
     @property
     def group(self) -> int | None: ...
     @property
-    def weights(self) -> PackedB: ...
+    def weights(self) -> PackedB | PackedB4: ...
+    @property
+    def bits(self) -> int: ...
     @overload
     def __call__(
         self,

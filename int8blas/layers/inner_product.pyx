@@ -15,6 +15,8 @@ float32 (see gemm/scale_groups.pyx).
 import functools
 from math import prod
 
+from types import MappingProxyType
+
 from libc.stdint cimport int64_t, uint8_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
@@ -22,12 +24,16 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
+from int8blas.stage.four_bits import group_of_scales, integer_weights, packed_in_groups, zeros_of_groups
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
+from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.results cimport empty, empty_of
+from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
 from int8blas.gemm.call cimport is_usable, run, set_a, set_c
+from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.problem cimport DynamicSource, Problem, start
 from int8blas.stage.output_stage cimport Bound, Layer, element_type
@@ -43,7 +49,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     Parameters
     ----------
-    weights : array_like of int8, uint8 or float32, or PackedB
+    weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
         Shape (oc, ic), or (oc, ic, kh, kw) and the like, with the last dimensions flattened; a PackedB is the
         transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
         "per_channel", "per_tensor" (max|w| / 127), or values.
@@ -71,6 +77,9 @@ cdef class InnerProduct(QuantizedLayer):
         As in :func:`gemm_u8s8s32`, which the layer calls.
     group : int, optional
         Weights have a scale for each `group` of k and each output channel; see Notes.
+    bits : {8, 4}, optional
+        Of the weights. With 4, int8 weights have values from -8 to 7 and uint8 weights values from 0 to 15, and float32
+        weights become int4 (max|w| / 7). A PackedB4 has 4 bits whatever is given.
 
     Attributes
     ----------
@@ -118,6 +127,10 @@ cdef class InnerProduct(QuantizedLayer):
 
     The bias is then float32, and the requantization 'float' or 'onnx'.
 
+    **Weights of 4 bits** take half of the memory, and a product with one row half of the time. A group is then a
+    multiple of 8. If it does not divide ic, the last group is shorter, and scales have the shape (ceil(ic / group),
+    oc). ``zero_points["weights"]`` may have that shape too.
+
     If a row of a dynamic source (the whole source, for 'per_tensor') is not finite, it has no range, and all of its
     results are NaN before the post-ops. An integer destination has no NaN and gets its zero point instead, which means
     0.0.
@@ -137,27 +150,36 @@ cdef class InnerProduct(QuantizedLayer):
     >>> int8blas.InnerProduct(w, src_dtype=np.uint8, dst_dtype=np.float32, group=64,
     ...                       scales={"src": 0.5, "weights": "per_channel"}).scales["weights"].shape
     (4, 3)
+    >>> int8blas.InnerProduct.dynamic(w, group=32, bits=4).weights
+    PackedB4(shape=(256, 3), dtype=int4)
     """
 
     def __init__(self, weights, bias=None, *, src_dtype=None, dst_dtype=None, attributes=None, scales=None,
-                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None):
+                 zero_points=None, dynamic=None, dynamic_dtype="int8", numerics="exact", group=None, bits=8):
         """Create the layer; the docstring of the class has the parameters."""
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
         check_given(src_dtype, dst_dtype, dynamic)
         self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
-        scales = by_tensor(scales, "scales", TENSORS)
-        self.set_weights(weights, scales, group)
-        size = group_size(scales.get("weights"), group, self._packed._n, self._packed._k)
+        scales, zero_points = by_tensor(scales, "scales", TENSORS), by_tensor(zero_points, "zero_points", TENSORS)
+        if bits not in (8, 4):
+            raise ValueError(f"bits must be 8 or 4, got {bits!r}")
+        if bits == 4 or isinstance(weights, PackedB4) or is_packed_in_four_bits(weights):
+            size = self.set_four_bits(weights, scales, zero_points, group)
+            sums = self._four_bits.group_sums(size, self._group_zeros) if size else self._four_bits._sums
+        else:
+            self.set_weights(weights, scales, group)
+            self._k, self._n = self._packed._k, self._packed._n
+            size = group_size(scales.get("weights"), group, self._n, self._k)
+            sums = self._packed.group_sums(size) if size else self._packed._sums
         self.group = size or None
         self._dynamic = dynamic
-        dtypes = {"src": self.src_dtype if dynamic is None else self._dynamic_dtype, "weights": self._packed.dtype,
-                  "dst": self.dst_dtype}
-        self._layer = Layer(self.attributes, self._packed._n, bias,
-                            self._packed.group_sums(size) if size else self._packed._sums, dtypes, scales, zero_points,
+        dtypes = {"src": self.src_dtype if dynamic is None else self._dynamic_dtype,
+                  "weights": np.dtype(np.int8) if self._packed is None else self._packed.dtype, "dst": self.dst_dtype}
+        self._layer = Layer(self.attributes, self._n, bias, sums, dtypes, scales, zero_points,
                             "static" if dynamic is None else "dynamic", size)
-        self._layer.depth = self._packed._k
+        self._layer.depth = self._k
         if dynamic is not None:
             self._source.symmetric = self._dynamic_dtype == np.int8
             self._source.per_row = dynamic == "per_row"
@@ -167,7 +189,8 @@ cdef class InnerProduct(QuantizedLayer):
     @classmethod
     @cython.binding(True)  # inspect finds no signature of a built-in class method
     def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
-                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None):
+                dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None,
+                bits=8):
         """Create a layer from float32 to float32: the constructor, with the defaults of a dynamic layer.
 
         ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
@@ -185,6 +208,8 @@ cdef class InnerProduct(QuantizedLayer):
             As for the class.
         group : int, optional
             A scale for each `group` of k and each output channel, as for the class.
+        bits : {8, 4}, optional
+            Of the weights, as for the class.
 
         Returns
         -------
@@ -210,13 +235,13 @@ cdef class InnerProduct(QuantizedLayer):
         if dynamic is None:
             raise ValueError("dynamic must be 'per_row' or 'per_tensor', got None")
         scales = by_tensor(scales, "scales", TENSORS)
-        if not isinstance(weights, PackedB):
+        if not isinstance(weights, (PackedB, PackedB4)):
             weights = in_float32(weights, "weights")
             if weights.dtype == np.float32:
                 scales.setdefault("weights", "per_channel")
         return cls(weights, bias, src_dtype=src_dtype, dst_dtype=dst_dtype, attributes=attributes, scales=scales,
                    zero_points=zero_points, dynamic=dynamic, dynamic_dtype=dynamic_dtype, numerics=numerics,
-                   group=group)
+                   group=group, bits=bits)
 
     cdef int set_weights(self, weights, dict scales, group) except -1:
         cdef cnp.ndarray array
@@ -239,15 +264,71 @@ cdef class InnerProduct(QuantizedLayer):
         self._packed = pack(array.reshape(self.weights_shape[0], np.prod(self.weights_shape[1:], dtype=np.intp)), True)
         return 0
 
+    cdef int64_t set_four_bits(self, weights, dict scales, dict zero_points, group) except -1:
+        """Check weights of 4 bits, quantize and pack them, and take their zero points by groups out of `zero_points`.
+        Return the number of k in a group, or 0."""
+        cdef int64_t size, groups
+        if isinstance(weights, PackedWeights):
+            self.weights_shape = weights.shape
+            (weights,) = weights.of(1)
+        elif isinstance(weights, PackedB4):
+            self.weights_shape = weights.shape[::-1]
+        elif isinstance(weights, PackedB):
+            raise TypeError("weights must be an array or a PackedB4 with bits=4, got a PackedB")
+        else:
+            weights = in_float32(weights, "weights")
+            if weights.ndim < 2:
+                raise ValueError(f"weights must have at least 2 dimensions, got shape {weights.shape}")
+            self.weights_shape = weights.shape
+            weights = weights.reshape(len(weights), np.prod(weights.shape[1:], dtype=np.intp))
+        self._k, self._n = prod(self.weights_shape[1:]), self.weights_shape[0]
+        size = group_of_scales(scales.get("weights"), group, self._n, self._k)
+        if not isinstance(weights, PackedB4):
+            weights = integer_weights(weights, scales, size)
+            if not size:
+                size = group_of_scales(scales.get("weights"), None, self._n, self._k)
+        groups = ceil_div(self._k, size) if size else 0
+        if size and "weights" in zero_points:
+            self._given_zeros = zeros_of_groups(zero_points.pop("weights"), groups, self._n, weights.dtype)
+        packed = packed_in_groups(weights, size, self._given_zeros)
+        if packed.shape != (groups * size if size else self._k, self._n):
+            raise ValueError(f"weights must have been packed in their shape {self.weights_shape}, got {packed}")
+        self._four_bits = packed
+        if self._given_zeros is not None:
+            panels = ceil_div(self._n, I8_PANEL)
+            by_column = np.zeros((groups, panels * I8_PANEL), np.uint8)
+            by_column[:, :self._n] = self._given_zeros + self._four_bits._matrix.zero
+            self._group_zeros = np.ascontiguousarray(by_column.reshape(groups, panels, I8_PANEL).transpose(1, 0, 2))
+        return size
+
+    cdef cnp.ndarray padded(self, cnp.ndarray x):
+        """Return the source with zeros up to whole groups of k, where the weights are their zero points."""
+        cdef int64_t rows = cnp.PyArray_DIM(x, 0)
+        cdef cnp.ndarray wide = np.zeros((rows, self._four_bits._k), x.dtype)
+        wide[:, :self._k] = x
+        return wide
+
+    @property
+    def bits(self):
+        """The bits of a weight, 8 or 4."""
+        return 4 if self._packed is None else 8
+
+    @property
+    def zero_points(self):
+        """The zero points of every execution."""
+        constant = self._layer.constants["zero_points"]
+        return constant if self._given_zeros is None else MappingProxyType({**constant, "weights": self._given_zeros})
+
     @property
     def weights(self):
-        """The packed weights, a PackedB of shape (ic, oc)."""
-        return self._packed
+        """The packed weights, a PackedB or PackedB4 of shape (ic, oc); with 4 bits ic is padded to whole groups."""
+        return self._four_bits if self._packed is None else self._packed
 
     def __repr__(self):
         dynamic = f", dynamic={self._dynamic!r}" if self._dynamic else ""
         group = f", group={self.group}" if self.group else ""
-        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}]"
+        bits = ", bits=4" if self._packed is None else ""
+        return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}{bits}]"
 
     def __reduce__(self):
         # Store the layer's own copies of the values: the user may have changed the arrays since.
@@ -255,7 +336,9 @@ cdef class InnerProduct(QuantizedLayer):
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),
             dynamic=self._dynamic, dynamic_dtype=self._dynamic_dtype, numerics=self._numerics)
-        return layer, (PackedWeights(self.weights_shape, (self._packed,)), self._layer._bias)
+        if self._packed is None:
+            layer.keywords.update(group=self.group, bits=4)
+        return layer, (PackedWeights(self.weights_shape, (self.weights,)), self._layer._bias)
 
     def __call__(self, src, *, scales=None, zero_points=None, operands=None, out=None):
         """Execute the layer.
@@ -293,9 +376,9 @@ cdef class InnerProduct(QuantizedLayer):
             x = src
         else:
             x = self.source(src)
-        flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._packed._k
+        flat = cnp.PyArray_NDIM(x) == 2 and cnp.PyArray_DIM(x, 1) == self._k
         matrix, leading = (x, None) if flat else self.flattened(x)
-        shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._packed._n
+        shape[0], shape[1] = cnp.PyArray_DIM(matrix, 0), self._n
         if scales is not None or zero_points is not None or operands is not None or bound is None:
             bound = self._layer.bind(scales, zero_points, operands, shape[0],
                                      (shape[0], shape[1]) if leading is None else (*leading, shape[1]))
@@ -304,18 +387,20 @@ cdef class InnerProduct(QuantizedLayer):
                 raise ValueError("out must be given, as a Sum post-op adds to it")
             result = target = empty(2, shape, self._dst_type)
             if leading is not None:
-                result = target.reshape(*leading, self._packed._n)
+                result = target.reshape(*leading, self._n)
         else:
             result = output_of(out, "out", self._dst_type)
             if (
                 leading is None and cnp.PyArray_NDIM(result) == 2 and cnp.PyArray_DIM(result, 0) == shape[0]
-                and cnp.PyArray_DIM(result, 1) == shape[1] and is_usable(result, x, self._packed)
+                and cnp.PyArray_DIM(result, 1) == shape[1] and is_usable(result, x, None)
             ):
                 target = result
             else:
                 target = self.target_for(result, leading, shape[0], x)
 
         start(&g, self._saturating)
+        if self._packed is None and self._four_bits._k != self._k:
+            matrix = self.padded(matrix)
         set_a(&g, matrix, False)
         set_c(&g, target)
         self.set_layer(&g, &source, bound, cnp.PyArray_TYPE(x))
@@ -326,9 +411,15 @@ cdef class InnerProduct(QuantizedLayer):
 
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
         """Set all of a problem but A and C, which are set. The problem points to `source`."""
-        self._packed.fill(g)
-        if self.group is None:
-            self._packed.fill_split(g, g.m)
+        if self._packed is None:
+            self._four_bits.fill(g)
+            if self._group_zeros is not None:
+                g.four_bits.zeros = <const uint8_t *>cnp.PyArray_DATA(self._group_zeros)
+                g.four_bits.size = self.group
+        else:
+            self._packed.fill(g)
+            if self.group is None:
+                self._packed.fill_split(g, g.m)
         bound.fill(g)
         if self._dynamic is not None:
             g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
@@ -346,13 +437,13 @@ cdef class InnerProduct(QuantizedLayer):
     cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1:
         """Set up the product of contiguous float32 rows, each with a range of its own, to contiguous float32."""
         if (self._dynamic != "per_row" or self._constant is None or self._src_type != cnp.NPY_FLOAT32
-                or self._dst_type != cnp.NPY_FLOAT32 or self._layer.has_sum):
-            raise ValueError(f"a dynamic layer must be one from float32 to float32 with a range for each row and all "
-                             f"its values, got {self}")
+                or self._dst_type != cnp.NPY_FLOAT32 or self._layer.has_sum or self._packed is None):
+            raise ValueError(f"a dynamic layer must be one from float32 to float32 with weights of 8 bits, a range for "
+                             f"each row and all its values, got {self}")
         start(g, self._saturating)
-        g.m, g.k = rows, self._packed._k
+        g.m, g.k = rows, self._k
         g.a.data, g.a.row, g.a.column = <const uint8_t *>src, 4 * g.k, 4
-        g.c, g.c_row, g.c_col = <char *>dst, 4 * self._packed._n, 4
+        g.c, g.c_row, g.c_col = <char *>dst, 4 * self._n, 4
         return self.set_layer(g, source, self._constant, cnp.NPY_FLOAT32)
 
     def _at(self, size_t src, int64_t rows):
@@ -360,7 +451,7 @@ cdef class InnerProduct(QuantizedLayer):
         address: for callers whose arrays are not NumPy's. Nothing is checked."""
         cdef Problem g
         cdef DynamicSource source
-        cdef cnp.npy_intp[2] shape = [rows, self._packed._n]
+        cdef cnp.npy_intp[2] shape = [rows, self._n]
         cdef cnp.ndarray result = empty(2, shape, cnp.NPY_FLOAT32)
         self.set_rows(&g, &source, <const float *>src, rows, <float *>cnp.PyArray_DATA(result))
         run(&g, "inner_product")
@@ -371,26 +462,31 @@ cdef class InnerProduct(QuantizedLayer):
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:
-            return x.reshape(shape[0], self._packed._k), None
-        if x.ndim and shape[x.ndim - 1] == self._packed._k:
-            return x.reshape(-1, self._packed._k) if x.size else np.empty(
-                (int(np.prod(shape[:-1])), self._packed._k), x.dtype), shape[:-1]
-        if len(wanted) == 1 and x.ndim > 2 and int(np.prod(shape[1:])) == self._packed._k:
-            return x.reshape(shape[0], self._packed._k), None
-        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._packed._k}), "
+            return x.reshape(shape[0], self._k), None
+        if x.ndim and shape[x.ndim - 1] == self._k:
+            return x.reshape(-1, self._k) if x.size else np.empty(
+                (int(np.prod(shape[:-1])), self._k), x.dtype), shape[:-1]
+        if len(wanted) == 1 and x.ndim > 2 and int(np.prod(shape[1:])) == self._k:
+            return x.reshape(shape[0], self._k), None
+        raise ValueError(f"src must have shape (n, {', '.join(map(str, wanted))}) or (..., {self._k}), "
                          f"got {shape}")
 
     cdef cnp.ndarray target_for(self, cnp.ndarray result, object leading, int64_t rows, cnp.ndarray src):
         """Return the matrix to compute in: `result` itself, or a copy if the kernels cannot write to it."""
-        wanted = (rows, self._packed._n) if leading is None else (*leading, self._packed._n)
+        wanted = (rows, self._n) if leading is None else (*leading, self._n)
         if (<object>result).shape != wanted:
             raise ValueError(f"out must have shape {wanted}, got {(<object>result).shape}")
-        if is_usable(result, src, self._packed):
-            matrix = result.reshape(rows, self._packed._n)
+        if is_usable(result, src, None):
+            matrix = result.reshape(rows, self._n)
             if cnp.PyArray_DATA(matrix) == cnp.PyArray_DATA(result):
                 return matrix
         copy = np.array(result, order="C") if self._layer.has_sum else empty_of(wanted, self._dst_type)
-        return copy.reshape(rows, self._packed._n)
+        return copy.reshape(rows, self._n)
+
+
+cdef bint is_packed_in_four_bits(weights):
+    """Return whether weights from which a layer is restored have 4 bits."""
+    return isinstance(weights, PackedWeights) and any([isinstance(packed, PackedB4) for packed in weights.packed])
 
 
 register(InnerProduct)

@@ -11,6 +11,7 @@ from int8blas.core.arrays import dtype_argument, dtype_from, is_bfloat16, widene
 from int8blas.core.file import register
 from int8blas.core.parameters import integer, scale_values, zero_point_values
 from int8blas.core.words import dtype_error, either, shown
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB
 from int8blas.stage.attributes import INTEGER_SCHEMES, Attributes
 from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups
@@ -23,21 +24,21 @@ DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Packed weights in one or more PackedB, and the shape of the weights: the data from which a layer is restored.
+    """Packed weights in one or more PackedB or PackedB4, and the shape of the weights, from which a layer is restored.
 
     Weights of a convolution may have been uint8, and may have zero points for each output channel: see
     :func:`centered_weights`.
     """
 
     shape: tuple[int, ...]
-    packed: tuple[PackedB, ...]
+    packed: tuple[PackedB | PackedB4, ...]
     dtype: np.dtype[Any] = INT8_DTYPES[1]
     zeros: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, tuple) or any(integer(size, "shape of weights") < 0 for size in self.shape):
             raise ValueError(f"shape of weights must be a tuple of sizes, got {shown(self.shape)}")
-        if not isinstance(self.packed, tuple) or not all(isinstance(packed, PackedB) for packed in self.packed):
+        if not isinstance(self.packed, tuple) or not all(isinstance(x, (PackedB, PackedB4)) for x in self.packed):
             raise TypeError(f"packed must be a tuple of PackedB, got {shown(self.packed)}")
         if self.dtype not in INT8_DTYPES:
             raise TypeError(f"dtype of weights must be uint8 or int8, got {shown(self.dtype)}")
@@ -50,7 +51,7 @@ class PackedWeights:
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
-    def of(self, count: int) -> tuple[PackedB, ...]:
+    def of(self, count: int) -> tuple[PackedB | PackedB4, ...]:
         """Return the packed matrices if there are `count` of them."""
         if len(self.packed) != count:
             raise ValueError(f"weights must have been packed in {count} matrices, got {len(self.packed)}")

@@ -13,14 +13,21 @@ from int8blas.core.parameters import integer, scale_of_largest
 from int8blas.core.words import dtype_error, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
+# The largest magnitude of a quantized weight, by its bits.
+LARGEST = {8: 127, 4: 7}
 # The largest group: each k adds at most 3 * 255 * 128, zero points included, so that sums fit int32.
 MAX_GROUP = 1 << 14
 
 
 def weights_scales(
-    w: npt.ArrayLike, mask: int | str = "per_channel", *, layout: str | None = None, group: int | None = None
+    w: npt.ArrayLike,
+    mask: int | str = "per_channel",
+    *,
+    layout: str | None = None,
+    group: int | None = None,
+    bits: int = 8,
 ) -> npt.NDArray[np.float32]:
-    """Return the scales that bring weights to the whole range from -127 to 127.
+    """Return the scales that bring weights to the whole range from -127 to 127, or from -7 to 7 with ``bits=4``.
 
     ``scale = max(abs(w)) / 127``, the maximum over the dimensions that the mask does not select
 
@@ -35,13 +42,16 @@ def weights_scales(
         The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional
         Compute a scale for each output channel and each `group` of its ic weights, as :class:`InnerProduct` accepts
-        them. The group is a multiple of 4 that divides ic; `mask` must be 'per_channel', and `layout` None.
+        them. The group is a multiple of 4 that divides ic; `mask` must be 'per_channel', and `layout` None. With
+        ``bits=4`` the group is a multiple of 8, and need not divide ic.
+    bits : {8, 4}, optional
+        The bits of the quantized weights. With 4, ``scale = max(abs(w)) / 7``.
 
     Returns
     -------
     numpy.ndarray
         float32 of shape (product of the selected dimensions,), in the order of the logical dimensions; with `group` of
-        shape (ic / group, oc). Weights that are all 0 get the scale 1; no scale is below 2**-126.
+        shape (ceil(ic / group), oc). Weights that are all 0 get the scale 1; no scale is below 2**-126.
 
     Raises
     ------
@@ -60,10 +70,14 @@ def weights_scales(
     array([1. , 0.5], dtype=float32)
     >>> int8blas.weights_scales(w, "per_tensor")
     array([1.], dtype=float32)
+    >>> int8blas.weights_scales(w, bits=4).round(3)
+    array([18.143,  9.071], dtype=float32)
     >>> int8blas.weights_scales(np.float32([[1, 2, 3, 127, 0, 254, 1, 1], [0, 0, 0, 0, 127, 1, 1, 1]]), group=4)
     array([[1., 1.],
            [2., 1.]], dtype=float32)
     """
+    if bits not in (8, 4):
+        raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
     array = in_float32(w, "w")
     if array.dtype.name != "float32":
         raise dtype_error(array, "w", ("float32", "float16", "bfloat16"))
@@ -75,8 +89,8 @@ def weights_scales(
             came = f"layout {layout!r}" if layout is not None else f"shape {array.shape}"
             raise ValueError(f"w must have shape (oc, ic, ...), without a layout, with group, got {came}")
         flat = array.reshape(array.shape[0], np.prod(array.shape[1:], dtype=np.intp))
-        return scales_of_groups(flat, "w", check_group(group, flat.shape[1]))
-    return scales_of(logical, "w", weights_mask(mask, layout))
+        return scales_of_groups(flat, "w", check_group(group, flat.shape[1], bits), bits)
+    return scales_of(logical, "w", weights_mask(mask, layout), bits)
 
 
 def weights_mask(mask: Any, layout: str | None) -> Any:
@@ -92,9 +106,13 @@ def weights_mask(mask: Any, layout: str | None) -> Any:
     return 3 if layout is not None and "g" in layout else 1
 
 
-def check_group(group: Any, ic: int) -> int:
+def check_group(group: Any, ic: int, bits: int = 8) -> int:
     """Return the number of k that share a scale."""
     size = integer(group, "group")
+    if bits == 4:
+        if size < 8 or size > MAX_GROUP or size % 8:
+            raise ValueError(f"group must be a multiple of 8 and at most {MAX_GROUP} with bits=4, got {shown(size)}")
+        return size
     if size < 4 or size > MAX_GROUP or size % 4 or ic % size or ic == 0:
         raise ValueError(
             f"group must be a multiple of 4 that divides ic, {ic}, and at most {MAX_GROUP}, got {shown(size)}"
@@ -102,18 +120,20 @@ def check_group(group: Any, ic: int) -> int:
     return size
 
 
-def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int) -> npt.NDArray[np.float32]:
-    """Return :func:`weights_scales` of a matrix (oc, ic) with groups, of shape (ic / group, oc)."""
+def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int, bits: int = 8) -> npt.NDArray[np.float32]:
+    """Return :func:`weights_scales` of a matrix (oc, ic) with groups, of shape (ceil(ic / group), oc)."""
     oc, ic = flat.shape
-    parts = flat.reshape(oc, ic // group, group).transpose(1, 0, 2)
+    if ic % group:
+        flat = np.pad(flat, ((0, 0), (0, -ic % group)))
+    parts = flat.reshape(oc, -(-ic // group), group).transpose(1, 0, 2)
     with np.errstate(invalid="ignore"):
         largest = np.max(np.abs(parts), axis=2, initial=0)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_largest(largest)
+    return scale_of_largest(largest, LARGEST[bits])
 
 
-def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np.float32]:
+def scales_of(logical: npt.NDArray[Any], name: str, mask: Any, bits: int = 8) -> npt.NDArray[np.float32]:
     """Return :func:`weights_scales` of weights with axes in logical order."""
     axes = mask_axes(mask, logical.ndim)
     others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
@@ -121,4 +141,4 @@ def scales_of(logical: npt.NDArray[Any], name: str, mask: Any) -> npt.NDArray[np
         largest = np.max(np.abs(logical), axis=others, initial=0).reshape(-1)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_largest(largest)
+    return scale_of_largest(largest, LARGEST[bits])

@@ -12,6 +12,7 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.elementwise.quantization import quantize
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
@@ -132,7 +133,10 @@ class Int8Linear(Int8Module):
         self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float32)))
         bias = layer.bias
         self.register_buffer("bias", None if bias is None else torch.from_numpy(np.array(bias, np.float32)))
-        self._take(layer.weights)
+        weights = layer.weights
+        if isinstance(weights, PackedB4):
+            raise TypeError(f"layer must have weights of 8 bits, got {layer}")
+        self._take(weights)
 
     @classmethod
     def from_float(

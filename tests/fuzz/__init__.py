@@ -15,8 +15,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 FAMILIES = ("gemm", "packing", "matmul", "integers", "syrk", "neighbors", "convolution", "deconvolution",
-            "inner_product", "pooling", "recurrent", "quantization", "elementwise", "normalization", "reorder",
-            "files")  # fmt: skip
+            "inner_product", "four_bits", "pooling", "recurrent", "quantization", "elementwise", "normalization",
+            "reorder", "files")  # fmt: skip
 if find_spec("onnx"):
     FAMILIES += ("onnx_graphs", "onnx_operands", "onnx_quantization", "onnx_windows", "onnx_bytes", "onnx_samples")
 

@@ -20,6 +20,7 @@ from int8blas.core.kernels cimport (
     I8_PANEL,
     i8_four_bits_args,
     i8_output_args,
+    i8_scale_groups,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, leave_out, part_count, round_up, share, split
@@ -59,13 +60,18 @@ cdef struct FourBitsJob:
     Rows rows
 
 
+cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
+    """Return whether scales or zero points other than those of 4-bit weights differ from group to group."""
+    return s.row_scales is not NULL or s.row_zeros is not NULL or s.column_zeros is not NULL
+
+
 cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether B has 4 bits, and A few rows."""
     return (
         g.four_bits.data is not NULL and g.kernels.gemm.four_bits is not NULL and 0 < g.k
         and g.m <= (PAIRED_ROWS if g.kernels.gemm.exact == I8_DOT2 else ROWS)
         and not p.wide and g.image is NULL and g.c_line == 0 and not is_doubled(g)
-        and not (has_scale_groups(g) and has_zero(&g.b))
+        and not (has_scale_groups(g) and (has_zero(&g.b) or g.far_zeros or has_values_by_group(g.epilogue.scale_groups)))
     )
 
 
