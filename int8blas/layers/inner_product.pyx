@@ -14,7 +14,6 @@ float32 (see gemm/scale_groups.pyx).
 
 import functools
 from math import prod
-
 from types import MappingProxyType
 
 from libc.stdint cimport int64_t, uint8_t

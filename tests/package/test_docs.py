@@ -9,7 +9,7 @@ import pytest
 
 import int8blas
 import int8blas.onnx
-from int8blas import calibration
+from int8blas import calibration, formats
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
@@ -19,6 +19,7 @@ def public_names():
     them."""
     yield from {*int8blas.__all__} - {"calibration", "onnx", "__version__"}
     yield from calibration.__all__
+    yield from formats.__all__
     yield from (f"onnx.{name}" for name in int8blas.onnx.__all__)
 
 

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "torch": {"core", "gemm", "stage", "convolution", "layers", "elementwise", "network", "onnx"},
 }
 # Modules above the rooms: public import paths, and the module that python -m int8blas runs.
-ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas"}
+ABOVE = {"__init__", "__main__", "_former", "_version", "calibration", "cython_blas", "formats"}
 NAMED = re.compile(
     r"^\s*(?:from\s+int8blas(?:\.([\w.]+))?\s+c?import\s+(\([^)]*\)|.+)|c?import\s+int8blas\.([\w.]+))", re.MULTILINE
 )

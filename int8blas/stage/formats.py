@@ -1,0 +1,379 @@
+"""Weights of other formats, bit for bit: integers with scales and zero points by groups of k.
+
+Each function takes the arrays of a format as its files have them, and returns :class:`GroupedWeights`, from which
+``InnerProduct`` layers are made. No weight is rounded: ``dequantized()`` has the numbers that the format defines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from int8blas.core.arrays import as_array
+from int8blas.core.parameters import integer
+from int8blas.core.words import dtype_error, shown
+
+__all__ = ["GroupedWeights", "from_awq", "from_gguf", "from_gptq", "from_matmul_nbits"]
+
+# Bytes of a block of 32 weights in GGUF: scale, minimum, values.
+GGUF_BLOCKS = {"Q4_0": (2, 0, 16), "Q4_1": (2, 2, 16), "Q8_0": (2, 0, 32)}
+GGUF_GROUP = 32
+# The column of each half byte in a dword of AWQ.
+AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedWeights:
+    """Integer weights with a scale for each group of k and each output channel::
+
+        w[n, k] = scales[g, n] * (weights[n, k] - zero_points[g, n]) + minimums[g, n]        for k of group g
+
+    Attributes
+    ----------
+    weights : numpy.ndarray
+        uint8 or int8 of shape (oc, ic).
+    scales : numpy.ndarray
+        float32 of shape (ceil(ic / group), oc).
+    zero_points : numpy.ndarray or None
+        Integers of the same shape; None for zeros.
+    group : int
+        The number of k in a group; the last one may be shorter.
+    bits : int
+        Of a weight, 4 or 8.
+    minimums : numpy.ndarray or None
+        float32 of the same shape as `scales`; None for zeros.
+    order : numpy.ndarray or None
+        If not None, column k of `weights` multiplies element ``order[k]`` of a source: the format has the k of a group
+        scattered.
+    """
+
+    weights: npt.NDArray[Any]
+    scales: npt.NDArray[np.float32]
+    zero_points: npt.NDArray[Any] | None
+    group: int
+    bits: int
+    minimums: npt.NDArray[np.float32] | None = None
+    order: npt.NDArray[np.int64] | None = None
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values (groups, oc) as (oc, ic)."""
+        return np.repeat(values.T, self.group, axis=1)[:, : self.weights.shape[1]]
+
+    def dequantized(self) -> npt.NDArray[np.float32]:
+        """The weights as real numbers.
+
+        Returns
+        -------
+        numpy.ndarray
+            float32 of shape (oc, ic), each operation of the formula rounded once, with the k in the order of a source.
+        """
+        values = self.weights.astype(np.float32)
+        if self.zero_points is not None:
+            values -= self.spread(self.zero_points.astype(np.float32))
+        values *= self.spread(self.scales)
+        if self.minimums is not None:
+            values += self.spread(self.minimums)
+        if self.order is None:
+            return values
+        result = np.empty_like(values)
+        result[:, self.order] = values
+        return result
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of :class:`InnerProduct` for these weights, but for types and bias.
+
+        Returns
+        -------
+        dict
+            ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
+            and weights that are its zero points.
+
+        Raises
+        ------
+        ValueError
+            If the weights have minimums or an order, which a layer has not.
+        """
+        if self.minimums is not None or self.order is not None:
+            what = "minimums" if self.minimums is not None else "order of k"
+            raise ValueError(f"weights of a layer must have no {what}: give it the float32 weights of dequantized()")
+        weights, scales, zeros, bits = self.weights, self.scales, self.zero_points, self.bits
+        dead = scales == 0
+        if dead.any():
+            zero = 0 if zeros is None else self.spread(zeros)
+            weights = np.where(self.spread(dead), zero, weights).astype(weights.dtype)
+            scales = np.where(dead, np.float32(1), scales)
+        if bits == 8 and zeros is not None:
+            centered = weights.astype(np.int16) - self.spread(zeros).astype(np.int16)
+            if centered.size and (centered.min() < -128 or centered.max() > 127):
+                raise ValueError(
+                    "weights of 8 bits less their zero points must be from -128 to 127, got "
+                    f"{centered.min()} to {centered.max()}: give a layer the float32 weights of dequantized()"
+                )
+            weights, zeros = centered.astype(np.int8), None
+        points = {} if zeros is None else {"weights": zeros}
+        return {
+            "weights": weights,
+            "scales": {"weights": scales},
+            "zero_points": points,
+            "group": self.group,
+            "bits": bits,
+        }
+
+
+def _halves(x: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return the two values of each byte, the low half first, along the last axis."""
+    return np.stack([x & 15, x >> 4], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
+
+
+def _of_type(values: Any, name: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    array = as_array(values, name)
+    if array.dtype != dtype:
+        raise dtype_error(array, name, (np.dtype(dtype),))
+    return array
+
+
+def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Return finite float32 scales of this shape, or of as many elements in one dimension."""
+    array = as_array(values, name)
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        raise dtype_error(array, name, ("float32", "float16", "bfloat16"))
+    if array.shape != shape and array.shape != (int(np.prod(shape)),):
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    scales: npt.NDArray[np.float32] = array.astype(np.float32).reshape(shape)
+    if not np.isfinite(scales).all():
+        raise ValueError(f"{name} must be finite, got {shown(scales[~np.isfinite(scales)].flat[0])}")
+    return scales
+
+
+def _in_order(groups: Any, ic: int, group: int) -> npt.NDArray[np.int64] | None:
+    """Return the order that brings the k of each group together, from the group of each k; None if they are already."""
+    array = as_array(groups, "g_idx")
+    if array.dtype.kind not in "iu" or array.shape != (ic,):
+        raise ValueError(f"g_idx must be {ic} integers, one for each k, got {array.dtype} of shape {array.shape}")
+    order = np.argsort(array, kind="stable")
+    if (array[order] != np.arange(ic) // group).any():
+        raise ValueError(f"g_idx must have each group {group} times, the last one perhaps fewer times")
+    return None if (order == np.arange(ic)).all() else order
+
+
+def from_matmul_nbits(
+    b: npt.ArrayLike, scales: npt.ArrayLike, zero_points: npt.ArrayLike | None = None,
+    g_idx: npt.ArrayLike | None = None, *, n: int, k: int, bits: int, block_size: int,
+) -> GroupedWeights:  # fmt: skip
+    """Read the weights of ``MatMulNBits``, an operator of onnxruntime.
+
+    Parameters
+    ----------
+    b : array_like of uint8
+        Shape (n, ceil(k / block_size), block_size * bits / 8): the low half of a byte first.
+    scales : array_like of float32, float16 or bfloat16
+        Shape (n, ceil(k / block_size)), or flat.
+    zero_points : array_like of uint8, optional
+        Of each block, packed as the weights: n rows of ceil(blocks * bits / 8) bytes, or flat. By default 8, or 128 for
+        8 bits.
+    g_idx : array_like of int, optional
+        The group of each k.
+    n, k, bits, block_size : int
+        The operator's attributes; `bits` is 4 or 8.
+
+    Returns
+    -------
+    GroupedWeights
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.formats
+    >>> b = np.arange(16, dtype=np.uint8).reshape(1, 2, 8)
+    >>> w = int8blas.formats.from_matmul_nbits(b, np.float32([0.5, 2]), n=1, k=32, bits=4, block_size=16)
+    >>> w.dequantized()[0, :4]
+    array([-4. , -4. , -3.5, -4. ], dtype=float32)
+    """
+    n, k, bits = (integer(x, name) for x, name in ((n, "n"), (k, "k"), (bits, "bits")))
+    block = integer(block_size, "block_size")
+    if bits not in (4, 8):
+        raise ValueError(f"bits must be 4 or 8, got {bits}")
+    if block < 16 or block & (block - 1):
+        raise ValueError(f"block_size must be a power of 2 from 16 on, got {block}")
+    if n < 1 or k < 1:
+        raise ValueError(f"n and k must be at least 1, got {n} and {k}")
+    blocks = -(-k // block)
+    packed = _of_type(b, "b", np.uint8)
+    if packed.size != n * blocks * block * bits // 8:
+        raise ValueError(f"b must have shape {(n, blocks, block * bits // 8)}, got {packed.shape}")
+    packed = packed.reshape(n, blocks * block * bits // 8)
+    weights = (_halves(packed) if bits == 4 else packed)[:, :k]
+    if zero_points is None:
+        zeros = np.full((blocks, n), 1 << (bits - 1), np.uint8)
+    else:
+        given = _of_type(zero_points, "zero_points", np.uint8)
+        row = -(-blocks * bits // 8)
+        if given.size != n * row:
+            raise ValueError(f"zero_points must have shape {(n, row)}, got {given.shape}")
+        given = given.reshape(n, row)
+        zeros = (_halves(given) if bits == 4 else given)[:, :blocks].T
+    by_group = _scales(scales, "scales", (n, blocks)).T
+    order = None if g_idx is None else _in_order(g_idx, k, block)
+    weights = weights if order is None else weights[:, order]
+    return GroupedWeights(np.ascontiguousarray(weights), by_group, zeros, block, bits, order=order)
+
+
+def from_gguf(blocks: npt.ArrayLike, kind: str) -> GroupedWeights:
+    """Read the rows of a matrix in blocks of GGUF, as llama.cpp has them.
+
+    Parameters
+    ----------
+    blocks : array_like of uint8
+        Shape (oc, bytes of a row), as the package gguf gives the data of a tensor.
+    kind : {'Q4_0', 'Q4_1', 'Q8_0'}
+        The type of the tensor. Q4_1 has minimums.
+
+    Returns
+    -------
+    GroupedWeights
+        With groups of 32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.formats
+    >>> block = np.concatenate([np.float16([0.5]).view(np.uint8), np.full(16, 0x19, np.uint8)])
+    >>> int8blas.formats.from_gguf(block[None], "Q4_0").dequantized()[0, [0, 16]]
+    array([ 0.5, -3.5], dtype=float32)
+    """
+    if kind not in GGUF_BLOCKS:
+        raise ValueError(f"kind must be 'Q4_0', 'Q4_1' or 'Q8_0', got {shown(kind)}")
+    given = _of_type(blocks, "blocks", np.uint8)
+    scale, minimum, values = GGUF_BLOCKS[kind]
+    size = scale + minimum + values
+    if given.ndim != 2 or given.shape[1] % size:
+        raise ValueError(f"blocks must have shape (oc, a multiple of {size}) for {kind}, got {given.shape}")
+    rows = np.ascontiguousarray(given).reshape(len(given), given.shape[1] // size, size)
+    numbers = np.ascontiguousarray(rows[:, :, : scale + minimum]).view(np.float16)
+    scales = _scales(numbers[:, :, 0].T, "scales of blocks", (rows.shape[1], rows.shape[0]))
+    minimums = _scales(numbers[:, :, 1].T, "minimums of blocks", scales.shape) if minimum else None
+    bytes_, ic = np.ascontiguousarray(rows[:, :, scale + minimum :]), GGUF_GROUP * rows.shape[1]
+    if kind == "Q8_0":
+        return GroupedWeights(bytes_.view(np.int8).reshape(len(rows), ic), scales, None, GGUF_GROUP, 8)
+    # The low halves of all bytes come first.
+    weights = np.concatenate([bytes_ & 15, bytes_ >> 4], axis=2).reshape(len(rows), ic)
+    zeros = np.full(scales.shape, 8, np.uint8) if kind == "Q4_0" else None
+    return GroupedWeights(weights, scales, zeros, GGUF_GROUP, 4, minimums)
+
+
+def _dwords(values: Any, name: str) -> npt.NDArray[np.uint8]:
+    """Return the 8 values of each dword along a new last axis, the lowest bits first."""
+    array = _of_type(values, name, np.int32)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got shape {array.shape}")
+    return np.stack([array >> 4 * i & 15 for i in range(8)], -1).astype(np.uint8)
+
+
+def _groups_of(ic: int, zeros: npt.NDArray[Any], oc: int, name: str) -> int:
+    """Return the number of k in a group, from the zero points (groups, oc)."""
+    groups = len(zeros)
+    if zeros.shape[1] != oc or groups == 0 or ic % groups:
+        raise ValueError(f"{name} must have shape (groups, {oc // 8}), with groups that divide {ic}, got {zeros.shape}")
+    return ic // groups
+
+
+def from_gptq(
+    qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLike, g_idx: npt.ArrayLike | None = None, *,
+    zero_offset: int = 1,
+) -> GroupedWeights:  # fmt: skip
+    """Read weights of 4 bits that GPTQ has packed into int32.
+
+    Parameters
+    ----------
+    qweight : array_like of int32
+        Shape (ic / 8, oc): eight k of a column in a dword.
+    qzeros : array_like of int32
+        Shape (groups, oc / 8): eight zero points of a group in a dword.
+    scales : array_like of float32, float16 or bfloat16
+        Shape (groups, oc).
+    g_idx : array_like of int, optional
+        The group of each k, of a file that was quantized with ``desc_act=True``.
+    zero_offset : {1, 0}, optional
+        What is added to the stored zero points: 1 in files of AutoGPTQ, 0 in those of the format "gptq_v2".
+
+    Returns
+    -------
+    GroupedWeights
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.formats
+    >>> q = np.full((2, 8), 0x76543210, np.int32)
+    >>> w = int8blas.formats.from_gptq(q, np.full((1, 1), 0x11111111, np.int32), np.full((1, 8), 0.5, np.float16))
+    >>> w.dequantized()[0, :4]
+    array([-1. , -0.5,  0. ,  0.5], dtype=float32)
+    """
+    if zero_offset not in (0, 1):
+        raise ValueError(f"zero_offset must be 0 or 1, got {shown(zero_offset)}")
+    packed = _dwords(qweight, "qweight")
+    ic, oc = 8 * packed.shape[0], packed.shape[1]
+    weights = packed.transpose(1, 0, 2).reshape(oc, ic)
+    zeros = _dwords(qzeros, "qzeros").reshape(len(np.asarray(qzeros)), -1) + np.uint8(zero_offset)
+    group = _groups_of(ic, zeros, oc, "qzeros")
+    if (zeros > 15).any():
+        raise ValueError("qzeros must be at most 14 for zero_offset=1, got 15: files of gptq_v2 have zero_offset=0")
+    order = None if g_idx is None else _in_order(g_idx, ic, group)
+    weights = weights if order is None else weights[:, order]
+    by_group = _scales(scales, "scales", zeros.shape)
+    return GroupedWeights(np.ascontiguousarray(weights), by_group, zeros, group, 4, order=order)
+
+
+def from_awq(qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLike) -> GroupedWeights:
+    """Read weights of 4 bits that AWQ has packed into int32, in its order for "gemm".
+
+    Parameters
+    ----------
+    qweight : array_like of int32
+        Shape (ic, oc / 8): eight columns of a k in a dword, in the order 0, 2, 4, 6, 1, 3, 5, 7.
+    qzeros : array_like of int32
+        Shape (groups, oc / 8), packed in the same way.
+    scales : array_like of float32, float16 or bfloat16
+        Shape (groups, oc).
+
+    Returns
+    -------
+    GroupedWeights
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.formats
+    >>> q = np.full((16, 1), 0x76543210, np.int32)
+    >>> w = int8blas.formats.from_awq(q, np.zeros((1, 1), np.int32), np.ones((1, 8), np.float16))
+    >>> w.weights[:, 0]
+    array([0, 4, 1, 5, 2, 6, 3, 7], dtype=uint8)
+    """
+    places = np.argsort(AWQ_COLUMNS)
+    packed, zeros = (
+        _dwords(values, name)[:, :, places].reshape(len(np.asarray(values)), -1)
+        for values, name in ((qweight, "qweight"), (qzeros, "qzeros"))
+    )
+    ic, oc = packed.shape
+    group = _groups_of(ic, zeros, oc, "qzeros")
+    by_group = _scales(scales, "scales", zeros.shape)
+    return GroupedWeights(np.ascontiguousarray(packed.T), by_group, zeros, group, 4)
