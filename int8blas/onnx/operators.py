@@ -2,7 +2,9 @@
 
 from int8blas.onnx import (
     attention,
+    blocked,
     control,
+    decoders,
     dynamic,
     elementwise,
     fused,
@@ -24,8 +26,8 @@ from int8blas.onnx import (
 from int8blas.onnx.table import MICROSOFT, Table
 
 FAMILIES = (
-    integer, dynamic, microsoft, fused, elementwise, shape, reduction, linear, attention, windows, normalization,
-    resize, recurrent, generators, control, sequences, reference,
+    integer, dynamic, microsoft, blocked, decoders, fused, elementwise, shape, reduction, linear, attention, windows,
+    normalization, resize, recurrent, generators, control, sequences, reference,
     sessions, vision,
 )  # fmt: skip
 # onnxruntime has these operators of ONNX in its own domain too.

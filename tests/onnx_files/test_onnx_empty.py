@@ -280,6 +280,15 @@ CASES = {
                                "{ y = com.microsoft.Attention<num_heads = 2>(x, v, a) }",
     "com.microsoft.MultiHeadAttention": "float[b,n,8] q, float[b,M,8] k, float[b,M,8] v => float[b,n,8] y "
                                         "{ y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v) }",
+    "com.microsoft.MatMulNBits": "float[b,n,16] x, uint8[4,1,8] v, float[4] s => float[b,n,4] y { y = "
+                                 "com.microsoft.MatMulNBits<K = 16, N = 4, bits = 4, block_size = 16>(x, v, s) }",
+    "com.microsoft.GatherBlockQuantized": "int64[n,m] i, uint8[10,16] d, float[10,1] s => float[n,m,16] y { y = "
+                                          "com.microsoft.GatherBlockQuantized<block_size = 16, bits = 8>(d, i, s) }",
+    "com.microsoft.RotaryEmbedding": "float[b,n,8] x, int64[1] p, float[9,4] c, float[9,4] s => float[b,n,8] y "
+                                     "{ y = com.microsoft.RotaryEmbedding(x, p, c, s) }",
+    "com.microsoft.GroupQueryAttention": "float[b,1,8] q, float[b,1,8] k, int32[b] l, int32 t => float[b,1,8] y { y = "
+                                         "com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 2>"
+                                         "(q, k, k, , , l, t) }",
     "com.microsoft.QEmbedLayerNormalization": "int32[b,n] x, uint8[10,8] e, uint8[9,8] p, uint8[8] g, float s, "
                                               "uint8 q => float[b,n,8] y, int32[b] z "
                                               "{ y, z = com.microsoft.QEmbedLayerNormalization"

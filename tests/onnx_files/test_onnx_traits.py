@@ -111,7 +111,9 @@ WRITTEN = {
     # These operators take inputs that no other operator here has.
     **dict.fromkeys(["com.microsoft.QAttention", "com.microsoft.QEmbedLayerNormalization",
                      "com.microsoft.DynamicQuantizeLSTM", "com.microsoft.Attention",
-                     "com.microsoft.EmbedLayerNormalization"]),
+                     "com.microsoft.EmbedLayerNormalization", "com.microsoft.MatMulNBits",
+                     "com.microsoft.GatherBlockQuantized", "com.microsoft.RotaryEmbedding",
+                     "com.microsoft.GroupQueryAttention"]),
     "BitCast": "c = K<to = 6>(f) y = K<to = 1>(c)",
     "GridSample": "y = K(f, grid)", "RoiAlign": "y = K(f, regions, axis0)", "MaxRoiPool": None,
     "LpPool": "y = K<kernel_shape = [2, 2]>(f)",

@@ -1,0 +1,141 @@
+"""Weights with a scale for each block of k, of onnxruntime's operators: MatMulNBits and GatherBlockQuantized.
+
+    w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
+
+With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range, and multiplies weights of 4
+bits as they are packed. Otherwise the source stays real, and the weights are int8 in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from int8blas.layers.inner_product import InnerProduct
+from int8blas.layers.real_product import RealProduct
+from int8blas.onnx import linear
+from int8blas.onnx.graph import Array
+from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
+from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
+
+# The accuracy level with int8 sources.
+INT8 = 4
+
+
+def real_layer(weights: GroupedWeights) -> Call:
+    """Return the product of real numbers by weights without an order, int8 where they fit."""
+    try:
+        given = weights.arguments()
+    except ValueError:
+        matrix = np.ascontiguousarray(weights.dequantized().T)
+        return lambda x: linear.matmul(x, matrix)
+    values, zeros = given["weights"], given["zero_points"].get("weights")
+    if zeros is not None:
+        values = values.astype(np.int8) - weights.spread(zeros).astype(np.int8)
+    missing = -values.shape[1] % weights.group
+    values = np.pad(values, ((0, 0), (0, missing)))
+    layer = RealProduct(np.ascontiguousarray(values.T), given["scales"]["weights"])
+    if not missing:
+        return layer
+    return lambda x: layer(np.concatenate([x, np.zeros((*x.shape[:-1], missing), x.dtype)], -1))
+
+
+def dynamic_layer(weights: GroupedWeights) -> Call:
+    """Return the product of a source that is quantized to int8 by weights without an order. Groups of 8 bits must
+    divide K for that."""
+    if weights.bits == 8 and weights.weights.shape[1] % weights.group:
+        return real_layer(weights)
+    try:
+        given = weights.arguments()
+    except ValueError:
+        return InnerProduct.dynamic(weights.dequantized(), group=weights.group)
+    return InnerProduct.dynamic(given.pop("weights"), **given)
+
+
+def matmul_nbits(
+    site: Site, *, K: int, N: int, block_size: int, bits: int = 4, accuracy_level: int = 0,  # noqa: N803
+    weight_prepacked: int = 0,
+) -> Call:  # fmt: skip
+    """Multiply by weights in blocks, which are packed once if they are constant."""
+    if bits not in (4, 8):
+        raise ValueError(f"{site.node} must have bits 4 or 8, got {bits}")
+    if weight_prepacked:
+        raise ValueError(f"{site.node} must have weight_prepacked 0, got {weight_prepacked}")
+    outputs = dict.fromkeys(range(1, 5))
+
+    def made(b: Array, scales: Array, zeros: Array | None, g_idx: Array | None) -> tuple[Call, Array | None]:
+        """Return a product, and the order of its k."""
+        real_zeros = zeros is not None and zeros.dtype != np.uint8
+        weights = from_matmul_nbits(b, scales, None if real_zeros else zeros, g_idx, n=N, k=K, bits=bits,
+                                    block_size=block_size)  # fmt: skip
+        order, weights = weights.order, replace(weights, order=None)
+        if real_zeros and zeros is not None:
+            shape = weights.scales.shape[::-1]
+            weights = replace(weights, zero_points=zeros.astype(np.float32).reshape(shape).T)
+            matrix = np.ascontiguousarray(weights.dequantized().T)
+            return lambda x: linear.matmul(x, matrix), order
+        return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights), order
+
+    constant = [site.constants.get(i) for i in outputs]
+    fixed = all(value is not None or not site.node.input(i) for i, value in zip(outputs, constant, strict=True))
+    known: Any = None
+    if fixed and constant[0] is not None and constant[1] is not None:
+        arrays = [value for value in constant if value is not None]
+        key = ("MatMulNBits", *(value is None for value in constant), K, N, block_size, bits, accuracy_level == INT8)
+        known = site.packed.once(lambda: made(*constant), arrays, *key)  # type: ignore[arg-type]
+
+    def call(
+        x: Array, b: Array, scales: Array, zeros: Array | None = None, g_idx: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        layer, order = known or made(b, scales, zeros, g_idx)
+        source = x.astype(np.float32, copy=False)
+        y = layer(source if order is None else np.ascontiguousarray(source[..., order]))
+        if bias is not None:
+            y = y + bias
+        return np.asarray(y, x.dtype)
+
+    return call
+
+
+def halves(x: Array) -> Array:
+    """Return the two values of each byte along the last axis, the low half first."""
+    return np.stack([x & 15, x >> 4], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
+
+
+def gather_block_quantized(
+    data: Array, indices: Array, scales: Array, zeros: Array | None = None, *, gather_axis: int = 0,
+    quantize_axis: int = 1, block_size: int = 128, bits: int = 4,
+) -> Array:  # fmt: skip
+    """Gather slices of quantized weights, and dequantize these slices alone. uint8 data of 4 bits have two values in a
+    byte."""
+    packs = data.dtype == np.uint8 and bits == 4
+    gather, axis = gather_axis % data.ndim, quantize_axis % data.ndim
+    if gather == axis:
+        raise ValueError(f"gather_axis must differ from quantize_axis, got {gather_axis} and {quantize_axis}")
+    if packs and axis != data.ndim - 1:
+        raise ValueError(f"quantize_axis must be the last one for uint8 data of 4 bits, got {quantize_axis}")
+    default = 0 if data.dtype != np.uint8 else 1 << (bits - 1)
+    at = axis if axis < gather else axis + indices.ndim - 1
+    values, factors = np.take(data, indices, gather), np.take(scales, indices, gather)
+    points = None if zeros is None else np.take(zeros, indices, gather)
+    if packs:
+        values = halves(values)
+        points = None if points is None else halves(points)[..., : factors.shape[-1]]
+    count = values.shape[at]
+    zero = np.float32(default) if points is None else blocks(points.astype(np.float32), at, block_size, count)
+    y = (values.astype(np.float32) - zero) * blocks(factors.astype(np.float32), at, block_size, count)
+    return np.asarray(y, scales.dtype)
+
+
+def blocks(x: Array, axis: int, size: int, count: int) -> Array:
+    """Repeat the values of blocks for their `count` elements along an axis."""
+    return np.take(x, np.arange(count) // size, axis)
+
+
+OPERATORS = [
+    Operator("MatMulNBits", matmul_nbits, domain=MICROSOFT, prepared=True, traits=SAME_TYPE),
+    Operator("GatherBlockQuantized", gather_block_quantized, domain=MICROSOFT, traits=SHAPED),
+]
