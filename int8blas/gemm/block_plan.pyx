@@ -41,6 +41,7 @@ from int8blas.gemm.problem cimport (
     has_contiguous_rows,
     has_scale_groups,
     is_made,
+    is_quantized,
     matrix_of,
     near_bytes,
     pays_to_split,
@@ -115,6 +116,7 @@ cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL
+        and not is_made(g) and not is_quantized(g) and g.c_line == 0
     )
 
 

@@ -190,6 +190,7 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.col_init = NULL
     g.dynamic_source = NULL
     g.image = NULL
+    g.window_sums = NULL
     g.c_line = g.c_line_step = 0
     g.far_zeros = g.far = g.dry_run = False
     g.lowest = g.spread = 0

@@ -104,7 +104,7 @@ cdef bint is_wide(const Problem *g) noexcept nogil:
     """Return whether sums could leave s32; with a primitive's epilogue, including the offsets that are added as
     integers."""
     cdef int64_t bound = product_bound(g)
-    return g.k * bound > INT32_MAX or (
+    return g.k > INT32_MAX // bound or (
         is_quantized(g) and g.k * bound * (2 if g.epilogue.doubled else 1) + offset_bound(g) > INT32_MAX
     )
 
@@ -150,6 +150,7 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
         part.panels.as_s8 = NULL
         part.a.zero_point = part.b.zero_point = 0
         part.a.zero_points = part.b.zero_points = NULL
+        part.far_zeros = False
     start_epilogue(&part.epilogue)
     part.col_init = NULL
     part.c, part.c_row, part.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)

@@ -40,7 +40,7 @@ cdef void start_tiles(Nest *x) noexcept nogil:
     cdef bint is_last = x.at.is_last and not x.p.common.wide
     cdef Pending *z = &x.pending
     x.a_forms = A_PACKED if x.p.forms.direct_a else 0
-    x.tile.more_segments = 0
+    x.tile.more_segments = x.tile.a_segment = x.tile.b_segment = 0
     x.tile.in_turn = x.p.memory.in_turn
     x.tile.fetch = NULL
     x.tile.fetch_row = g.c_row

@@ -207,7 +207,8 @@ cdef inline void start_tiles(const Problem *g, i8_tile_args *t) noexcept nogil:
     t.output = NULL
     t.row_init = NULL
     t.a_tail = NULL
-    t.more_segments = t.along_n = t.in_turn = 0
+    t.more_segments = t.a_segment = t.b_segment = 0
+    t.along_n = t.in_turn = 0
     t.b_panel = groups * 4 * I8_PANEL if g.panels.data is NULL else g.panels.step
     t.groups = groups
 
