@@ -127,7 +127,8 @@ class Model:
         Returns
         -------
         list of ndarray
-            The outputs.
+            The outputs, in writable memory that they share with nothing: neither with a feed, nor with the model, nor
+            with one another.
 
         Raises
         ------
@@ -148,9 +149,9 @@ class Model:
         plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"), Recycling(), self._limit():
             results = plan.run(arguments)
-        if output_names is None:
-            return results
-        return [results[names.index(name)] for name in output_names]
+        if output_names is not None:
+            results = [results[names.index(name)] for name in output_names]
+        return separated(results, set())
 
     def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
         """Compute outputs, and write them to arrays of the caller, such as arrays in shared memory.
@@ -301,7 +302,7 @@ class Model:
             )
             wanted = [value.name for value in self._inputs]
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
-        arguments = [checked(value, feeds[value.name]) for value in values]
+        arguments = [read_only(checked(value, feeds[value.name])) for value in values]
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
@@ -352,6 +353,36 @@ def checked(value: Value, feed: Any) -> Any:
     pairs = zip(array.shape, value.shape, strict=False)
     if array.ndim != len(value.shape) or any(isinstance(wanted, int) and wanted != size for size, wanted in pairs):
         raise ValueError(f"{name} must have shape {value.shape}, got {array.shape}")
+    return array
+
+
+def read_only(feed: Any) -> Any:
+    """Return a read-only view of an array, so that :func:`separated` finds the results that share its memory."""
+    if not isinstance(feed, np.ndarray):
+        return [read_only(element) for element in feed] if isinstance(feed, list) else feed
+    feed = feed.view()
+    feed.flags.writeable = False
+    return feed
+
+
+def separated(results: list[Any], owners: set[int]) -> list[Any]:
+    """Copy each array that is read-only, as the feeds and the model's own arrays are, or whose memory belongs to one of
+    `owners`, the ids of the owners of the results before.
+    """
+    for i, result in enumerate(results):
+        if isinstance(result, list):
+            results[i] = separated(list(result), owners)
+        elif isinstance(result, np.ndarray):
+            if not result.flags.writeable or id(owner_of(result)) in owners:
+                results[i] = result = result.copy()
+            owners.add(id(owner_of(result)))
+    return results
+
+
+def owner_of(array: Any) -> Any:
+    """Return the object that owns the memory of an array."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
     return array
 
 

@@ -78,7 +78,7 @@ def failed(error: Exception, node: Node) -> NoReturn:
 
 @dataclass
 class Plan:
-    """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs."""
+    """Calls, and slots that hold tensors between them. Slot 0 is None, for absent inputs. Constants are read-only."""
 
     steps: list[Step]
     constants: list[Any]
@@ -91,6 +91,9 @@ class Plan:
     results: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
+        for constant in self.constants:
+            if isinstance(constant, np.ndarray):
+                constant.flags.writeable = False
         self.calls = [tuple(step) for step in self.steps]
         self.others = [call for i, call in enumerate(self.calls) if i not in self.derived]
         self.remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]

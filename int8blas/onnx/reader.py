@@ -12,6 +12,7 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value
 from int8blas.onnx.limits import allowed
+from int8blas.onnx.table import DOMAIN
 
 
 def read(source: Any) -> Network:
@@ -43,6 +44,11 @@ def read(source: Any) -> Network:
     if not model.HasField("graph") or not model.opset_import:
         raise ValueError("source must be an ONNX model, got one without a graph or without versions of operators")
     opsets = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
+    if DOMAIN in opsets:
+        raise NotImplementedError(
+            "operators must be in the table of docs/howto/onnx.md, got a file that imports domain "
+            f"{DOMAIN!r}, whose operators only a loaded model has"
+        )
     reader = Reader(onnx, path)
     graph = reader.graph(model.graph)
     # Before version 4 of the format every constant was also an input, so these inputs do not mean that a feed may

@@ -53,12 +53,15 @@ class Memory:
         self.known: dict[Any, list[tuple[int, Any]]] = {}
 
     def remember(self, key: Any, values: list[tuple[int, Any]]) -> None:
-        """Remember the values of some slots, unless they are large. Several threads may call this at the same time."""
+        """Remember read-only copies of the values of some slots, unless they are large. Several threads may call this
+        at the same time."""
         arrays = [value for _, value in values if isinstance(value, np.ndarray)]
         if len(arrays) == len(values) and sum(array.nbytes for array in arrays) <= MOST_BYTES:
-            if len(self.known) >= COMBINATIONS:
-                self.known = {}
-            self.known[key] = values
+            copies = [array.copy() for array in arrays]
+            for copy in copies:
+                copy.flags.writeable = False
+            latest = list(self.known.items())[1 - COMBINATIONS :]
+            self.known = {**dict(latest), key: [(slot, copy) for (slot, _), copy in zip(values, copies, strict=True)]}
 
 
 def shapes_of(arguments: Sequence[Any]) -> Any:
