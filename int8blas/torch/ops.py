@@ -20,6 +20,7 @@ from int8blas.convolution.convolution import Convolution
 from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.core.threads import num_threads
 from int8blas.elementwise.gather import gather
+from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
@@ -109,7 +110,7 @@ def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features
     return x.new_empty((*x.shape[:-1], scale.shape[-1]))
 
 
-def unpacked_weight(packed: PackedB, scale: Tensor) -> Tensor:
+def unpacked_weight(packed: PackedB | PackedB4, scale: Tensor) -> Tensor:
     """Return the float32 weights (out_features, in_features) that packed weights stand for."""
     factors = scale.detach().numpy()
     if factors.ndim == 2:
