@@ -71,7 +71,9 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
         g.four_bits.data is not NULL and g.kernels.gemm.four_bits is not NULL and 0 < g.k
         and g.m <= (PAIRED_ROWS if g.kernels.gemm.exact == I8_DOT2 else ROWS)
         and not p.wide and g.image is NULL and g.c_line == 0 and not is_doubled(g)
-        and not (has_scale_groups(g) and (has_zero(&g.b) or g.far_zeros or has_values_by_group(g.epilogue.scale_groups)))
+        and not (
+            has_scale_groups(g) and (has_zero(&g.b) or g.far_zeros or has_values_by_group(g.epilogue.scale_groups))
+        )
     )
 
 
