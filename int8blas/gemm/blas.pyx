@@ -339,7 +339,7 @@ def gemm_u8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
                  bo=0, co=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (B - bo) + beta * C + co)) for uint8 A and a B of 4 bits.
 
-    Parameters, result and errors are those of :func:`gemm_u8s8s32`, except for `b`, a :class:`PackedB4` of int4 or
+    Parameters, result and errors are as for :func:`gemm_u8s8s32`, but `b` is a :class:`PackedB4` of int4 or
     uint4; `trans_b` must be False, and `bo` is in the range of 4 bits. No sum of two products can saturate, so
     `numerics` makes no difference.
 
@@ -358,7 +358,7 @@ def gemm_s8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
                  bo=0, co=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (B - bo) + beta * C + co)) for int8 A and a B of 4 bits.
 
-    Parameters, result and errors are those of :func:`gemm_u8s4s32`, with int8 `a`.
+    Parameters, result and errors are as for :func:`gemm_u8s4s32`, but `a` is int8.
 
     Examples
     --------

@@ -164,7 +164,7 @@ def section_of(docstring, title):
 
 def same_as(docstring):
     """The function to which a docstring without parameters refers for them."""
-    (name,) = re.findall(r"Parameters.*? are\s+those\s+of\s+:func:`(\w+)`", docstring)
+    (name,) = re.findall(r"Parameters.*? are\s+as\s+for\s+:func:`(\w+)`", docstring)
     return name
 
 
