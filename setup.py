@@ -81,7 +81,7 @@ def digest(*parts):
 
 @cache
 def text_of(path):
-    """Return a source without the note at the top, in which Cython names NumPy's folder."""
+    """Return a source without the note at its top, because Cython writes the path of NumPy's folder there."""
     return path.read_text().rpartition("END: Cython Metadata */")[2]
 
 

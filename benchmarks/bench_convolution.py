@@ -8,7 +8,7 @@
 A layer is uint8 source x int8 weights + bias, ReLU, uint8 result. All scales are known beforehand, with one for each
 output channel of the weights, and all zero points are 0. Images are NHWC if a library supports it. All contestants of a
 shape take turns in one run, with int8blas's bare product of the same sizes and the compute peak among them. Each result
-is checked before it is timed: int8blas's bit by bit, all others to one step of the result.
+is checked before it is timed: int8blas's result bit by bit, the result of another library to one step.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def contestants(n: int, k: int, columns: bool) -> Calls:
 
 def main() -> None:
     options = options_of(__doc__, "NxK", 2.0)
-    # Workers that wake up share a core for some milliseconds: those of the others sleep by then, and ours do not count.
+    # Workers that wake up share a core for some milliseconds. A pause before each sample lets the workers of the other
+    # library fall asleep, and long samples make the time in which int8blas's workers wake up negligible.
     sample, settle = (2e-2, 3e-2) if options.threads > 1 else (5e-4, 0.0)
     plan = Plan(rounds=30, budget=options.budget, min_sample=sample, settle=settle)
     with held_to(options.threads, options.isa):

@@ -301,7 +301,7 @@ def matmul_call(a: tuple[int, ...], b: tuple[int, ...]) -> Call:
     return api.matmul(values(*a), values(*b))
 
 
-# Stacks of small matrices and of vectors; short vectors; and tall products with few columns.
+# Stacks of small matrices, stacks of vectors, short vectors, and tall products with few columns.
 STACKS = (
     ((10_000, 2, 2), (10_000, 2, 2)), ((10_000, 3, 3), (10_000, 3, 1)), ((10_000, 3, 3), (10_000, 3, 3)),
     ((10_000, 1, 64), (10_000, 64, 1)), ((1000, 5, 5), (1000, 5, 5)), ((1000, 8, 8), (1000, 8, 1)),

@@ -3,10 +3,10 @@
     python benchmarks/cliffs.py
     python benchmarks/cliffs.py --classes columns,depthwise --isa avx2 --all
 
-Each class of calls has one size, which grows by 1. Panels and vectors have 16 elements, and a part of one takes as
-long as a whole one. From n to n + 1 elements the time of an element may therefore grow by (n + 16) / n, the allowance.
-The jump is the time of an element at n + 1 divided by the time at n; the excess is the jump divided by the allowance.
-The program prints jumps above 1.3, marks those with an excess above 1.3, and returns 1 if there is one. Sizes take
+Each class of calls has one size, which grows by 1. Panels and vectors have 16 elements, and a part of one takes as long
+as a whole one. From n to n + 1 elements the time of an element may therefore grow by (n + 16) / n, the allowance. The
+jump is the time of an element at n + 1 divided by the time at n; the excess is the jump divided by the allowance. The
+program prints jumps above 1.3, marks jumps whose excess is above 1.3, and returns 1 if any jump is marked. Sizes take
 turns, round after round, on one thread, and the shortest time of each size counts.
 """
 

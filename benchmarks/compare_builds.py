@@ -1,4 +1,4 @@
-"""Compare the speed of two builds of int8blas, such as those from before and after a change.
+"""Compare the speed of two builds of int8blas, for example from before and after a change.
 
     python benchmarks/compare_builds.py old/bin/python new/bin/python
     python benchmarks/compare_builds.py ../old-checkout ../new-checkout --threads 1,2 --seconds 1
@@ -42,8 +42,8 @@ from build_ratios import ClassRatio, Result, class_ratios, slower, to_repeat
 HERE = Path(__file__).resolve().parent
 ORDER = ("old", "new", "new", "old")
 LEAST, MOST = 6, 200  # rounds of a shape
-# The number of repeated measurements of a shape, each in new processes, because the address of the stack changes the
-# time of the smallest shapes by up to 5 %; and the factor of their duration.
+# How many times a shape is measured again, and the factor of the duration of these measurements. Each measurement has
+# new processes, because the address of the stack changes the time of the smallest shapes by up to 5 %.
 AGAIN, LONGER = 3, 2
 SHARED_BYTES = 1 << 32  # room for three copies of the operands of a call
 LIST_AT_MOST = 20  # maximum number of shapes in the second table

@@ -81,8 +81,8 @@ def plan(options: argparse.Namespace, threads: int, problems: int) -> Plan:
 
 @contextlib.contextmanager
 def use_isa(isa: str | None) -> Iterator[str]:
-    """Hold all contestants that support it to one of int8blas's instruction sets. Return its name, or the name of the
-    best set."""
+    """Restrict all contestants that can be restricted to one of int8blas's instruction sets. Return its name, or the
+    name of the best set."""
     if isa is None:
         yield ours.int8blas.available_isas()[0]
         return

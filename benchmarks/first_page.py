@@ -7,9 +7,9 @@ Needs scipy, torch, onnxruntime, onnx, numkong and onednn (but not onednn-cpu-go
 a missing library is omitted from the table. All contestants of a column take turns on one CPU, in a separate process,
 and each result is compared with the exact one. Minimum and median of the samples are printed; the table has the minima.
 
-"Without VNNI" means kernels of AVX2, to which int8blas (INT8BLAS_ISA), oneDNN (ONEDNN_MAX_CPU_ISA), OpenBLAS
-(OPENBLAS_CORETYPE) and NumKong (disable_capability) can be held on a CPU that has more. torch without mkldnn takes its
-path for other CPUs. onnxruntime cannot be held to AVX2, so it is measured only on CPUs without VNNI.
+"Without VNNI" means kernels of AVX2. On a CPU that supports more, int8blas (INT8BLAS_ISA), oneDNN (ONEDNN_MAX_CPU_ISA),
+OpenBLAS (OPENBLAS_CORETYPE) and NumKong (disable_capability) can be restricted to AVX2. torch without mkldnn uses its
+code for CPUs without VNNI. onnxruntime cannot be restricted to AVX2, so it is measured only on CPUs without VNNI.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ static int add_argument(plan_t *plan, int arg, const void *desc, void *data)
     return status;
 }
 
-/* The same for a vector of `count` elements; null data is no argument. */
+/* Set an argument that is a vector of `count` elements; null data means that there is no such argument. */
 static int add_vector(plan_t *plan, int arg, int type, int64_t count, void *data)
 {
     void *desc = NULL;
@@ -200,8 +200,8 @@ static int set_epilogue(void *attr, const operands_t *o, int weights_mask)
     return status;
 }
 
-/* What a primitive is made from. `plain` describes the caller's weights, `weights` those that the primitive takes;
- * where both are the same, `weights` is null. */
+/* What a primitive is made from. `plain` describes the caller's weights, `weights` the layout that the primitive wants;
+ * null if both layouts are equal. */
 typedef struct {
     void *src, *plain, *weights, *bias, *dst, *attr;
     void *plain_iter, *weights_iter; /* of the state, in recurrent layers */
@@ -261,7 +261,7 @@ plan_t *onednn_create_product(const product_t *p)
     if (!plan) return NULL;
     const operands_t *o = &p->operands;
     const int quantized = o->weight_scales != NULL;
-    /* The inner product's logical weights are (n, k), those of matmul (k, n). */
+    /* The logical shape of the weights is (n, k) for inner product and (k, n) for matmul. */
     const int plain_tag = p->inner_product == p->outputs_first ? AB : BA;
     const dims_t src_dims = {p->m, p->k}, dst_dims = {p->m, p->n};
     const dims_t weights_dims = {p->inner_product ? p->n : p->k, p->inner_product ? p->k : p->n};

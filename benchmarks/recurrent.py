@@ -109,8 +109,8 @@ def unchanged(x: np.ndarray) -> np.ndarray:
 class RecurrentOperands:
     """src (t, n, input); for each layer weights (directions, inputs or units, gates, units) and bias, C-ordered.
 
-    The bias is (directions, gates, units); that of an lbr_gru has one more row, which is added to the recurrent product
-    of its last gate. There is a scale for each gate and unit: int8 = float32 * scale, as in oneDNN.
+    The bias has shape (directions, gates, units). The bias of an lbr_gru has one more row, which is added to the
+    recurrent product of the last gate. There is a scale for each gate and unit: int8 = float32 * scale, as in oneDNN.
     """
 
     def __init__(self, problem: RecurrentProblem) -> None:

@@ -67,7 +67,8 @@ BEST_PEERS = "best peer of each layer"
 def network_seconds(rows: Sequence[ConvolutionRow]) -> dict[str, float]:
     """The time of each contestant, and of the fastest peer in each case, for all convolutions of ResNet-50.
 
-    The result is empty if some convolutions were not measured, and omits contestants that cannot compute all of them.
+    The result is empty if some convolutions were not measured. It omits contestants that cannot compute all
+    convolutions.
     """
     layers = [row for row in rows if row.problem.occurrences]
     if len(layers) < sum(map(len, RESNET50.values())):

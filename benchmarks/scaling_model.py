@@ -6,16 +6,16 @@
 --measure also times products with 1, 2, 4, ... threads up to the cores of this machine; the numbers of threads take
 turns.
 
-Plans are pure functions of problem and machine (`int8blas.gemm.explain.plan_of`). The time of a plan is that of its
+Plans are pure functions of problem and machine (`int8blas.gemm.explain.plan_of`). The time of a plan is the time of its
 busiest thread:
 
     max(multiply-adds / rate of a core, bytes of A, B and C / bytes a second) + wakings * log2(threads)
 
-Rows of a tile beyond the edge of C take as long as others. Bytes arrive at the rate of the L2 cache if the thread's
-part fits it, of L3 if the whole problem fits the shared L3, and otherwise of memory, whose channels all threads share,
-each with half the rate of a single active core. One channel serves `CORES_PER_CHANNEL` cores, as in servers. The rates
-of a core are measured on this machine, with one thread. The model ignores lower clocks when all cores work,
-hyperthreads, caches of other sockets, and other programs.
+Rows of a tile beyond the edge of C take as long as rows inside C. Bytes arrive at the rate of the L2 cache if the
+thread's part fits it, of L3 if the whole problem fits the shared L3, and otherwise of memory, whose channels all
+threads share, each with half the rate of a single active core. One channel serves `CORES_PER_CHANNEL` cores, as in
+servers. The rates of a core are measured on this machine, with one thread. The model ignores lower clocks when all
+cores work, hyperthreads, caches of other sockets, and other programs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Core:
     memory: float
 
     def bytes(self, part, whole, l3_bytes):
-        """Bytes per second for a thread's part of a problem; the rate of memory is that of one active core."""
+        """Bytes per second for a thread's part of a problem. The rate of memory is the rate for one active core."""
         return self.l2 if part <= L2_BYTES else self.l3 if whole <= l3_bytes else self.memory
 
 

@@ -5,7 +5,7 @@
 
 Each shard is a file of packed int8 vectors. A worker maps its shards, which may be larger than its memory, and searches
 them together with `int8blas.nearest`; it only returns the k best vectors for each query. The results of all workers are
-merged by score, then by number, so the final result is that of a search in one process.
+merged by score, then by number, so the final result is the result of a search in one process.
 
 The cluster is on this machine: two processes with one thread each. Vectors are random, in clusters, from a fixed seed.
 """

@@ -10,9 +10,9 @@
         x = layer_norm(x + hidden @ W.T + b)                                uint8 by int8 to float32
     embedding = the sum of x over the tokens, divided by its length
 
-Every product is of 8-bit integers, with constant scales. Only x, to which each layer adds, stays float32: a few of its
-channels are large, and a common scale would leave few steps for the others. It is quantized after its normalization,
-for the products that read it.
+Every product is of 8-bit integers, with constant scales. Only x, the sum of all layers' results, stays float32: a few
+channels of x are large, and a common scale would leave few steps for the other channels. It is quantized after its
+normalization, for the products that read it.
 """
 
 from __future__ import annotations

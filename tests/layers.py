@@ -50,7 +50,7 @@ class Problem:
     geometry: dict = field(default_factory=dict)
 
     def but(self, **changes):
-        """The same problem with some other values."""
+        """Return the problem with some other values."""
         return replace(self, **changes)
 
     def masks(self, values):
@@ -145,8 +145,9 @@ def random_old(rng, dtype, shape):
 def random_quantization(rng, lengths, dtypes, depth, scales, zero_points, vectors):
     """Scales and zero points with which a destination is neither all zeros nor all saturated.
 
-    `scales` and `zero_points` name the tensors that have one, `vectors` those among them with a value for each row or
-    channel; `lengths` has the numbers of these; sums have `depth` products.
+    `scales` and `zero_points` name the tensors that have a scale or a zero point. `vectors` names the tensors among
+    them with a value for each row or channel, and `lengths` has the numbers of these values. A sum has `depth`
+    products.
     """
 
     def values(tensors, draw):
@@ -203,7 +204,7 @@ def sign_pairs():
 
 
 def bits(x):
-    """Floating-point numbers as their bits, with one NaN for all; integers as they are."""
+    """Floating-point numbers as their bits, with all NaN replaced by one NaN; integers unchanged."""
     x = np.asarray(x)
     if x.dtype.kind != "f":
         return x

@@ -24,7 +24,7 @@ SHAPES = {
         (1, 300, 67), (3, 130, 1000), (7, 97, 129), (16, 200, 259), (4, 77, 64), (10, 79, 130), (13, 35, 65),
         (17, 130, 67), (33, 77, 129), (64, 90, 200),
     ),
-    # Rows of whole cache lines, which are shifted to alignment, and others; one dword of A and more; tails.
+    # Rows of whole cache lines, which the path shifts to alignment, and other rows; one dword of A and more; tails.
     "small_k": (
         (130, 400, 3), (67, 740, 8), (129, 528, 1), (400, 130, 13), (760, 66, 27), (170, 304, 30), (200, 257, 16),
         (800, 64, 32), (180, 288, 6), (70, 1040, 23), (500, 100, 2), (64, 1600, 12),

@@ -10,7 +10,7 @@ from layers import assert_same_bits
 
 from int8blas import GRU, LSTM, RNN
 
-# The cell of each kind, and what it has more.
+# The cell of each kind, and the additional parts of the kind.
 CELLS = {
     "lstm": ("lstm", ()),
     "gru": ("gru", ()),
@@ -51,7 +51,7 @@ class Problem:
     arguments: dict = field(default_factory=dict)  # peephole, projection, projection_scale, activation, alpha
 
     def but(self, **changes):
-        """The same problem with some other values."""
+        """Return the problem with some other values."""
         return replace(self, **changes)
 
     def layer(self):

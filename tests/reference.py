@@ -44,14 +44,14 @@ def exact_product(a, b, ao=0, bo=0, trans_a=False, trans_b=False):
 
 # A' = A (u8) or A + 128 (s8)
 def unsigned_a(a, trans_a=False):
-    """A as VPMADDUBSW takes it, and the number that was added."""
+    """Return A as VPMADDUBSW reads it (uint8), and the number that was added to A."""
     shift = 128 if np.asarray(a).dtype == np.int8 else 0
     return op(a, trans_a) + shift, shift
 
 
 # B' = B (s8) or B - 128 (u8)
 def signed_b(b, trans_b=False):
-    """B as VPMADDUBSW takes it, and the number that was added."""
+    """Return B as VPMADDUBSW reads it (int8), and the number that was added to B."""
     shift = -128 if np.asarray(b).dtype == np.uint8 else 0
     return op(b, trans_b) + shift, shift
 

@@ -153,8 +153,8 @@ def deconvolution_sums(x, w, zero_point, strides, padding, dilation, output_padd
 
 # out[first + j stride] uses each k for which i = (first + before - k dilation) / stride is an integer, with x[i + j]
 def phase_sums(x, w, zero_point, strides, padding, dilation, output_padding, product):
-    """The same in the order that saturating sums need: k from the last element of the kernel to the first, for each all
-    ic."""
+    """Return the sums of a deconvolution, int64 (n, *out, oc), added in the order that saturating sums need: the
+    elements of the kernel from the last to the first, and all ic for each of them."""
     spatial, (groups, oc) = x.ndim - 2, w.shape[:2]
     out = out_sizes(x.shape[1:-1], w.shape[3:], strides, padding, dilation, output_padding)
     strides, dilation = per_dimension(strides, spatial), per_dimension(dilation, spatial)

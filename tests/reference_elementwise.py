@@ -62,7 +62,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 @shared
 def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
            old=None):  # fmt: skip
-    """The concatenation of tensors; without post-ops, those with the destination's type and scale are copied."""
+    """The concatenation of tensors. Without post-ops, tensors with the destination's type and scale are copied."""
     dtype = np.dtype(srcs[0].dtype if dst_dtype is None else dst_dtype)
     scales, zero_points = scales or [1] * len(srcs), zero_points or [0] * len(srcs)
     if post_ops:

@@ -25,8 +25,7 @@ def quantized(x, scale, zero, axis=1):
 
 
 def positions(size, kernel, stride, dilation, pads, auto_pad, ceil_mode):
-    """For each window along one dimension, the positions of its elements in the image; and (before, after) of the
-    padding.
+    """Return the positions in the image of each window's elements along one dimension, and the padding (before, after).
 
     With pads, the sum of both sides being pad::
 
@@ -55,8 +54,8 @@ def positions(size, kernel, stride, dilation, pads, auto_pad, ceil_mode):
 
 
 def windows(x, kernel_shape, strides=None, dilations=None, pads=None, auto_pad="NOTSET", ceil_mode=0):
-    """The elements of all windows, (n, c, *out, *kernel); whether each lies in the image; and whether each lies in the
-    image or its padding."""
+    """Return three arrays (n, c, *out, *kernel): the elements of all windows, whether each element lies in the image,
+    and whether each lies in the image or its padding."""
     n = len(kernel_shape)
     strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads or [0] * 2 * n
     inside = declared = np.ones((), bool)

@@ -188,8 +188,8 @@ def inner_product_by_groups(
     old=None,
     numerics="exact",
 ):
-    """The destination of src (rows, ic) and weights (oc, ic) with scales, and perhaps zero points, (groups, oc); those
-    of src may be (rows, groups)."""
+    """The destination of src (rows, ic) and weights (oc, ic). Scales and zero points of the weights have shape (groups,
+    oc); scales and zero points of src may have shape (rows, groups)."""
     zero_points = zero_points or {}
     product = {"exact": reference.exact_product, "saturating": reference.saturating_product}[numerics]
     size = weights.shape[1] // len(scales["weights"])

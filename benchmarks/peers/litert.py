@@ -114,7 +114,8 @@ def less_128(array: np.ndarray) -> np.ndarray:
 
 
 class FullyConnected(Peer):
-    """An interpreter of one layer; the scales of the operands are 1, that of the output fits the largest result."""
+    """An interpreter of one layer. The scales of the operands are 1; the scale of the output fits the largest
+    result."""
 
     name, kind, library, comparable = "LiteRT packed 8-bit C", "packed", "LiteRT", False
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's QLinearConv, the standard's on NCHW and that of its own operator set on NHWC."""
+"""ONNX Runtime's QLinearConv: ONNX's operator on NCHW, and the operator of its own operator set on NHWC."""
 
 from __future__ import annotations
 

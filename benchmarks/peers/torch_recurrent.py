@@ -46,7 +46,7 @@ def _matrix(weights: np.ndarray, cell: str) -> np.ndarray:
 
 
 def _biases(bias: np.ndarray, cell: str) -> list[np.ndarray]:
-    """The bias for the products of the source, and the bias for those of the state."""
+    """Return the bias for the products of the source, and the bias for the products of the state."""
     order = ORDER[cell]
     state = np.zeros_like(bias[order])
     if len(bias) > len(order):

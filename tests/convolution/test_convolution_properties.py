@@ -1,4 +1,4 @@
-"""Properties of random convolutions: cases between those of the other tests."""
+"""Properties of random convolutions: cases that the other tests do not list."""
 
 import numpy as np
 import reference_convolution

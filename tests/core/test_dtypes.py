@@ -1,4 +1,5 @@
-"""Dtypes: bool is uint8 in place, float64 is rounded to float32 once, and others are refused with a remedy."""
+"""Dtypes: bool is read as uint8 in place, float64 is rounded to float32 once, and the error for any other dtype names a
+remedy."""
 
 import numpy as np
 import pytest
@@ -430,7 +431,7 @@ def result_of(function, dtype):
 
 
 def check_dtypes(function, forms):
-    """Check that all forms of a dtype act like NumPy's own, also where that is refused."""
+    """Check that all forms of a dtype act like NumPy's own form, also if the dtype is refused."""
     results = {name: result_of(function, np.dtype(name)) for name, _ in forms}
     assert {name: result_of(function, dtype) for name, dtype in forms} == results
     taken = {name: dtype for name, dtype in results.items() if isinstance(dtype, np.dtype)}

@@ -315,7 +315,7 @@ for name, call in calls.items():
 """
 
 
-# Calls that need blocks of several sizes: a repeated call reuses the blocks of the call before.
+# Calls that need blocks of several sizes: a repeated call reuses the blocks of the previous call.
 REPEATED = r"""
 import ctypes
 import numpy as np
@@ -383,7 +383,7 @@ def test_every_place_that_needs_memory(failing):
     assert len(facts) == 2 * 14
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
-        # A thread without memory leaves its part to one that has memory, if there is one.
+        # A thread without memory leaves its part to a thread that has memory, if there is such a thread.
         for counts, least in ((once, 0), (lasting, 1)):
             allocations, raised = map(int, counts.split())
             assert allocations > 0, name

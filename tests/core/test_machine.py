@@ -1,4 +1,4 @@
-"""Cache sizes, for which plans are made: how they are found, and that results do not depend on them."""
+"""Cache sizes, which plans depend on: how they are found, and that results do not depend on them."""
 
 from contextlib import contextmanager
 

@@ -15,7 +15,7 @@ from int8blas.core.words import KEEPS_VALUES
 # "give <expression>", without the explanation that follows it.
 GIVEN = re.compile(r"(?:: give|, or give) (.+?)(, which rounds integers beyond 2\*\*\d+| of whole numbers|$)")
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f4", "bfloat16", "O"]
-# Values of which some fit each type and others do not.
+# Values: for each type some fit and some do not.
 VALUES = {
     "small": lambda shape: np.arange(np.prod(shape)).reshape(shape) % 7,
     "negative": lambda shape: np.arange(np.prod(shape)).reshape(shape) % 7 - 3,

@@ -71,7 +71,7 @@ def test_values_of_channels_and_of_executions_are_looked_at(isa):
 
 
 def test_a_product_of_scales_beyond_float32_is_refused(isa):
-    """Such a factor would turn sums of 0 into NaN and all others into infinities."""
+    """Such a factor would turn sums of 0 into NaN and all other sums into infinities."""
     for kind in (InnerProduct, Convolution, Deconvolution):
         weights = EYE if kind is InnerProduct else EYE[..., None, None]
         src = SRC if kind is InnerProduct else SRC[:, None, None]

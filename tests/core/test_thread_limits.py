@@ -1,4 +1,4 @@
-"""When the system refuses new threads, a call uses as many as it can get, and the process continues."""
+"""When the system refuses new threads, a call uses the threads that it can get, and the process continues."""
 
 import contextlib
 import functools
@@ -179,8 +179,7 @@ def new_cgroup():
 
 
 def run_limited(code, kind, most, **environment):
-    """The words that a process prints under a limit of its address space, or of the threads of its user or its
-    cgroup."""
+    """The output of a process under a limit of the address space, of the user's threads, or of the cgroup's threads."""
     if kind == "address space" and (SANITIZED or not address_space_is_limited()):
         pytest.skip("the system does not limit the address space, or a sanitizer takes it up")
     # Before the limit, one thread does everything.
@@ -283,7 +282,7 @@ def cgroups(folder, listed, files):
         ("0::/\n", {"pids.max": "", "pids.current": "1\n"}, None),
         ("0::/\n", {"pids.max": "4611686018427387904\n", "pids.current": "7\n"}, None),
         ("0::/a/b\n", {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n"}, 7),
-        # The smallest limit of the group and those above it.
+        # The smallest limit among the group and all groups above it.
         (
             "0::/a/b\n",
             {"a/b/pids.max": "9\n", "a/b/pids.current": "2\n", "a/pids.max": "8", "a/pids.current": "4"},

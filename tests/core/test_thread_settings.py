@@ -20,7 +20,8 @@ ISAS = int8blas.available_isas()
 
 @dataclass(frozen=True)
 class Setting:
-    """A function and three values for it, which differ from the initial one as far as this CPU has as many."""
+    """A function and three values for it. The values differ from the initial value if this CPU has enough different
+    ones."""
 
     function: Any
     values: tuple[Any, ...]
@@ -68,7 +69,7 @@ def process_setting():
 
 
 def in_a_thread(function):
-    """Call the function in a new thread; return or raise what it does."""
+    """Call the function in a new thread. Return its result, or raise its error."""
     results = []
 
     def run():

@@ -49,7 +49,7 @@ def execute(layer, src):
 
 
 def assert_workers_agree(run, rng):
-    """run(execute, layers, sources) gives the results of this process, which has used threads before."""
+    """run(execute, layers, sources) gives the results of this process, which has already used threads."""
     pairs = layers(rng)
     with int8blas.num_threads(4):
         expected = {name: execute(*pair) for name, pair in pairs.items()}

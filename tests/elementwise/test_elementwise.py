@@ -21,7 +21,8 @@ TRIPLES = list(product(BYTES, BYTES, BYTES))
 every_triple = pytest.mark.parametrize("types", TRIPLES, ids=lambda types: " ".join(map(name_of, types)))
 every_operation = pytest.mark.parametrize("op", reference_quantized.BINARY)
 
-# Around chunks of 16, vectors of 32 and 64, blocks of 1024 and 4096, and the size from which a table pays.
+# Sizes around chunks of 16, vectors of 32 and 64, blocks of 1024 and 4096, and the size from which a lookup table is
+# used.
 SIZES = (0, 1, 15, 16, 17, 63, 64, 65, 1000, 1023, 1024, 1025, 4097)
 CURVES = [Eltwise(name, 1, 0.5) for name in ("tanh", "logistic", "elu", "gelu_erf", "gelu_tanh", "swish")]
 ALL_BYTES = {np.uint8: np.arange(256, dtype=np.uint8), np.int8: np.arange(-128, 128, dtype=np.int8)}

@@ -300,8 +300,8 @@ def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):
 @pytest.mark.parametrize("src", [np.uint8, np.int8])
 @pytest.mark.parametrize("dst", [np.uint8, np.int8])
 def test_many_bytes_are_those_of_few(isa, src, dst, rng):
-    """Functions of bytes that limit them to a range have their own kernel, others use a table; for few elements neither
-    is used."""
+    """Functions that limit bytes to a range have their own kernel; other functions of bytes use a table. For few
+    elements neither is used."""
     values = np.arange(256).astype(np.uint8).view(src)
     functions = [
         (int8blas.ReLU(), {}), (int8blas.Eltwise("clip", -20, 30), {}), (int8blas.Eltwise("clip", 40, 90), {}),

@@ -36,7 +36,7 @@ def only(values, types):
 
 
 def check(function, oracle, arguments, options, dst_dtype, rng):
-    """Compare a call without `out`, if there is no Sum, and one with `out` in any order in memory."""
+    """Compare a call without `out` (if there is no Sum) with a call whose `out` has any order in memory."""
     plain = oracle(*arguments, **options | {"post_ops": ()})
     with np.errstate(invalid="ignore"):
         old = (rng.standard_normal(plain.shape) * 9).astype(dst_dtype)

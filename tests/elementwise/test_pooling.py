@@ -214,7 +214,8 @@ def test_sums_beyond_32_bits(isa, layout):
 
 @every_type
 def test_rounding_is_half_to_even_of_the_quotient(isa, dtype):
-    """Counts for which the kernel divides in 16 bits, and others; sums are ties or next to ties."""
+    """Counts for which the kernel divides in 16 bits, and counts for which it does not; sums are ties or next to
+    ties."""
     for count in (*range(1, 50), *range(51, 255, 4), 128, 255, 256, 257):
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         targets = (np.arange(low, high)[:, None] * count + count // 2 + np.arange(-1, 3)).ravel()

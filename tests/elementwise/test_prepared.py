@@ -1,4 +1,5 @@
-"""Functions that are prepared once remember how their last arrays lay: results do not depend on what came before."""
+"""Functions that are prepared once remember the memory layout of their last arrays. Results must not depend on earlier
+calls."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -14,7 +15,7 @@ VALUES = {"scales": {"src0": 0.05, "src1": 0.5, "dst": 0.7}, "zero_points": {"sr
 
 
 def views(rng, dtype):
-    """Arrays that lie in many ways, each followed by another one that lies like it."""
+    """Arrays with many memory layouts, each followed by another array with this layout."""
     for shape in ((5,), (3, 40), (2, 5, 300), (64, 70), (1, 1), (0, 4), ()):
         for _ in range(2):
             x = rng.integers(0, 256, shape, np.uint8).view(dtype)

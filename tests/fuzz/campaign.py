@@ -69,7 +69,7 @@ def same(results, expected):
 
 
 def check(name, isa, threads, problem):
-    """Raise AssertionError unless the results are those of the oracle."""
+    """Raise AssertionError unless the results equal the oracle's results."""
     module = family(name)
     with int8blas.use_isa(isa), int8blas.num_threads(threads):
         results = module.run(problem)
@@ -163,7 +163,7 @@ def fails(setting, name, decisions):
 
 
 def fails_or_crashes(setting, name, decisions):
-    """The same, with a separate process for each problem."""
+    """Return what :func:`fails` returns, but run the problem in a separate process, which may crash."""
     text, ended = in_process(lambda: repr(fails(setting, name, decisions)))
     return list(decisions) if ended else eval(text)
 

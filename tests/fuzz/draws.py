@@ -40,13 +40,13 @@ def make_pools(seed):
 
 
 class Output:
-    """Memory that a call writes to: fresh for each call, with an array of some strides in it."""
+    """Memory that a call writes to: new for each call, with an array of drawn strides inside."""
 
     def __init__(self, memory, dtype, shape, strides, offset):
         self.memory, self.dtype, self.shape, self.strides, self.offset = memory, dtype, shape, strides, offset
 
     def fresh(self):
-        """A copy of the memory, and the array in it."""
+        """A copy of the memory, and the array inside this copy."""
         memory = self.memory.copy()
         return memory, np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
 
@@ -59,7 +59,7 @@ class Output:
 
 
 class Draws:
-    """Random decisions, or those of a list and 0 after its end; `made` records them."""
+    """Random decisions, or the decisions of a list, with 0 after its end. `made` records the decisions."""
 
     def __init__(self, pools, seed=None, decisions=None):
         self.pools, self.made = pools, []
@@ -100,7 +100,7 @@ class Draws:
         return int(2 ** (self.fraction() * bits))
 
     def sizes(self, count, bits, empty=True):
-        """Sizes whose product is log-uniform below 2**bits, and once in a while one that is 0."""
+        """Sizes whose product is log-uniform below 2**bits; now and then a size is 0."""
         work = self.fraction() * bits
         shares = [self.fraction() for _ in range(count)]
         total = sum(shares) or 1
@@ -163,7 +163,7 @@ class Draws:
         return Output(memory, dtype, tuple(shape), [stride * size for stride in strides], margin + before * size)
 
     def int32s(self, count):
-        """int32 of one of four magnitudes."""
+        """int32 numbers; their magnitude is drawn from four."""
         start = 4 * self.below(START_BYTES)
         return self.pools["full"][start : start + 4 * count].view(np.int32) >> 8 * (3 - self.below(4))
 

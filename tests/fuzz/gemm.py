@@ -81,7 +81,7 @@ def real(x, trans, zero_point, shape):
 
 # sat(rne(alpha * acc + beta * C + co)): exact, in integers below 2**53, for alpha = 1, beta 0 or 1
 def formula(alpha, a, b, beta, trans_a, trans_b, ao, bo, offsetc="F", co=0, c=None):
-    """The same as reference.gemm, but all in float64: three times as fast for small matrices."""
+    """Compute reference.gemm's result, but all in float64: three times as fast for small matrices."""
     y = real(a, trans_a, ao, (-1, 1)) @ real(b, trans_b, bo, (1, -1))
     if alpha != 1:
         y *= alpha

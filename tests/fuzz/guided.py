@@ -3,10 +3,10 @@
     pip install atheris
     python -m tests.fuzz.guided load folder_of_findings -max_total_time=3600
 
-Targets are `load`, `packed` (PackedB.load), `pickles` and `onnx`; the rest are arguments of libFuzzer. An input is the
-index of a file and its data, to which the header and the checksums are added; or a model. Changes are those of the
-families `files` and `onnx_bytes`, or of single bytes. A crash, a hang, or an error of an undocumented type ends the run
-and leaves the input in the current folder; to repeat it, give that file instead of the folder.
+Targets are `load`, `packed` (PackedB.load), `pickles` and `onnx`; the rest are arguments of libFuzzer. An input is
+either the index and the data of a file (the header and the checksums are added), or a model. An input is changed as in
+the families `files` and `onnx_bytes`, or in single bytes. A crash, a hang, or an error of an undocumented type ends the
+run and leaves the input in the current folder; to repeat it, give that file instead of the folder.
 """
 
 import io
@@ -43,7 +43,7 @@ def joined(text, data):
 
 
 def divided(content):
-    """The value and the data of an input; raise ValueError if it has none."""
+    """Return the value and the data of an input; raise ValueError if it has no value."""
     text, _, data = content.partition(BEHIND_INDEX)
     return json.loads(text), data.split(BETWEEN) if data else []
 

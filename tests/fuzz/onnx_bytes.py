@@ -35,7 +35,7 @@ def originals():
 
 
 def fields(message):
-    """Every (message, field) that is set in a message and in those that it contains."""
+    """Every (message, field) that is set in a message and in the messages that it contains."""
     for field, value in message.ListFields():
         yield message, field
         if field.type == field.TYPE_MESSAGE:

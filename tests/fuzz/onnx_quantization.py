@@ -39,7 +39,8 @@ class Row(NamedTuple):
     powers : bool
         Whether all scales are powers of two.
     vector : bool
-        Whether the result may have scales along its second dimension, whose size is that of the input.
+        Whether the result may have scales along its second dimension, which has the size of the input's second
+        dimension.
     """
 
     text: str
@@ -104,7 +105,7 @@ def scale_of(draws, powers, unusual):
 
 
 def parameters(draws, name, powers, words=False, like=None, channels=0):
-    """A type, a scale and a zero point; each may be equal to that of another quantization."""
+    """A type, a scale and a zero point; each may be taken from another quantization."""
     dtype = draws.among(WORDS if words and draws.once_in(4) else BYTES)
     limits = np.iinfo(dtype)
     zero = draws.among((0, limits.min, limits.max, draws.integer(0, 127)))

@@ -31,14 +31,14 @@ def padded(b, trans_b, columns, depth):
 
 
 def packed_data(b, trans_b):
-    """The same as reference.packed_data, for all elements at once."""
+    """Compute reference.packed_data for all elements at once."""
     b = padded(b, trans_b, reference.PANEL_COLUMNS, reference.GROUP).astype(np.int8)
     groups, panels = len(b) // reference.GROUP, b.shape[1] // reference.PANEL_COLUMNS
     return b.reshape(groups, reference.GROUP, panels, reference.PANEL_COLUMNS).transpose(2, 0, 3, 1)
 
 
 def certified(b, trans_b):
-    """The same as reference.certified, for all pairs at once."""
+    """Compute reference.certified for all pairs at once."""
     b = padded(b, trans_b, reference.PANEL_COLUMNS, 2)
     pairs = b.reshape(len(b) // 2, 2, b.shape[1])
     high, low = np.maximum(pairs, 0).sum(axis=1), np.minimum(pairs, 0).sum(axis=1)

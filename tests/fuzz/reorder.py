@@ -56,7 +56,7 @@ def gathered(draws):
 # exact:  y = x - src_zero_point + zero_point                                                  in integers
 # else:   y = f32(x - src_zero_point) * src_scale / scale + f32(zero_point), the zero point for NaN
 def formula(x, dtype, mask, scales=None, zero_points=None, src_scales=None, src_zero_points=None):
-    """The same as reference_reorder.expected_values, for all elements at once."""
+    """Compute reference_reorder.expected_values for all elements at once."""
     shape = [size if mask & (1 << axis) else 1 for axis, size in enumerate(x.shape)]
     scale, zero, src_scale, src_zero = (None if each is None else np.reshape(each, shape) if np.ndim(each) else each
                                         for each in (scales, zero_points, src_scales, src_zero_points))  # fmt: skip

@@ -38,7 +38,7 @@ def test_extreme_patterns(isa, pair, form):
 
 @pytest.mark.parametrize("form", B_FORMS)
 def test_extreme_patterns_of_few_rows_or_columns(isa, pair, form):
-    """Some kernels first add in s16, as many products as cannot overflow."""
+    """Some kernels first add products in s16, up to the number of products that cannot overflow."""
     for m, n, k in ((1, 70, 531), (2, 65, 260), (300, 1, 600), (70, 3, 531), (90, 8, 1030), (3, 40, 600)):
         for (a_name, a), (b_name, b) in product(patterns(pair.a_dtype, k), patterns(pair.b_dtype, k)):
             a, b = np.tile(a, (m, 1)), np.tile(b[:, np.newaxis], (1, n))

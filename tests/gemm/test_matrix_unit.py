@@ -1,6 +1,6 @@
 """Products on a matrix unit: sizes around its rows, panels, K steps and blocks, and where the path begins.
 
-The same sizes go through all instruction sets; those without such a unit take other paths.
+These sizes go through all instruction sets; instruction sets without a matrix unit take other paths.
 """
 
 import sys
@@ -139,8 +139,8 @@ def test_epilogues(isa, dst_dtype, rng):
     [(64, (3, 3)), (128, (1, 3)), (64, (3, 2)), (256, (3, 3)), (96, (3, 3)), (3, (7, 7)), (8, (3, 3)), (40, (2, 5))],
 )
 def test_windows_in_lines(isa, ic, kernel, strides, layout, rng):
-    """Windows of whole K steps, which are read in place, and others; lines that fill registers, nearly fill them, or do
-    not."""
+    """Windows of whole K steps, which are read in place, and other windows; lines that fill registers, nearly fill
+    them, or do not."""
     for size in ((7, 16), (5, 30), (6, 33), (7, 9)):
         for src_dtype in (np.uint8, np.int8):
             random_convolution(rng, size, kernel, ic, 40, n=2, strides=strides, padding=1, src_dtype=src_dtype,

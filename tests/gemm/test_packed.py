@@ -178,7 +178,7 @@ def test_the_data_is_a_view_not_a_copy(packed):
 
 
 def round_trip(packed, way, directory):
-    """The same PackedB after one of the ways to store or send it."""
+    """The PackedB after it was stored or sent in one of several ways."""
     if way == "packed":
         return packed
     if way == "copied":

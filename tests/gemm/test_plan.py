@@ -1,5 +1,5 @@
-"""Plans for machines other than this one: blocks fit their caches, and every thread has enough work to pay for its
-start.
+"""Plans for machines other than this one: blocks fit the caches of those machines, and every thread has enough work for
+its start to save time.
 
 A plan is a pure function of problem, machine and instruction set, so these tests need no operands.
 """
@@ -19,7 +19,7 @@ SHAPES = (*itertools.product((1, 2, 7, 8, 33, 64, 65, 100, 256, 500, 1024, 3000)
                              (16, 64, 256, 1000, 4096, 12000)), (20000, 48, 256), (100, 20000, 512))  # fmt: skip
 FORMS = {"plain": {}, "columns": {"b_columns": True}, "packed": {"packed": True}}
 # Kernel tables that do not exist: registers of 128 and of 1024 bits, with tiles of other shapes. All other fields are
-# those of existing kernels for this architecture.
+# taken from existing kernels for this architecture.
 OTHER_TILES = {
     "128 bits": {"isa": "ref", "tile": (6, 1)},
     "128 bits, lanes": {"isa": "avxvnni", "tile": (8, 1)},
@@ -30,8 +30,8 @@ OTHER_TILES = {
 TABLES = {isa: {"isa": isa} for isa in built_isas()} | {
     name: table for name, table in OTHER_TILES.items() if table["isa"] in built_isas()
 }
-# For CPUs with 64-bit Arm: bytes of L1, of a core's part of L2, and of L3, the number of cores, and their kernel table,
-# or one with tiles of the same size if their kernels are not in this build.
+# CPUs with 64-bit Arm: bytes of L1, of a core's part of L2, and of L3, and the number of cores. ARM_TABLES has the
+# kernel tables of such CPUs that are in this build, or a table with tiles of equal size.
 ARM_CPUS = {
     "Cortex-A53": (32 * KIB, 128 * KIB, 0, 4),
     "Cortex-A72": (32 * KIB, 256 * KIB, 0, 4),
@@ -43,7 +43,7 @@ ARM_CPUS = {
 ARM_TABLES = {name: table for name, table in TABLES.items() if name in ("neon", "dotprod", "i8mm", "128 bits")}
 PANEL = 16
 MARGIN = 1.15
-THREAD_BYTES = 1 << 19  # loading them takes as long as the multiply-adds that pay for a thread
+THREAD_BYTES = 1 << 19  # loading this many bytes takes as long as the multiply-adds for which a thread is started
 
 
 def machine(l2=1024 * KIB, cores=1, l1=32 * KIB):
@@ -68,9 +68,9 @@ def time_of(plan, m, n, k, packed):
     """A simple model of the time, in multiply-adds.
 
     The thread with the most work determines the time: it multiplies its part, where rows beyond the edge take as long
-    as others, or waits for its part of the largest matrix to arrive from memory. It packs its part of B, or all of B; a
-    packed byte takes as long as 8 multiply-adds. Each doubling of the number of threads adds half of `thread_work`, the
-    minimum work for which one more thread saves time.
+    as rows inside, or waits for its part of the largest matrix to arrive from memory. It packs its part of B, or all of
+    B; a packed byte takes as long as 8 multiply-adds. Each doubling of the number of threads adds half of
+    `thread_work`, the minimum work for which one more thread saves time.
     """
     work = plan["thread_work"]
     if plan["k_parts"] > 1:
@@ -158,8 +158,8 @@ def test_no_thread_has_more_than_a_unit_above_the_mean(table, cores):
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("form", FORMS)
 def test_time_does_not_grow_with_cores(table, form):
-    """A small increase is allowed: threads are started if the average part pays, and parts of whole tiles may be
-    smaller."""
+    """A small increase is allowed: threads are started if the average part has enough work, and parts of whole tiles
+    may be smaller."""
     for m, n, k in SHAPES:
         before, plan_before = math.inf, None
         for cores in CORES:

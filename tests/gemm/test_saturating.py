@@ -43,7 +43,8 @@ def test_values_that_cannot_saturate_give_the_exact_result(isa, form, rng):
         assert_same(int8blas.gemm_u8s8s32(1, a, B_FORMS[form](b), numerics="saturating"), reference.gemm(1, a, b))
 
 
-# Ranges from the documentation: those in which nothing can saturate, and those for which it warns.
+# Ranges from oneDNN's documentation: ranges in which nothing can saturate, and ranges for which the documentation
+# warns.
 @pytest.mark.parametrize(("name", "a", "b", "saturates"), [
     ("u8, s8", (0, 255), (-128, 127), True),
     ("u7, s8", (0, 127), (-128, 127), False),

@@ -13,7 +13,7 @@ U8, F32 = np.ones((2, 3), np.uint8), np.ones((2, 3), np.float32)
 
 
 def virtual(dtype, *shape):
-    """An array of that shape that takes no memory."""
+    """An array of the given shape that takes no memory."""
     return np.broadcast_to(np.ones((), dtype), shape)
 
 

@@ -76,7 +76,7 @@ def test_extreme_values(isa, pair):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_stacks_of_several_dimensions(isa, pair, threads, rng):
-    """Dimensions with one common stride are merged into one; others give several runs."""
+    """Dimensions with one common stride are merged into one; dimensions without one give several runs."""
     with int8blas.num_threads(threads):
         for m, n, k in ((3, 3, 3), (1, 1, 40), (6, 5, 7)):
             a = random_values(rng, pair.a_dtype, (3, 5, 4, m, k))

@@ -149,7 +149,7 @@ def test_problems_have_names_of_their_own():
 
 
 def test_draws_are_splitmix64():
-    """The first words are those of the reference implementation for the seed 1234567."""
+    """The first words equal the words of the reference implementation for the seed 1234567."""
     draws = Draws("")
     draws._counter = 1234567
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]

@@ -222,7 +222,7 @@ def test_an_integer_bias_is_added_before_the_sum_is_rounded(isa, k, rng):
 
 @pytest.mark.parametrize("dst_dtype", [np.int32, np.float32], ids=name_of)
 def test_sums_are_rounded_to_float32_once(isa, dst_dtype, rng):
-    # Odd sums beyond 2**24, of which some lie halfway between two float32.
+    # Odd sums beyond 2**24; some lie halfway between two float32 numbers.
     for n in (1, 16, 33):
         problem = random_problem(rng, 5, n, 2000, dst_dtype=dst_dtype, bias=None, scales=(), zero_points=())
         problem.src[:], problem.weights[:] = 255, 127

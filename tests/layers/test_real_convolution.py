@@ -79,7 +79,7 @@ def test_wrong_arguments_are_errors(rng):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_windows_are_multiplied_in_their_order(isa, seed):
-    """The bits are those of a product with the matrix of windows, and of a sum with the bias."""
+    """The bits equal the bits of a product with the matrix of windows, plus the bias."""
     rng = np.random.default_rng(seed)
     dims, groups, channels = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
     kernel, strides, dilations = (rng.integers(1, high, dims).tolist() for high in (5, 4, 3))

@@ -91,7 +91,7 @@ def test_scales_of_blocks(shape, isa, rng):
 
 
 def test_few_rows_with_scales_of_blocks_of_any_size(isa, rng):
-    """Blocks that are whole groups are converted in registers, all others through a buffer."""
+    """Blocks that are whole groups are converted in registers, all other blocks through a buffer."""
     for block in (4, 6, 36):
         for rows in (1, 2, 8, 9):
             x = rng.integers(-8, 9, (rows, 72)).astype(np.float32)

@@ -16,7 +16,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 every_dst = pytest.mark.parametrize("dst_dtype", [np.uint8, np.float32], ids=name_of)
 
-# Units on, under and over the edges of panels (16), of groups (4) and of tiles of panels.
+# Numbers of units at, below and above multiples of 16 (panels), of 4 (groups), and of the panels of a tile.
 UNITS = (1, 3, 15, 16, 17, 20, 32, 47, 48, 49, 64, 70)
 
 

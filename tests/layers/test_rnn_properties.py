@@ -1,4 +1,4 @@
-"""Properties of random recurrent layers: cases between those of the other tests."""
+"""Properties of random recurrent layers: cases that the other tests do not list."""
 
 import numpy as np
 from arrays import Canary

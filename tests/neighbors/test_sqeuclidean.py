@@ -40,7 +40,7 @@ def test_blocks_of_every_size_and_type(isa, pair, form, dtype, rng):
 
 
 def by_product(x, y):
-    """The same distances without a large array of differences; sums in float64 are exact up to 2**53."""
+    """Compute distances without a large array of differences; sums in float64 are exact up to 2**53."""
     x, y = x.astype(float), y.astype(float)
     return (np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1) - 2 * (x @ y.T)).astype(np.int64)
 

@@ -47,7 +47,7 @@ FLOAT = onnx.TensorProto.FLOAT
 
 
 def in_short_floats(case, number):
-    """Return the model of a node test with 16-bit floats instead of float32; None if the operator does not take
+    """Return the model of a node test with 16-bit floats instead of float32; None if the operator does not support
     them.
     """
     model = onnx.ModelProto()

@@ -84,7 +84,7 @@ def test_convolutions_take_every_shape(shape, at, dynamic):
 
 @pytest.mark.parametrize("shape", [(5, 1, 1), (1, 5, 1, 1)], ids=str)
 def test_operands_of_channels_follow_scales_of_channels(shape):
-    """The scale is variable, so that the layer does not take it."""
+    """The scale is variable, so it cannot be a constant of the layer."""
     s, d = real((5, 1, 1)), real(shape)
     text = """g (uint8[2,3,4,4] x, float[5,1,1] s) => (float y) { i = ConvInteger(x, w) f = Cast<to = 1>(i)
         p = Mul(f, s) n = Relu(p) y = Mul(n, d) }"""

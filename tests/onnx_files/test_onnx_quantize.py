@@ -1,4 +1,4 @@
-"""load(..., quantize=): float32 files become int8, and stay close to what they were."""
+"""load(..., quantize=): float32 files become int8, and their results stay close to the float32 results."""
 
 import argparse
 import re

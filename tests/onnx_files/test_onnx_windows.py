@@ -93,7 +93,7 @@ def test_a_window_without_elements_has_the_mean_0_and_the_lowest_maximum(operato
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("size", "kernel"), [((3, 4), (2, 2)), ((1, 1), (1, 1)), ((9,), (5,)), ((2, 3, 2), (2, 1, 1))])
 def test_few_windows_have_the_bits_of_many(size, kernel, constant):
-    """Products of few windows have a row for each window, others a column."""
+    """Products of few windows have a row for each window; products of many windows have a column for each window."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 5, *size[:-1], size[-1] + 64)).astype(np.float32)
     w, b = rng.normal(size=(19, 5, *kernel)).astype(np.float32), rng.normal(size=19).astype(np.float32)

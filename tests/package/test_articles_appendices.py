@@ -1,7 +1,7 @@
 """Appendices A and B of Intel's article on 8-bit inference, in real arithmetic.
 
 Q is a quantization factor: x_int8 = rne(Q x). Unless a test says otherwise, factors are powers of two and sums are
-small: float32 then computes without rounding, and results are equal to those of the real numbers.
+small: float32 then computes without rounding, and results equal the results of exact arithmetic.
 """
 
 import numpy as np

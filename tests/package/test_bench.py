@@ -228,7 +228,7 @@ def test_times_are_those_of_the_cpus_that_the_process_may_use():
 
 
 def fake_times(monkeypatch, own):
-    """Make a run of ten seconds, in which this process uses `own` seconds of CPU time."""
+    """Make a run of ten seconds. This process uses `own` seconds of CPU time in it."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     monkeypatch.setattr(os, "sysconf", {"SC_CLK_TCK": 100}.get)
     monkeypatch.setattr(os, "times", iter([(0.0,) * 5, (own, 0.0, 0.0, 0.0, 10.0)]).__next__)

@@ -145,7 +145,8 @@ def address(array):
 
 
 def as_stored(matrix, transpose, padding, offset=0):
-    """The matrix or its transpose in C order, with gaps before it and between its rows, and its leading dimension."""
+    """Return the matrix or its transpose in C order, with gaps before the matrix and between rows; and the leading
+    dimension."""
     stored = matrix.T if transpose else matrix
     rows, columns = stored.shape
     memory = np.zeros(offset + rows * (columns + padding), matrix.dtype)
@@ -180,7 +181,7 @@ def plain_call(pair, m, n, k, a, b, c, /, **changes):
 
 
 def packed_call(pair, m, n, k, a, b, c, /, **changes):
-    """The same with a packed B."""
+    """Call the GEMM that takes a packed B."""
     arguments = {
         "transa": b"N", "offsetc": b"F", "m": m, "n": n, "k": k, "alpha": 1.0, "a": address(a), "lda": max(1, k),
         "ao": 0, "b": b, "bo": 0, "beta": 0.0, "c": address(c), "ldc": max(1, n), "co": None,

@@ -24,7 +24,7 @@ def public_names():
 
 
 def named_in(page, pattern):
-    """The names in a page that match a pattern, those under "currentmodule:: int8blas.onnx" after "onnx."."""
+    """The names in a page that match a pattern. Names under "currentmodule:: int8blas.onnx" get the prefix "onnx."."""
     for part in re.split(r"^\.\. currentmodule:: ", page, flags=re.MULTILINE):
         prefix = "onnx." if part.startswith("int8blas.onnx\n") else ""
         yield from (prefix + name for name in re.findall(pattern, part, re.MULTILINE))

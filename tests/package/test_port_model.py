@@ -9,7 +9,8 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "port_model.py"
 
-# A loop with two multiplications inside a loop with none, then a loop with three, one of which a forward branch skips.
+# A loop with two multiplications inside a loop without multiplications, then a loop with three multiplications, one of
+# them skipped by a forward branch.
 ARM = """
 dot.o:	file format elf64-littleaarch64
 

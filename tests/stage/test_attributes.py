@@ -270,7 +270,7 @@ def test_tanh_then_sum_with_scales_of_the_post_ops(isa, rng):
 
 
 def test_the_newer_model_divides_after_the_post_ops(isa, rng):
-    # The same layer: scales of source, weights and destination, and a Sum in real units.
+    # One layer in two forms: scales of source, weights and destination, and a Sum in real units.
     scale_src, scale_weights, scale_dst, scale_old = 0.01, rng.uniform(0.002, 0.01, 20), 1 / 128, 0.25 / 128
     src, weights = rng.integers(0, 256, (9, 30), np.uint8), rng.integers(-128, 128, (20, 30), np.int8)
     old = rng.integers(-128, 128, (9, 20), np.int8)
@@ -291,7 +291,8 @@ def test_the_newer_model_divides_after_the_post_ops(isa, rng):
         ),
         scales={"src": scale_src, "weights": scale_weights, "dst": scale_dst},
     )
-    # If the scale of the destination is a power of two, it does not matter where it is multiplied.
+    # If the scale of the destination is a power of two, the result does not depend on the step in which it is
+    # multiplied.
     assert_same_bits(newer(src, out=old.copy()), older(src, out=old.copy()))
 
 

@@ -1,4 +1,5 @@
-"""Every mask over the destination's dimensions: output scales, scales and zero points; and a scale for each image."""
+"""Every mask over the destination's dimensions, for output scales, scales and zero points; and a scale for each
+image."""
 
 import math
 from itertools import product

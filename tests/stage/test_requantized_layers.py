@@ -120,7 +120,7 @@ def test_deconvolutions(isa, scheme, rng):
 
 @every_scheme
 def test_the_ends_of_shifts_and_sums(isa, scheme):
-    """Factors range from those that give only zeros to those that saturate everything, and sums reach both ends of
+    """Factors range from values that give only zeros to values that saturate everything. Sums reach both ends of
     int32."""
     factors = np.array([2.0**-40, 2.0**-33, 2.0**-32, 2.0**-31, 2.0**-30, 3e-5, 0.5, 0.999, 1, 1.5, 2, 2.0**29,
                         2.0**30, 2.0**31, 2.0**32, 2.0**40, 2.0**90], np.float32)  # fmt: skip
@@ -200,7 +200,7 @@ def test_pickles_and_files_keep_it(tmp_path, rng):
     for copy in (pickle.loads(pickle.dumps(layer)), int8blas.load(tmp_path / "layer.i8")):
         assert copy.attributes.requantization == "doubling"
         assert_same_bits(copy(problem.src), expected(problem, "doubling"))
-    assert len(Attributes().__reduce__()[1]) == 4  # the same as in earlier versions
+    assert len(Attributes().__reduce__()[1]) == 4  # as in earlier versions
 
 
 WEIGHTS = np.ones((2, 3), np.int8)

@@ -1,4 +1,5 @@
-"""Layers that requantize in integers against LiteRT's (TensorFlow Lite's) reference kernels, where it is installed."""
+"""Compare layers that requantize in integers with the reference kernels of LiteRT (TensorFlow Lite), if it is
+installed."""
 
 import numpy as np
 import pytest

@@ -81,7 +81,7 @@ def test_prepared_models_compute_in_floats_and_observe():
     for scale in (1, 5):
         assert error(prepared(scale * x), model(scale * x)) < 1e-5
     near = i8.convert(prepared)
-    # The scale of the source is that of all data.
+    # The scale of the source is computed from all data.
     with torch.no_grad():
         assert error(near(5 * x), model(5 * x)) < 0.05
     alone = i8.calibrate(model, [x])

@@ -81,8 +81,8 @@ I8_INLINE void i8_store_more_than_half(char *dst, i8_vec bytes, int count)
     memcpy(dst + count - 16, copy + count - 16, 16);
 }
 
-/* The epilogue of i8_output_as. Clipping at whole numbers is exact for bytes. Without `shifts` the result is u8. NaN
- * becomes the lowest number. */
+/* Apply the values of the epilogue to the sums of `pixels` pixels and store bytes. Clipping at whole numbers is exact
+ * for bytes. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest number. */
 I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
                                   const int pixels, int channels, const int is_signed, const int shifts)
 {

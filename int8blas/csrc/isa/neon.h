@@ -4,13 +4,13 @@
  *   SADALP .4s                  sums of two s16 added to s32; latency 4, or 1 for the sum; one a cycle (A72: F1)
  *   MUL .8h                     8 products of which the low 16 bits are kept; one every cycle or two
  *
- * Two products of s8 fit s16 unless all four factors are -128. So tiles take A less 128, and a column has separate
- * lanes for each pair of its k, which are added at the end.
+ * Two products of s8 fit s16 unless all four factors are -128. So the tiles multiply s8 by s8: they read A' - 128. The
+ * sum of a column has a lane for each pair of k of a group; the tiles add the two lanes at the end.
  */
 #ifdef I8_AARCH64
 #include "isa/vectors_neon.h"
 
-/* The sums of four products of bytes in every lane, of equal signs; and of u8 and s8, widened. */
+/* Add the sums of four products of bytes to every lane, for two s8 or two u8 operands. */
 #define I8_HALF_DOT_SIGNED(acc, x, y)                                                                                  \
     vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(i8_low_products(x, y)), vpaddlq_s16(i8_high_products(x, y))))
 #define I8_HALF_DOT_UNSIGNED(acc, x, y)                                                                                \
@@ -40,7 +40,7 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
     return I8_VEC(I8_HALF_SHIFT(acc.low, b.low), I8_HALF_SHIFT(acc.high, b.high));
 }
 
-/* A dword of A in all lanes; and the same less 128 for each byte. */
+/* Load a dword of A into all lanes; i8_load_flipped_dword subtracts 128 from each byte. */
 typedef i8_unit i8_dword;
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -76,7 +76,7 @@ I8_INLINE int32x4_t i8_sadalp(int32x4_t acc, int16x8_t z)
     return acc;
 }
 
-/* acc + a dword of A less 128 times 4 columns of a group: two lanes for each column. */
+/* acc + (a dword of A' - 128) times 4 columns of a group: two lanes for each column. */
 I8_INLINE i8_vec i8_dot_apart(i8_vec acc, i8_dword a, i8_unit b)
 {
     const int16x8_t low = i8_smull(a, b), high = i8_smull2(a, b);

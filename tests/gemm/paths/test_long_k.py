@@ -34,7 +34,8 @@ def exact(a, b):
 
 
 def ends(pair):
-    """The values of the two types with the largest products, and those with the largest products of the other sign."""
+    """The values of the two types with the largest products, and the values with the largest products of the other
+    sign."""
     a, b = np.iinfo(pair.a_dtype), np.iinfo(pair.b_dtype)
     return itertools.product((a.min, a.max), (b.min, b.max))
 
