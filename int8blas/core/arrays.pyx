@@ -231,7 +231,7 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object 
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
-        # NumPy has two types for C's int and long, even where both have the same size.
+        # NumPy has two types for C's int and long, even if both have the same size.
         if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum) or (
             typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL
         ):
@@ -290,8 +290,8 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
 
 
 cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
-    """Return an output of this type in native byte order: a view if it has the other of C's types int and long, and
-    both have the same size."""
+    """Return an output of this type in native byte order. C's types int and long may have equal sizes; an array of the
+    other type is then viewed as this type."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
@@ -332,8 +332,8 @@ cdef inline bint is_alike(int typenum, int other) noexcept:
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
-    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`, else the type of
-    `out`, else int32."""
+    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`; without it the
+    type of `out`; without both int32."""
     cdef cnp.ndarray array = None
     typenum[0] = cnp.NPY_INT32
     if dtype is not None:
@@ -564,8 +564,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape, else None, as other arguments take longer to
-    check. An array of one element is one value."""
+    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, which takes
+    longer to check. An array of one element is one value."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None

@@ -49,8 +49,8 @@ def usable_cpus() -> list[int]:
 
 
 def believable(listed: tuple[int, int, int], told: tuple[int, int, int]) -> tuple[int, ...]:
-    """Return (L1, L2, L3) in bytes: the listed sizes, else the reported ones, else the defaults, if a size is
-    plausible."""
+    """Return (L1, L2, L3) in bytes. For each cache take the first plausible size: the listed size, the reported size,
+    or the default."""
     bounds = (*BOUNDS, (1, 1 << 40))
     cases = zip(listed, told, bounds, DEFAULTS, strict=True)
     return tuple([next((size for size in sizes if low <= size <= high), end) for *sizes, (low, high), end in cases])

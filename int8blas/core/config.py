@@ -18,7 +18,7 @@ def cpu_name() -> str:
 
 
 def _size(size: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes as text with a unit."""
     return f"{size >> 10} KiB" if size else "none"
 
 

@@ -131,7 +131,7 @@ cdef cnp.ndarray empty_of(shape, int typenum):
 
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
-    """Return an array of the shape of `array`, its dimensions in the same order in memory, as numpy.empty_like makes
+    """Return a new array with the shape of `array` and its order of dimensions in memory, as numpy.empty_like returns
     it."""
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)

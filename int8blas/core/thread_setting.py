@@ -33,7 +33,7 @@ class Variable:
         self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if of_thread else threading.RLock()
 
     def call(self, value: Any) -> str:
-        """Return the call that sets the value, as a program writes it."""
+        """Return the source code of the call that sets the value."""
         return f"{self.name}({value!r}{'' if self.scope == 'thread' else f', scope={self.scope!r}'})"
 
     @property

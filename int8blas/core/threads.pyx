@@ -156,7 +156,8 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work, at most `most` and what the call may use."""
+    """Return the number of threads for which there is enough work: at most `most`, and at most the threads that the
+    call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 

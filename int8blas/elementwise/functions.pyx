@@ -471,7 +471,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given; else a new array in the order of the first source.
+        ``out`` if it is given; otherwise a new array in the memory order of the first source.
 
     Raises
     ------
@@ -639,6 +639,6 @@ cdef class PreparedConcat:
         return target
 
     def again(self, tuple parts not None):
-        """Return the result for parts of the same types and layouts as in the last call, None for others."""
+        """Return the result if the parts have the types and layouts of the last call's parts; otherwise None."""
         cdef ReplayParts known = self.known  # another thread may replace it
         return None if known is None else known.run(parts)

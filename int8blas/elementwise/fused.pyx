@@ -78,7 +78,7 @@ cdef struct FusedJob:
     int64_t shape[cnp.NPY_MAXDIMS]
     int64_t outer, n                # runs, elements of a run
     int64_t block, per_run          # elements of a block, blocks of a run
-    int64_t together                # runs of a block if they are short, else 0
+    int64_t together                # runs of a block if the runs are short; otherwise 0
     int64_t blocks                  # blocks of all runs
     const i8_kernels *kernels
     compute_fn compute
@@ -581,7 +581,7 @@ cdef int run(list fused) except -1:
 cdef class Replay:
     """A job of one or two arrays of bytes, to run again on arrays that lie as these do.
 
-    Several threads may do so at the same time.
+    Several threads may call it at the same time.
     """
 
     cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second):
@@ -652,7 +652,7 @@ cdef struct Piece:
 @cython.final
 cdef class ReplayParts:
     """Jobs that each write a part of one target from an array of bytes, to run again on arrays that lie as these do.
-    Several threads may do so at the same time."""
+    Several threads may call it at the same time."""
 
     cdef cnp.ndarray run(self, tuple parts):
         """Return the result for other arrays, or None if they lie differently."""

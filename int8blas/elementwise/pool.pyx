@@ -90,9 +90,9 @@ cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t 
     For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is floor((u + (count -
     1) / 2) / count), and floor(x * m / 2**p) = floor(x / count) for m = ceil(2**p / count) as long as x * (m * count -
     2**p) < 2**p. For count = 2**k it is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u: half is rounded up
-    only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. Both equal rne(f32(u) /
-    f32(count)): the error of that quotient is less than 2**-17, and u / count is a tie or at least 1 / (2 * count) away
-    from one.
+    only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. Both formulas equal
+    rne(f32(u) / f32(count)): the error of the f32 quotient is less than 2**-17, and u / count is a tie or at least 1 /
+    (2 * count) away from the nearest tie.
     """
     cdef int64_t m, p = 16
     a.multiplier = 0

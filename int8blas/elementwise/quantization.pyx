@@ -78,7 +78,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
         uint8, int8 or int32.
     axis : int or tuple of int, optional
         The dimensions of `x` that have their own `scale` and `zero_point`, each of which is one value or has the shape
-        of these dimensions in this order. oneDNN's documents call them the dimensions that the mask selects.
+        of these dimensions in this order. In oneDNN's documents a mask selects these dimensions.
     scheme : {'float', 'onnx'}, optional
         "onnx" rounds only the quotient: ``sat(rne(x / scale) + zero_point)``, with an exact sum.
     out : ndarray of `dtype`, optional
@@ -232,7 +232,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     rounds before it adds the zero point, ``sat(rne(float32(x) * scale) + zero_point)``.
 
     The other two schemes compute in integers, with ``m, e = quantized_multiplier(scale)``, so that ``scale`` is nearly
-    ``m * 2**(e - 31)``. Both compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
+    ``m * 2**(e - 31)``. Both schemes compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
 
     ``"doubling"`` is gemmlowp's scheme, bit for bit: the saturating rounding doubling high multiplication, then a
     rounding division by a power of two. It rounds twice::

@@ -28,8 +28,8 @@ from int8blas.gemm.problem cimport has_scale_groups, is_made
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
-    """Set the pointers of a packed B block into `memory`, as far as it needs them. Return its size, 0 if B is packed
-    and has all that the product needs."""
+    """Set the pointers of a packed B block into `memory`, if the block needs them. Return the size of the memory, 0 if
+    a packed B has everything that the product needs."""
     cdef char *start = memory
     cdef size_t columns = p.slab * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL

@@ -74,8 +74,8 @@ cdef enum:
     FEWER_THREADS = 3
     # If each thread has at least this many rows of tiles, one more row hardly matters.
     MANY_TILES = 8
-    # Up to this size of B, or a quarter of a smaller L2 cache, each thread packs all of a plain B, if it has rows of
-    # its own: to fetch a cache line that another thread has packed takes 5x as long as to pack it.
+    # Up to this size of B, or a quarter of a smaller L2 cache, each thread with rows of its own packs all of a plain B:
+    # fetching a cache line that another thread has packed takes 5x as long as packing the line.
     OWN_BYTES = 1 << 18
     # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other: side by side, such
     # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads

@@ -106,7 +106,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     """Return the plan of a product with a u8 A in rows, as a dict, for tests: on any machine, for any kernels that were
-    built. `tile`, (rows, panels), changes the size of tiles, and the columns of row kernels with it.
+    built. `tile`, (rows, panels), changes the size of tiles and, accordingly, the columns of row kernels.
 
     There are no operands, as nothing is multiplied. `parts` in the result has the pieces of each thread, in units of C
     of `unit` rows and columns.

@@ -93,8 +93,8 @@ cdef cnp.ndarray integer_operand(object x, str name):
 
 
 cdef cnp.ndarray integer_output(object out, object dtype, int default, int *typenum):
-    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`, else the type of
-    `out`, else the default."""
+    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`; without it the
+    type of `out`; without both the default."""
     cdef cnp.ndarray array = None
     typenum[0] = default
     if dtype is not None:

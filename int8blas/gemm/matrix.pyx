@@ -1,7 +1,7 @@
 """The inner two loops of the loop nest for a matrix unit (AMX).
 
-They go through rows of tiles: A of one row of tiles stays in the L1 cache, B comes from the L2 cache, and the stores to
-C go along its lines. The unit is so fast that stores to C limit it.
+The loops compute one row of tiles after another: the A of the row stays in the L1 cache, B comes from the L2 cache, and
+C is stored along its lines. The unit is so fast that stores to C limit it.
 """
 
 from libc.stddef cimport ptrdiff_t

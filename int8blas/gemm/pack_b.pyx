@@ -37,7 +37,8 @@ cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexc
 
 
 cdef void unpack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
-    """Unpack panels of a B of 4 bits. K blocks begin with steps, and with zero points by groups there is one."""
+    """Unpack panels of a B of 4 bits. A K block begins at a step. With zero points by groups there is only one K
+    block."""
     cdef const FourBits *f = &g.four_bits
     cdef int64_t groups = groups_of(b.k), panel, i
     for i in range(panels):
@@ -77,7 +78,8 @@ cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int
 
 cdef void pack_block(const Problem *g, const BlocksPlan *p, const PackedBlock *b, int64_t first,
                      int64_t panels) noexcept nogil:
-    """Prepare some panels of a packed B block: pack a plain B, and compute what tiles and epilogue add to columns."""
+    """Prepare some panels of a packed B block: pack a plain B, and compute the vectors that tiles and epilogue add to
+    columns."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef int32_t *init
     if g.panels.data is NULL:

@@ -56,7 +56,8 @@ cdef int64_t SPLIT_WORK = 32
 
 
 # A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
-# no-saturation proof. Outliers are stored in fours. The sums of the outliers cost as much as SUMS_K more k.
+# no-saturation proof. Outliers are stored in fours. Adding the sums of the outliers takes as long as multiplying SUMS_K
+# more k.
 cdef enum:
     # Panels that are packed together: whole cache lines of a C-ordered B.
     PACK_PANELS = 4
@@ -324,7 +325,7 @@ cdef class PackedB:
         find_squares(&self._matrix, squares)
         for i in range(columns):
             (<int32_t *>(squares + columns))[i] = <int32_t>squares[i]
-        # Another thread may have been faster. Keep its array, which may be in use.
+        # Another thread may have stored its array meanwhile. Keep that array, which may be in use.
         with cython.critical_section(self):
             if self._squares is None:
                 self._squares = array
@@ -397,7 +398,7 @@ cdef class PackedB:
                 same.fill(&own)
                 same.fill_split(&own, rows)
             with cython.critical_section(self):
-                # Another thread may have been faster. Keep its matrix, which may be in use.
+                # Another thread may have stored its matrix meanwhile. Keep that matrix, which may be in use.
                 if self._as_s8 is None:
                     if same is not None:
                         form[0] = own.panels

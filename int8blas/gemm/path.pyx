@@ -1,4 +1,4 @@
-"""Plan what all paths share: facts about a problem that every path needs, and the parts of K."""
+"""Find the facts about a problem that every path needs, and choose the parts of K."""
 
 from libc.stdint cimport INT32_MAX, int64_t
 
@@ -50,8 +50,8 @@ cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil:
-    """Choose the parts of K: for threads, if C has at most `few_units` units of work for each of them, and, if there is
-    memory for totals of C in s64, segments whose sums fit s32."""
+    """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If there is
+    memory for totals of C in s64, K is also divided into segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
     # The driver subtracts a packed B's zero points from the totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)

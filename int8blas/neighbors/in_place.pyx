@@ -3,8 +3,8 @@
 Summing the squares of a row y takes as many multiply-adds as multiplying the row by two rows x. The squares are
 computed when y is read. With few rows x the kernel computes squares and products together, in registers
 (csrc/gemm/distances_body.h). With more rows x, the squares of some rows y come first, and these rows stay in the L1
-cache while they are multiplied by all rows x. Without VNNI, kernels take too few rows for that: a block of y at a time
-goes through the product, which may pack it.
+cache while they are multiplied by all rows x. Without VNNI a kernel takes too few rows to do so. The product then
+multiplies one block of y at a time, and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -28,8 +28,8 @@ cdef enum:
     # Kernels of four rows x: without and with known squares of y.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
-    # Rows x of the widest dot kernel, and the number above which it is faster: a call takes as long as three calls
-    # for four rows.
+    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster: a call takes as
+    # long as three calls of a kernel for four rows.
     WIDE_ROWS = 16
     PADDED_WIDE_ROWS = 12
 
@@ -88,7 +88,7 @@ cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexc
 
 
 cdef inline bint takes_wide(const Problem *g) noexcept nogil:
-    """Return whether the rows x go through the widest dot kernel."""
+    """Return whether the widest dot kernel multiplies the rows x."""
     return (
         g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distance_rows == 4 and g.kernels.gemm.dots_columns == WIDE_ROWS
     )
@@ -182,7 +182,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y costs as much as multiplying it by some rows x: count at least these.
+    # Reading y takes as long as multiplying y by some rows x: count at least this number of rows.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

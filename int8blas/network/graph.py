@@ -120,7 +120,7 @@ def calibrate(
 
 
 def _chain(layers: Layers) -> Callable[[Any, Report], None]:
-    """Return a network that runs the layers in turn and reports their results."""
+    """Return a network that runs the layers one after another and reports their results."""
     try:
         pairs = [(name, function) for name, function in layers]
     except (TypeError, ValueError):
@@ -202,8 +202,8 @@ def fuse_quantization(
 ) -> dict[str, LayerQuantization]:
     """Derive the scales and zero points with which each layer quantizes its result once.
 
-    The epilogue of a layer writes its result as the next layers read it: its ``dst`` is their ``src``. No layer writes
-    float32 or int32 that must be quantized later.
+    The epilogue of a layer writes the result in the form that the next layers read: the layer's ``dst`` is the ``src``
+    of the next layers. No layer writes float32 or int32 that must be quantized later.
 
     Parameters
     ----------
@@ -361,8 +361,8 @@ def move_strides(
 
     Notes ----- "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision
     Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results
-    have the same bits, in int8 as in float32. Padding stays unchanged. Leave out deconvolutions: their strides mean
-    something else.
+    have the same bits, in int8 as in float32. Padding stays unchanged. Leave out deconvolutions: their strides are
+    steps in the destination.
 
     Examples
     --------

@@ -50,7 +50,8 @@ def scores(pattern: Pattern, name: str) -> tuple[Node, float] | None:
 
 
 def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
-    """Return a tensor before its multiplication by a number, and the number; without one, the tensor itself and 1."""
+    """Return the source of a multiplication by a number, and the number. If no multiplication makes the tensor, return
+    the tensor itself and 1."""
     producer = pattern.producers.get(name)
     if producer is None or producer.kind not in ("Mul", "Div") or len(producer.inputs) != 2:
         return name, 1.0

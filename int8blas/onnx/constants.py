@@ -1,7 +1,7 @@
 """Compute nodes of constants before patterns are looked for, but leave int8 weights in int8.
 
-A DequantizeLinear of constant bytes stays, and so does a Cast of them: products take the bytes. Operators that move
-the elements of dequantized weights move their bytes, and the axis of their scales.
+A DequantizeLinear or a Cast of constant bytes is not folded, because products read the bytes. Operators that move the
+elements of dequantized weights move their bytes, and the axis of their scales.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from int8blas.onnx.types import BYTES
 
 
 def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
-    """Return a graph in order, whose nodes of constants are constants, as far as they do not widen bytes."""
+    """Return a graph with sorted nodes. Nodes that depend only on constants are replaced by constants, unless they
+    widen bytes."""
     graph = replace(graph, constants=dict(graph.constants))
     pattern = Pattern.of(graph)
     nodes = []

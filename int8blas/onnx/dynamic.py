@@ -5,7 +5,7 @@
 Only the source is variable. The layers of dynamic quantization quantize it by its range, as DynamicQuantizeLinear does;
 their inputs are the source, the weights, their scale and zero point, and a bias. The layers of static quantization take
 an 8-bit source, and have the inputs of QLinearConv, but with a float bias. If the scale of the result is absent, the
-result is y, else ``sat(rne(y * (1 / y_scale)) + y_zero)``.
+result is y, otherwise ``sat(rne(y * (1 / y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations

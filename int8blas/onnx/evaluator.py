@@ -10,7 +10,7 @@ from int8blas.onnx.table import Operator, Site, bind
 
 
 def new_ops() -> list[type]:
-    """Return the quantized operators, as ``onnx.reference.ReferenceEvaluator`` takes them.
+    """Return the quantized operators as classes for ``onnx.reference.ReferenceEvaluator``.
 
     Returns
     -------

@@ -232,7 +232,7 @@ class Sums(NamedTuple):
 
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Sums:
-    """Return the rounding of int32 sums, less their zero points, times scale / (count * y_scale). Both scales are
+    """Return the rounding of (int32 sums minus their zero points) times scale / (count * y_scale). Both scales are
     positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
@@ -252,7 +252,8 @@ rounding_of_sums = functools.lru_cache(256)(find_rounding_of_sums)
 
 
 def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any]) -> Array:
-    """Return the means of `count` bytes from their int32 or int64 sums, less their zero points."""
+    """Return the means of `count` bytes from their int32 or int64 sums, from which the zero points are already
+    subtracted."""
     if sums.dtype != np.int32 or scale * y_scale <= 0:
         return rounded(sums.astype(np.int64), Fraction(scale) / (count * Fraction(y_scale)), y_zero, y_dtype)
     factor, steps = rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)

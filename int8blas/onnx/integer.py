@@ -268,8 +268,8 @@ def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
 
 
 def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
-    """Return a zero point as matmul takes it: one value, or one for each row or column. None if the matrices of a stack
-    differ."""
+    """Return a zero point in the form that matmul needs: one value, or one value for each row or column. None if the
+    matrices of a stack differ."""
     if zero_point is None:
         return 0
     if zero_point.size == 1:
@@ -525,7 +525,8 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     usual = layer_of(expected) if expected in BYTES else None
 
     def call(x: Array, *constants: Any) -> Array:
-        # As channels_last, but inline: in a small convolution the calls would cost as much as the convolution itself.
+        # Move channels last as `channels_last` does, but inline: in a small convolution the calls would take as long as
+        # the convolution itself.
         layer = usual if usual is not None and x.dtype is expected else layer_of(x.dtype)
         to, back = TURNS[x.ndim]
         y: Array = layer(np.ascontiguousarray(x.transpose(to)))

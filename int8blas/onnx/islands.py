@@ -1,9 +1,9 @@
 """Compute the float parts of a network in onnxruntime, for ``load(..., floats="onnxruntime")``.
 
 An island is a set of nodes of the file that no path leaves and enters again, so one call of an onnxruntime session can
-compute it. Nodes that take or return 8-bit integers, or multiply in int8, stay outside. An island has one heavy
-operator or FEWEST operators, as a session's call costs as much as several small operators. A network without products
-of 8-bit integers is one island.
+compute it. Nodes that take or return 8-bit integers, or multiply in int8, stay outside. An island has a heavy operator
+or at least FEWEST operators, because the call of a session takes as long as several small operators. A network without
+products of 8-bit integers is one island.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ LAYER_DIRECTIONS: dict[str, Any] = {
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
-# The sum of this many bytes, less a zero point, fits int32.
+# The sum of this many differences, byte minus zero point, fits int32.
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, by an image's dimensions.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
@@ -255,7 +255,8 @@ def average(
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
-    """Sum bytes, less a zero point. If channels are last in memory, the sums over pixels are a product with ones."""
+    """Sum bytes after subtracting a zero point from each. If channels are last in memory, the sums over pixels are a
+    product with ones."""
     if x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1 and x.size:
         n, channels, *spatial = x.shape
         count = math.prod(spatial)
@@ -455,7 +456,8 @@ def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
     n, order = w.shape[0], (0, 2, 3, 1)
 
     def by_gate(values: Array) -> Array:
-        """Reshape values for each direction, or each column of it, to (directions, gates, units)."""
+        """Reshape values to (directions, gates, units). There is one value for each direction, or for each of its
+        columns."""
         return values.reshape(n, 4, size)[:, order] if values.size > n else values.reshape(n, 1, 1)
 
     b = site.constants.get(3)

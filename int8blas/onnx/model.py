@@ -195,8 +195,8 @@ class Model:
         """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
 
         The first run makes layers for the types of its tensors, and sessions of onnxruntime if `floats` asks for them.
-        The first run with some shapes computes what depends on shapes alone; a model remembers the last 8 combinations
-        of shapes.
+        The first run with new shapes computes all values that depend on shapes alone; a model remembers them for the
+        last 8 combinations of shapes.
 
         Parameters
         ----------

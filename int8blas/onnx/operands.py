@@ -11,7 +11,7 @@ from int8blas.onnx.graph import Array
 
 
 def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
-    """Return an operand as a layer takes it: a scalar, or a vector along an axis of the result.
+    """Return an operand in the form that a layer needs: a scalar, or a vector along an axis of the result.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
 
 
 def vector(values: Array | None, ndim: int, axis: int, size: int) -> Array | None:
-    """Return an operand with one value for each index of an axis as a vector, or None. The parameters are the same as
-    for :func:`as_operand`."""
+    """Return an operand with one value for each index of an axis as a vector, or None. The parameters are as for
+    :func:`as_operand`."""
     found = None if values is None else as_operand(values, ndim, axis, size)
     return found.reshape(-1) if found is not None and found.size == size else None
 

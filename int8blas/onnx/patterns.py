@@ -61,7 +61,7 @@ class Pattern:
         return None
 
     def inside(self, new: Node) -> list[Node]:
-        """Return the nodes that a new one replaces: all nodes between its inputs and its outputs."""
+        """Return the nodes that a new node replaces: all nodes between the inputs and the outputs of the new node."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
         while waiting:
@@ -189,7 +189,7 @@ class Pattern:
         return name
 
     def triples(self, tensors: Iterable[Quantized]) -> list[str]:
-        """Return the names of tensors, each with its scale and zero point, as quantized operators take them."""
+        """Return the inputs of a quantized operator: for each tensor its name, its scale's and its zero point's."""
         return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
     def ending(self, last: Node) -> tuple[str, str]:

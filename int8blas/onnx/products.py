@@ -72,7 +72,7 @@ class Tail:
 
 
 def limits_of(op: Any) -> tuple[float, float] | None:
-    """Return the limits that a post-op sets, if it does nothing else."""
+    """Return the limits of a post-op that only limits its values; otherwise None."""
     if not isinstance(op, Eltwise) or op.scale != 1 or op.alpha is None or op.beta is None:
         return None
     if op.algorithm == "relu" and op.alpha == 0:
@@ -126,7 +126,7 @@ def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array,
 
 
 def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
-    """Rewrite a product of dequantized factors, and what follows it."""
+    """Rewrite a product of dequantized factors, together with the operators that follow it."""
     if node.kind == "MatMul" and (both := rewritten_pair(pattern, node)) is not None:
         return both
     found = operands(pattern, node)
@@ -156,7 +156,7 @@ def rewritten_in_steps(
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
-    # A table computes what has one number for all columns.
+    # A lookup table computes operators with one number for all columns.
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
@@ -260,7 +260,8 @@ def scaled(pattern: Pattern, node: Node) -> tuple[Node, str] | None:
 
 
 def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
-    """Return the Add of a constant vector after a node, and the vector's name; the node itself and "" without one."""
+    """Return the Add of a constant vector that follows a node, and the vector's name. If no such Add follows, return
+    the node itself and ""."""
     plus = chained(pattern, node, "Add")
     value = None if plus is None else pattern.floats(plus[1])
     return (node, "") if plus is None or value is None or value.ndim != 1 else plus
@@ -420,8 +421,8 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
 
 
 def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
-    """Return the weights of a DequantizeLinear, less their zero points, or None if they do not fit int8. `turned` says
-    that the product transposes them."""
+    """Return the weights of a DequantizeLinear minus their zero points; None if the differences do not fit int8.
+    `turned` says that the product transposes them."""
     values = pattern.constants(node.inputs)
     if values is None or values[0].dtype not in BYTES or values[0].ndim != 2:
         return None

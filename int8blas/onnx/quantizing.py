@@ -127,8 +127,8 @@ class Quantizer:
         return 0 if node.attributes.get("transB") else COLUMNS[node.kind]
 
     def dequantized(self, node: Node) -> tuple[str, list[Node]]:
-        """Return the name of a product's dequantized weights, and the node that makes it unless another product has
-        it."""
+        """Return the name of a product's dequantized weights. Also return the node that makes these weights, unless an
+        earlier product already made it."""
         axis = self.axis(node)
         name = f"{node.inputs[1]} of int8 along {axis}"
         if name in self.stored:

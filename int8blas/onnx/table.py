@@ -6,10 +6,11 @@ A row has the operator's name, a function, and the versions for which the functi
     Operator("Softmax", softmax, 13),
 
 The function takes the inputs of a node in their order, None for absent ones, and the attributes by their ONNX names;
-its defaults are ONNX's. If older versions pass an input as an attribute, one parameter serves both, as both have the
-same name. The function returns an array or a tuple of arrays.
+its defaults are ONNX's. If older versions pass an input as an attribute, one parameter serves both forms, because they
+have the same name. The function returns an array or a tuple of arrays.
 
-`traits` say what rewriting may do with the operator: a node takes part in every fusion that its row's traits allow.
+`traits` tell the rewriting passes what the operator allows: a node takes part in every fusion that the traits of its
+row allow.
 
 `prepared` marks functions that do work once for a node: :func:`bind` calls them at load with a :class:`Site` and the
 attributes, and they return the function of the inputs. `control` marks nodes with subgraphs, which become plans, see
@@ -124,7 +125,7 @@ UNKNOWN = Traits()
 SHAPED = Traits(sized_by=())
 # The results also have the first input's type.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
-# Such an operator that multiplies matrices, or samples.
+# An operator that multiplies matrices or draws samples.
 HEAVY = replace(SAME_TYPE, heavy=True)
 # The operator is also element-wise.
 ELEMENTWISE = Traits(elementwise=True, typed_by=0, sized_by=())

@@ -22,7 +22,7 @@ TYPES = ("to", "dtype", "stash_type", "softmax_precision")
 
 
 def widened(network: Network) -> Network:
-    """Return a network that computes in float32 what the file computes in float16."""
+    """Return the network with its float16 operators computed in float32."""
     graph = network.graph
     known = all(value.dtype is not None for value in (*graph.inputs, *graph.outputs))
     if not has_weights(graph) or not known or any(map(is_int8, graph.walk())):

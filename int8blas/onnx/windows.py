@@ -28,7 +28,7 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# Up to this many windows, products have a row for each window, else a column.
+# Up to this many windows, products have a row for each window. For more windows they have a column for each.
 FEW_WINDOWS = 8
 # A product with these ones sums the pixels of an image; most images that are averaged have at most 4096.
 ONES = np.ones((1, 1 << 12), np.float32)
@@ -307,7 +307,8 @@ def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> 
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
-    """Return one number if all values are equal, because int8blas checks it faster; else the values."""
+    """Return one number if all values are equal, because int8blas checks a single number faster; otherwise return the
+    values."""
     first = values[0]
     if isinstance(first, tuple):
         return first[0] if values == ((first[0],) * 2,) * len(values) else values

@@ -43,7 +43,7 @@ class _Search:
         return np.sqrt(scores) if self.metric == "sqeuclidean" else 1 - scores, ids
 
     def _rows(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return samples as the index takes them: bytes, or floats for cosines."""
+        """Return samples in the form that the index needs: bytes, or floats for cosines."""
         if self.coding is None:
             return x.astype(np.float64, copy=False)
         rows = self.coding(x)

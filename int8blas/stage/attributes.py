@@ -342,7 +342,7 @@ class Attributes:
     Parameters
     ----------
     scales, zero_points : mapping of str to int, optional
-        The masks of "src", "weights" and "dst", as far as they have a scale or a zero point. The values themselves are
+        The masks of those among "src", "weights" and "dst" that have a scale or a zero point. The values themselves are
         given to each execution, or once to the primitive.
     post_ops : post-op, or sequence of them, optional
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in

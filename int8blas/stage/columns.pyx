@@ -1,4 +1,4 @@
-"""Values for each column of C, or one value for all columns, as the kernels of the epilogue read them.
+"""Values for each column of C, or one value for all columns, in the form that the kernels of the epilogue read.
 
 A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or int64, checked. Most calls that supply
 values supply single numbers for small problems, so these functions take well under 1 us.
@@ -54,7 +54,7 @@ cdef int set_columns(i8_column_values *columns, object values, list arrays) exce
 
 
 cdef cnp.ndarray products(cnp.ndarray values, float factor):
-    """Return values in float32 times a factor, each rounded once; underflow and overflow raise no error."""
+    """Return float32(values * factor). Each product is rounded once; underflow and overflow raise no error."""
     cdef cnp.ndarray result = cnp.PyArray_NewCopy(values, cnp.NPY_CORDER)
     cdef float *data = <float *>cnp.PyArray_DATA(result)
     cdef cnp.npy_intp i
@@ -90,7 +90,7 @@ cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
 
 
 cdef object one_of(object value, tuple types, tuple typenums):
-    """Return a value, or the only element of an array, if it has one of these types, else None."""
+    """Return a value, or the only element of an array, if it has one of these types; otherwise None."""
     if type(value) in types:
         return value
     if type(value) is ARRAY and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:

@@ -217,7 +217,7 @@ cdef class Layer:
         return MASKS[tensor].get(mask, False)
 
     cdef object one_value(self, str parameter, str tensor, object value):
-        """Return the checked value of a tensor if it is one number, the common case, else None."""
+        """Return the checked value of a tensor if it is one number, the common case; otherwise None."""
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":

@@ -44,7 +44,7 @@ def layer_of(weights: Tensor, key: tuple[Any, ...], make: Callable[..., Any], *a
 
 
 def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only: bool) -> InnerProduct | RealProduct:
-    """Return the layer of packed weights, their scales and a bias, which quantizes its source or does not."""
+    """Return the layer of packed weights, their scales and a bias. The layer may quantize its source."""
     values, shift = scale.detach().numpy(), None if bias is None else bias.detach().numpy()
     if weight_only:
         return RealProduct(packed, values, shift)

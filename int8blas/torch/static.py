@@ -87,7 +87,7 @@ class Part(nn.Module):
             return self._model.run(None, feeds)
 
     def _results(self, inputs: tuple[Any, ...], arrays: list[Any]) -> Any:
-        """Return outputs as torch has them."""
+        """Return outputs as tensors of torch."""
         results = [torch.from_numpy(each) for each in arrays]
         sources = [each for each in inputs if isinstance(each, Tensor) and each.requires_grad]
         if sources and torch.is_grad_enabled():
@@ -469,7 +469,7 @@ def calibrate(
     Returns
     -------
     fx.GraphModule
-        As of :func:`convert`.
+        The model that :func:`convert` returns.
 
     Examples
     --------

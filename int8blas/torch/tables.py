@@ -118,7 +118,7 @@ class Int8EmbeddingBag(Int8Embedding):
         Parameters
         ----------
         indices : Tensor of int
-            (bags, indices), or the indices of all bags in turn.
+            (bags, indices), or the indices of all bags one after another.
         offsets : Tensor of int, optional
             Where each bag begins, for indices of one dimension.
         per_sample_weights : Tensor, optional

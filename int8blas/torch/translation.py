@@ -310,7 +310,7 @@ OPERATORS: dict[Any, Callable[..., str]] = {
     aten.softmax.int: lambda graph, x, axis: graph.emit("Softmax", x, axis=axis),
     aten.layer_norm.default: layer_norm,
 }  # fmt: skip
-# Operators that are worth a part of the graph.
+# int8blas computes a part of the graph only if the part has one of these operators.
 PRODUCTS = {
     target for target, function in OPERATORS.items() if function in (convolution, transposed_convolution, linear)
 }

@@ -1,4 +1,4 @@
-/* Epilogues and sources of real numbers for a vector width. */
+/* The epilogues, and the sources of real numbers, for one vector width. */
 #include "isa/width.h"
 
 #ifdef I8_LANES

@@ -1,7 +1,7 @@
 """The paths that compute a product without packing blocks.
 
-A path is a file here and a row of the table in ``plan``, which ends in the general path, ``blocks``. A file says what
-its path takes, plans it, runs it and describes the plan to ``explain``.
+A path is a file here and a row of the table in ``plan``, which ends in the general path, ``blocks``. The file of a path
+decides which problems the path accepts, plans them, runs them and describes the plan to ``explain``.
 
 register        several rows of A, and B, in a register
 tiny            everything on the stack, one thread

@@ -53,7 +53,7 @@ cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
     divide_long_k(g, plan)
 
 
-# B as the kernel reads it. The first `lead` columns of the first panel are padding.
+# B in the form that the kernel reads. The first `lead` columns of the first panel are padding.
 cdef struct Columns:
     int lead, groups
     int64_t panels
@@ -68,8 +68,8 @@ cdef inline bint is_stored(const Plan *p) noexcept nogil:
 
 
 cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int64_t sum) noexcept nogil:
-    """Return the start value of a row or column: its offset less the term of the other operand's zero point, multiplied
-    by -2 for distances."""
+    """Return the start value of a row or column: its offset minus the term of the other operand's zero point; this
+    difference is multiplied by -2 for distances."""
     cdef int factor = -2 if p.to_output else 1
     return <int32_t>(<uint32_t>offset - <uint32_t>factor * <uint32_t>zero * <uint32_t>sum)
 

@@ -50,7 +50,7 @@ cdef enum:
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
-# Up to I8_MAX_COLUMNS rows of A as kernels read them, and vectors with a value for each row.
+# Up to I8_MAX_COLUMNS rows of A in the form that kernels read, and vectors with a value for each row.
 cdef struct RowsOfA:
     uint8_t bytes_[TINY_A_BYTES + I8_GROUP]
     uint32_t tails[I8_MAX_COLUMNS]
@@ -58,7 +58,7 @@ cdef struct RowsOfA:
     int64_t terms[I8_MAX_COLUMNS]
 
 
-# B as kernels read it, and its sums and start values.
+# B in the form that kernels read, and the sums and start values of its columns.
 cdef struct ColumnsOfB:
     uint8_t bytes_[TINY_B_BYTES + ALIGNMENT]
     int64_t sums[TINY_COLUMNS]
@@ -234,8 +234,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on, as many as `room` rows of sums allow. Return
-    the height. Store the terms of their rows from row `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. Their sums must fit `room` rows. Return the
+    height. Store the terms of their rows from row `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1

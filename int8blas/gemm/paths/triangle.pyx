@@ -80,7 +80,7 @@ cdef struct Form:
     int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
     bint shares_panels          # A' and B' are the same bytes
     uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
-    int64_t shift               # what `flip` and `lowest` add to the zero points of B'
+    int64_t shift               # the amount that `flip` and `lowest` add to the zero points of B'
 
 
 # The division of C into cells, which are squares.
@@ -102,7 +102,7 @@ cdef struct PackedPair:
 # Vectors with a value for each column of B', which is also a row of A'. A vector that the product does not need is
 # NULL.
 cdef struct Terms:
-    bint outer                  # the epilogue subtracts the zero points' terms; else start values contain them
+    bint outer                  # the epilogue subtracts the terms of zero points; if False, start values contain them
     int64_t *sums               # sums of the columns of B'
     int32_t *row_init           # start values
     int32_t *col_init
@@ -321,8 +321,8 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
-    """Find the start values, or the terms of zero points, of some columns of B', whose sums must be complete, and of
-    the rows of A' with the same numbers."""
+    """Find the start values, or the terms of zero points, of some columns of B' and of the rows of A' with the same
+    indices. The sums of these columns must be complete."""
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
