@@ -222,8 +222,9 @@ def convolution(
         factor, w = 2, halved(w)
     elif numerics == "saturating":
         product = reference.saturating_product
-    zero, info = int(zero_points.get("src", 0)), np.iinfo(src.dtype)
-    x = x if info.min <= zero <= info.max else x.astype(np.int64)
+    zero = int(zero_points.get("src", 0))
+    if zero and not np.iinfo(src.dtype).min <= zero <= np.iinfo(src.dtype).max:
+        x = x.astype(np.int64)
     arguments = (x, w, zero, strides, padding, dilation)
     if output_padding is None:
         acc = convolution_sums(*arguments, product)
