@@ -1,4 +1,6 @@
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
-def run_calls(calls: list[tuple[Any, ...]], slots: list[Any], failed: Callable[[Exception, Any], NoReturn]) -> None: ...
+def run_calls(
+    calls: list[tuple[Any, ...]], slots: list[Any], described: Callable[[Exception, Any], Exception]
+) -> None: ...

@@ -10,7 +10,7 @@ cnp.import_array()
 cdef object SCALAR = np.generic
 
 
-def run_calls(list calls, list slots, failed):
+def run_calls(list calls, list slots, described):
     """Run calls in their order.
 
     Parameters
@@ -20,8 +20,10 @@ def run_calls(list calls, list slots, failed):
         and an object that stands for the call in errors.
     slots : list
         The values.
-    failed : callable
-        Is called with an error and the object of the call that raised it, and raises an error.
+    described : callable
+        Returns the error to raise for an error and the object of its call. It does not raise the error itself: the
+        error would then refer to the callable's frame, which refers to the error, and the arrays would stay until
+        Python collects garbage.
     """
     cdef tuple call, places, arguments
     cdef object function, results, value, slot, which = None
@@ -47,7 +49,7 @@ def run_calls(list calls, list slots, failed):
             for slot in <tuple>call[3]:
                 slots[<Py_ssize_t>slot] = None
     except Exception as error:
-        failed(error, which)
+        raise described(error, which)
 
 
 cdef object as_result(object value):

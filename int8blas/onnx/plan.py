@@ -9,7 +9,7 @@ import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -68,12 +68,14 @@ def wrong(error: Exception, note: str) -> ValueError:
     return result
 
 
-def failed(error: Exception, node: Node) -> NoReturn:
-    """Raise the error of a call, with a note that names its node."""
+def described(error: Exception, node: Node) -> Exception:
+    """Return the error to raise for an error of a call, with a note that names its node."""
     if isinstance(error, WRONG):
-        raise wrong(error, f"in {node}") from error
+        result = wrong(error, f"in {node}")
+        result.__cause__ = error
+        return result
     error.add_note(f"in {node}")
-    raise error
+    return error
 
 
 @dataclass
@@ -107,13 +109,13 @@ class Plan:
         key = shapes_of(arguments) if self.derived else None
         known = None if key is None else self.memory.known.get(key)
         if known is None:
-            run_calls(self.calls, slots, failed)
+            run_calls(self.calls, slots, described)
             if key is not None:
                 self.memory.remember(key, [(slot, slots[slot]) for slot in self.remembered])
         else:
             for slot, value in known:
                 slots[slot] = value
-            run_calls(self.others, slots, failed)
+            run_calls(self.others, slots, described)
         return [slots[slot] for slot in self.outputs]
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
