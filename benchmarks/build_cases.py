@@ -114,8 +114,8 @@ def deconvolution_call(shape: tuple[int, ...], ic: int, oc: int, kernel: int, st
     return layer(src, out=Empty((1, *out, oc), np.uint8)) if given else layer(src)
 
 
-# Spatial sizes, channels of source and destination, kernel, stride: decoders and generators of images, sound, and one
-# whose stride is larger than its kernel.
+# (spatial sizes, channels of source and destination, kernel, stride): decoders and generators of images, a layer for
+# sound, and a layer whose stride is larger than its kernel.
 DECONVOLUTIONS = (
     ((5, 5), 3, 4, 2, 2), ((28, 28), 512, 256, 2, 2), ((8, 8), 512, 256, 4, 2), ((56, 56), 64, 32, 3, 1),
     ((64, 64), 32, 3, 9, 3), ((200,), 256, 128, 16, 8), ((28, 28), 64, 64, 1, 2),

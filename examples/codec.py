@@ -150,7 +150,7 @@ def make_model(image: np.ndarray, steps: int) -> Arrays:
 
 
 def hyper(y: np.ndarray, model: Arrays) -> np.ndarray:
-    """Compute z. Only the encoder does so; a decoder reads it from the stream."""
+    """Compute z. Only the encoder computes z; a decoder reads z from the stream."""
     z = np.rint(features(y) @ model["a"] + model["a0"]) + (LARGEST_Z + 1) // 2
     return np.clip(z, 0, LARGEST_Z).astype(np.uint8)
 

@@ -14,7 +14,7 @@ from sharing import shared
 
 
 def per_dimension(value, spatial):
-    """One value, or one for each spatial dimension, as a tuple of these."""
+    """Return a tuple with a value for each spatial dimension, from such a sequence or from one value for all."""
     return (value,) * spatial if isinstance(value, int) else tuple(value)
 
 
@@ -24,12 +24,12 @@ def before_and_after(padding, spatial):
 
 
 def channels_last(x, layout):
-    """An array of this layout with its channels last."""
+    """Return an array that has the given layout, with its channels moved last."""
     return np.moveaxis(x, 1, -1) if layout and layout.startswith("nc") else x
 
 
 def in_layout(x, layout):
-    """An array with its channels last in this layout."""
+    """Return an array whose channels are last, in the given layout."""
     return np.moveaxis(x, -1, 1) if layout and layout.startswith("nc") else x
 
 

@@ -11,7 +11,7 @@ f32 = np.float32
 
 # partial sum j of elements j, j + 64, ..., in order; then the second half added to the first until one is left
 def row_sums(x):
-    """Sums along the last axis, kept as a dimension."""
+    """Return sums along the last axis; the result keeps this axis, with size 1."""
     padded = np.zeros((*x.shape[:-1], -(-x.shape[-1] // 64) * 64), np.float32)
     padded[..., : x.shape[-1]] = x
     sums = np.zeros((*x.shape[:-1], 64), np.float32)

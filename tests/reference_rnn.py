@@ -121,7 +121,7 @@ def rnn(
     h0=None, c0=None, attention=None, peephole=None, projection=None, projection_scale=None, activation="tanh",
     alpha=0.0,
 ):  # fmt: skip
-    """dst, h_t and c_t, these of shape (layers, directions, n, units)."""
+    """Return dst, h_t and c_t. h_t and c_t have shape (layers, directions, n, units)."""
     scale, shift = np.float32(data_scale), data_shift
     x = src if src.dtype == np.uint8 else to_uint8(src.astype(np.float32), scale, shift)
     steps, n = x.shape[:2]

@@ -1,4 +1,5 @@
-"""Problems that need no product: of elementwise, and of functions of network that compute."""
+"""Problems without products: the functions of the room elementwise, and the functions of the room network that
+compute."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
     cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
     for k in range(m.kernel[d]):
-        # Outputs whose tap k is in the image: at + o * stride is from 0 to the size.
+        # Outputs o from `first` up to `end` have their tap k in the image: 0 <= at + o * stride < size.
         at = k * m.dilation[d] - m.before[d]
         first = ceil_div(-at, m.stride[d]) if at < 0 else 0
         end = min(m.out[d], ceil_div(m.size[d] - at, m.stride[d]) if at < m.size[d] else 0)

@@ -156,7 +156,7 @@ cdef cnp.ndarray view_bfloat16(cnp.ndarray integers_):
 
 
 cpdef cnp.ndarray widened(object x, str name):
-    """Return `x` as an ndarray, with float16 and bfloat16 as float32, which is exact."""
+    """Return `x` as an ndarray. Convert float16 and bfloat16 to float32, exactly."""
     cdef cnp.ndarray array = as_array(x, name)
     if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT16 or is_bfloat16(array.dtype):
         return array.astype(np.float32)

@@ -254,7 +254,7 @@ cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
 
 
 cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
-    """Return a view with the dimensions in that order."""
+    """Return a view of `array` with its dimensions in the order `order`."""
     cdef int d
     cdef list index = [0] * array.ndim, axes = [order.axes[d] for d in range(order.dims)]
     for d in range(order.dims):
@@ -377,7 +377,8 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
 
 
 cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner, int64_t repeats, const char **start):
-    """Repeat each of `size` values, or one value for all, `inner` times, and all of these `repeats` times.
+    """Repeat each of `size` values (or one value for all) `inner` times, then repeat the whole sequence `repeats`
+    times.
 
     Return the array that owns the values. Copied values start on a cache line, as the kernel loads a vector of them for
     every vector of elements.

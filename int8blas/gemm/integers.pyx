@@ -135,7 +135,7 @@ cdef Bits count_bits(const i8_int_bits *found) noexcept:
 
 
 cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
-    """Return whether elements fit int8, or uint8."""
+    """Return whether all elements fit int8, or all fit uint8."""
     return found.magnitude <= 127 or (found.magnitude <= 255 and <int64_t>found.sign >= 0)
 
 

@@ -10,8 +10,8 @@ The shift by 128 turns small values into large ones. Two forms avoid it. A u8 B 
 as its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes 0
 (`rebase`).
 
-A triangle multiplies one matrix by itself. If its values span at most 127, each value minus the smallest is both a u8
-and an s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
+The path triangle multiplies a matrix by its own transpose. If its values span at most 127, each value minus the
+smallest is both a u8 and an s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

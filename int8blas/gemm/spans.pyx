@@ -1,9 +1,9 @@
 """Spans: the parts of a window that are not all padding.
 
-At the border of an image, some products have padding as one factor. If the zero point is 0, they add nothing to a sum.
-So a tile of outputs in one line skips the lines of its windows above and below the image. With many channels it also
-skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile's sums then go through
-memory between columns of taps, which must cost less than the skipped products.
+At the border of an image, some products have padding as one factor. If the zero point is 0, elements of the padding add
+nothing to a sum. So a tile of outputs in one line skips the lines of its windows above and below the image. With many
+channels it also skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile's sums
+then go through memory between columns of taps, which must cost less than the skipped products.
 """
 
 from libc.stddef cimport ptrdiff_t

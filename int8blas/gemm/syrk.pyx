@@ -167,7 +167,7 @@ def syrk_s8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     Notes
     -----
-    An element has the bits that :func:`gemm_s8s8s32` gives it in ``(1, a, a, trans_b=True)``.
+    The elements have the bits of ``gemm_s8s8s32(1, a, a, trans_b=True)``.
 
     Examples
     --------

@@ -7,7 +7,7 @@
 
 A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state for itself, because that
 is faster than a barrier: a row of the state is 4 * units times smaller than the weights. Rows of sequences that have
-ended keep their state, which stays in the range.
+ended keep their last state; the range of the whole state includes these rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

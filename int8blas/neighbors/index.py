@@ -21,7 +21,7 @@ from int8blas.neighbors.nearest import nearest
 from int8blas.neighbors.shards import Ids, Mask, Rows, Shard, Vectors, appended, removed
 
 METRICS = ("cosine", "inner", "sqeuclidean")
-# The vectors that are quantized, or returned as floats, at a time: 12 MiB with 384 elements each.
+# The number of vectors that are quantized, or converted to floats, at a time: 12 MiB if a vector has 384 elements.
 BLOCK = 8192
 # Copying a row that a filter keeps takes as long as searching this many rows for up to 8 queries (AVX512-VNNI).
 COPYING = 19
@@ -358,7 +358,7 @@ class Index:
         q : array_like
             Queries, as for :meth:`search`.
         radius : float
-            The worst score.
+            The limit of the scores: no result has a worse score.
         include, exclude : range, array_like of int or bool, or callable, optional
             As for :meth:`search`.
 

@@ -33,7 +33,8 @@ class Stored(Protocol):
 
 
 class Vectors(NamedTuple):
-    """Rows with their ids, and a scale for each row; None stands for 1, or for the scale of the index."""
+    """Rows with their ids, and a scale for each row. If `scales` is None, the scale of all rows is 1 or the scale of
+    the index."""
 
     rows: Rows
     ids: Ids

@@ -39,7 +39,8 @@ PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + 
 # float64 gives the correct mean of up to this many bytes: a sum times a scale has 18 + 9 + 24 bits, and a quotient that
 # is no tie differs from one by at least 2**-51 of itself.
 LARGEST_COUNT = 1 << 18
-# Decimal digits of a sigmoid: no argument except 0, whose sigmoid is exact, is this close to a tie.
+# The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
+# the sigmoid is exact.
 DIGITS = 60
 # Beyond this argument, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000

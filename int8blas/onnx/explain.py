@@ -36,7 +36,7 @@ class Call(NamedTuple):
         last bits depend on the CPU, "other" for other operators.
     seconds : float or None
         The call's time; 0 if the plan remembers its results, which depend on shapes alone; None without a run. A call
-        in a subgraph adds up all its turns. The times of If, Loop and Scan exclude their subgraphs.
+        in a subgraph adds up all its turns. The time of an If, Loop or Scan does not include the time of its subgraphs.
     nodes : tuple of str
         The nodes of the file that the call computes.
     reason : str
@@ -82,7 +82,8 @@ def explained(plan: Plan, arguments: Sequence[Any] | None) -> ModelExplanation:
 
 
 def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
-    """Yield the calls of a plan in their order. Calls of a subgraph follow its node."""
+    """Yield the calls of a plan in their order. The calls of a subgraph follow the call of the node that has the
+    subgraph."""
     for step in plan.steps:
         node, plans = step.node, step.plans.values()
         seconds = None

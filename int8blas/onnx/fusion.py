@@ -43,7 +43,7 @@ ENDING = "its result, for it alone, is not quantized by one constant scale and z
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
-# The operators with this attribute. Each one, QLinearX, replaces the float operator X.
+# The operators that have this attribute. An operator QLinearX replaces the float operator X.
 FLOAT_STEPS = [
     name
     for (domain, name), rows in TABLE.rows.items()

@@ -28,7 +28,7 @@ def with_islands(network: Network) -> Network:
     graph = network.graph
     nodes = needed(ordered(graph), graph.outputs)
     graph = replace(graph, nodes=nodes)
-    # Most float files have nothing to look for.
+    # Rewrite quantized parts only if there are any: most float files have none.
     quantized = network.dynamic or any(map(is_int8, graph.walk()))
     calls = fused(replace(network, graph=graph)).graph.nodes if quantized else []
     inside = [call for call in calls if any(map(is_int8, walked(call)))]

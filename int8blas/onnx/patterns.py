@@ -56,7 +56,8 @@ class Pattern:
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Return None, the result of a rewrite that fails, and note the reason. The first reason of a node stays."""
+        """Return None, the result of a rewrite that fails, and note the reason. If a node already has a reason, keep
+        the first reason."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 

@@ -55,7 +55,7 @@ def quantized(network: Network, how: str | Feeds | Iterable[Feeds], keep: Sequen
     keep : sequence of str
         The names of nodes whose products stay in float32.
     run : callable
-        Returns from a network the function that computes its outputs from feeds.
+        Takes a network and returns a function that computes the network's outputs from feeds.
     """
     if isinstance(how, str) and how not in ("weights", "dynamic"):
         raise ValueError(f"quantize must be 'weights', 'dynamic' or calibration data, got {how!r}")

@@ -362,7 +362,7 @@ class View(Viewing):
     Parameters
     ----------
     moves : sequence of (Callable, int)
-        Functions, each with the number of inputs that it takes after the array.
+        Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
         Whether the last function only changes the shape. If it must copy, the view before it is known.
     """

@@ -114,7 +114,7 @@ KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
     **dict.fromkeys(CELLS, lambda module, config: Int8RecurrentCell(module)),
 }
-# The kinds that can be quantized without quantizing their sources.
+# The kinds of modules whose weights alone can be quantized: their sources stay floats.
 WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 

@@ -274,7 +274,7 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
     part : fx.GraphModule
         The part.
     given : dict of fx.Node to fx.Node
-        The node of the graph around it for each placeholder.
+        For each placeholder, the node of the outer graph that supplies its value.
     root : nn.Module
         Which has the parameters.
     """
@@ -340,7 +340,7 @@ class Prepared(nn.Module):
         self.graph: fx.GraphModule | None = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Compute in floats, and observe."""
+        """Compute in floats, and let the observers see the tensors."""
         with torch.no_grad():
             if self.graph is None:
                 self.graph = self._traced(args, options)

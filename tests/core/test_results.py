@@ -105,7 +105,7 @@ def test_the_handler_does_not_stay(rng):
     before = get_handler_name()
     results(rng)
     assert get_handler_name() == before
-    # The same holds after an error: there is no memory for such a C.
+    # The handler does not stay after an error either: there is no memory for this C.
     zeros = np.zeros((1 << 40, 0), np.uint8)
     with pytest.raises((MemoryError, ValueError)):
         int8blas.gemm_u8s8s32(1, zeros, np.zeros((0, 1 << 22), np.int8))

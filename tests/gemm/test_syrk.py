@@ -380,7 +380,7 @@ def test_stacks_of_gram_matrices(isa, dtype, threads, rng):
 
 
 def test_what_is_not_a_gram_matrix(isa, rng):
-    """Views of one memory whose product is no symmetric matrix."""
+    """Pairs of views of one memory whose product is not a symmetric matrix."""
     x = random_values(rng, np.uint8, (140, 200))
     for a, b in (
         (x, x.view(np.int8).T),

@@ -46,8 +46,8 @@ Disassembly of section .text:
        e: 	jne	0x0 <tile>
       10: 	jmp	0x0 <tile>
 """
-# The part that the script reads of llvm-mca 19's output for 100 iterations of one load, two multiplications and a
-# branch.
+# An output of llvm-mca 19 for 100 iterations of one load, two multiplications and a branch, reduced to the part that
+# the script reads.
 REPORT = {
     "CodeRegions": [
         {

@@ -15,7 +15,7 @@ from layers import DST_DTYPES, GroupedProblem, assert_same_bits, name_of, random
 import int8blas
 from int8blas import Attributes, Binary, Convolution, Deconvolution, Eltwise, InnerProduct, PReLU, ReLU, Sum
 
-# (M, N, K, k of a group), on, under and over the edges of tiles, stacks of them and panels.
+# (M, N, K, k of a group): sizes at, below and above multiples of a tile, of several tiles along M, and of a panel.
 SHAPES = (
     (1, 1, 4, 4), (1, 50, 64, 32), (1, 130, 1024, 1024), (2, 49, 24, 8), (3, 33, 60, 12), (4, 16, 96, 32),
     (5, 48, 128, 128), (7, 47, 256, 64), (8, 3, 64, 16), (9, 33, 128, 64), (14, 65, 40, 20), (20, 5, 96, 32),

@@ -1,4 +1,4 @@
-"""Very small problems: everything on the stack, one thread, no plan.
+"""Very small problems: the path keeps all data on the stack, uses one thread and needs no plan.
 
 The path uses the tiles of ``blocks``, for problems for which planning would take most of the time.
 """
