@@ -73,20 +73,20 @@ cdef class Convolution(ConvolutionLayer):
     weights_shape : tuple of int
         The shape in which `weights` were given.
     layout : str
-        As given, in lower case; or the default.
+        As given to the constructor, in lower case; or the default.
     groups : int
-        As given.
+        As given to the constructor.
     strides, dilation, padding : tuple
         One element for each spatial dimension; `padding` has pairs. With strides, "same" and "same_lower" stay strings,
         because the padding depends on the size of the source.
     src_dtype, dst_dtype : numpy.dtype
         Of source and destination.
     attributes : Attributes
-        As given.
+        As given to the constructor.
     scales, zero_points : mapping of str to numpy scalar or ndarray
         The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
-        As given; read-only.
+        As given to the constructor; read-only.
 
     Raises
     ------

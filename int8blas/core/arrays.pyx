@@ -613,7 +613,7 @@ cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):
 
 
 cdef float divisor(object x, str name) except? -1:
-    """Return a number that is not 0, whose reciprocal, a factor of the destination, is finite."""
+    """Return a number that is not 0 and has a finite reciprocal, by which the destination is multiplied."""
     cdef cnp.ndarray array
     cdef float value
     if type(x) is int and x == 1:

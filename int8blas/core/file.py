@@ -142,8 +142,8 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
         Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
         mapped, and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use;
         `save` replaces a file without changing the mapped one. If another process rewrites the mapped bytes, results
-        are wrong, but no other memory is read or written. If it truncates the file, the operating system ends this
-        process (SIGBUS); False avoids that.
+        are wrong, but no other memory is read or written. If another process truncates the file, the operating system
+        ends this process (SIGBUS); with False it does not.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
     Raises
     ------
     TypeError, OSError
-        If `path` is neither, or the file cannot be read.
+        If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
         If the file is not one that `save` wrote, is of another version, or is truncated or corrupted; the text says
         which. If `mmap` is true for a file object.

@@ -296,7 +296,7 @@ cdef class Fused:
 
 
 cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
-    """Set the address of an array and its strides in this order; NULL means one run."""
+    """Set the address of an array and its strides in the order `order`. If `order` is NULL, the array is one run."""
     operand.type = element_type(cnp.PyArray_TYPE(array))
     operand.size = operand.step = cnp.PyArray_ITEMSIZE(array)
     operand.data, operand.first, operand.whole, operand.repeated = cnp.PyArray_BYTES(array), NULL, True, False

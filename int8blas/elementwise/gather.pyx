@@ -1,4 +1,4 @@
-"""Rows of a quantized table, dequantized: the embedding of tokens."""
+"""Gather rows of a quantized table and dequantize them: the embedding of tokens."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t

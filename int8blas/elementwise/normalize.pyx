@@ -147,9 +147,9 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Apply a kernel to the rows of an array, along its last dimension.
 
-    The arrays have the same shape and are not empty. They are disjoint, or the same memory and strides with types of
-    one size. `args` must have the row's length and all members except addresses; `plus` has the strides of `src`, whose
-    rows are then read in place.
+    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have one address, equal strides
+    and types of one size. `args` must have the row's length and all members except addresses; `plus` has the strides of
+    `src`, whose rows are then read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

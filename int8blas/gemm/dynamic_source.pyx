@@ -93,7 +93,7 @@ cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads)
     """Set scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
     cdef RangeJob job
-    # An empty source or result has no rows here; M alone may be huge.
+    # If the source or the result is empty, count no rows: M alone may be huge.
     cdef int64_t rows = g.m if g.n and g.k else 0, part
     cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>min(min(<int64_t>threads, MAX_PARTS), rows))
     job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges

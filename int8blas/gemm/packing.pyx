@@ -56,8 +56,8 @@ cdef int64_t SPLIT_WORK = 32
 
 
 # A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
-# no-saturation proof. Outliers are stored in fours. Adding the sums of the outliers takes as long as multiplying SUMS_K
-# more k.
+# no-saturation proof. Outliers are stored in groups of 4. Adding the sums of the outliers takes as long as multiplying
+# SUMS_K more k.
 cdef enum:
     # Panels that are packed together: whole cache lines of a C-ordered B.
     PACK_PANELS = 4
@@ -570,7 +570,7 @@ cdef class PackedB:
         Raises
         ------
         TypeError, OSError
-            If `path` is neither, or the file cannot be read.
+            If `path` is neither a path nor a file object, or the file cannot be read.
         ValueError
             If `save` did not write the file, or the file is truncated or corrupted; the text says which.
 
@@ -616,7 +616,7 @@ def _restore(k, n, dtype, buffer):
     return from_data(k, n, dtype, data, source)  # `view` keeps the source
 
 
-# The name for other rooms. Pickles contain the name above.
+# Other rooms use this public name. Pickles contain the private name `_restore`.
 restore_packed = _restore
 file.register(PackedB, _restore)
 

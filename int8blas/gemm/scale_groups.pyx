@@ -143,7 +143,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j
     cdef i8_scale_group_args a
     start_scaled(x, &a)
-    if is_made(g):  # the terms of its groups are computed here too
+    if is_made(g):  # packing also computes the terms of the scale groups
         pack_rows(x)
         x.a_forms |= A_PACKED
     if x.arena.rows.group_terms is not NULL:

@@ -82,7 +82,7 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
 
 
 cdef inline const int64_t *outlier_starts(const Nest *x, int64_t panel) noexcept nogil:
-    """Return where the outliers of a panel's columns start in the K block."""
+    """Return the starts of the outliers of each column of a panel in the K block."""
     return x.g.panels.split.starts + ((x.b.first + panel) * x.p.k_blocks + x.at.k_block) * I8_PANEL
 
 
@@ -168,7 +168,8 @@ cdef inline bint is_in_line(const Nest *x) noexcept nogil:
 
 
 cdef void choose_output(Nest *x) noexcept nogil:
-    """Decide whether the micro-kernel applies the epilogue to the tile: it has no part of a panel and of a line."""
+    """Decide whether the micro-kernel applies the epilogue to the tile. It can do so only if the tile ends with whole
+    panels of C and its rows are in one line of the output."""
     x.tile.output = NULL
     if x.at.is_last and x.p.common.to_output and first_column(x) + x.at.width * I8_PANEL <= x.g.n and is_in_line(x):
         x.tile.output = &x.output

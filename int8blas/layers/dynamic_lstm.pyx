@@ -110,7 +110,7 @@ cdef class DynamicLSTM:
     input_size, units, directions : int
         Sizes of the source and of the layer.
     direction : str
-        As given.
+        As given to the constructor.
 
     Raises
     ------

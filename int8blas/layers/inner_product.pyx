@@ -87,12 +87,12 @@ cdef class InnerProduct(QuantizedLayer):
     src_dtype, dst_dtype : numpy.dtype
         Of source and destination.
     attributes : Attributes
-        As given.
+        As given to the constructor.
     scales, zero_points : mapping of str to numpy scalar or ndarray
         The values that are equal in every execution: the values given at creation, and the scales of quantized weights.
         Arrays are read-only.
     bias : ndarray or None
-        As given; read-only.
+        As given to the constructor; read-only.
     group : int or None
         The number of k that share one scale; None if all k share it.
 

@@ -274,7 +274,7 @@ cdef class RealProduct:
     scale : ndarray of float32
         (n,), or (k / group, n).
     bias : ndarray of float32 or None
-        As given.
+        As given to the constructor.
     group : int or None
         How many k share a scale; None if all do.
 

@@ -64,8 +64,8 @@ cdef struct Phase:
     const Factor *factor
     const float *scale
     const float *bias
-    bint makes_state            # otherwise it makes `hidden`
-    bint has_source             # the source's sums are added
+    bint makes_state            # whether the phase computes the state; otherwise it computes `hidden`
+    bint has_source             # whether the source's sums are added
     ptrdiff_t row               # row step of the phase's results
 
 
@@ -248,7 +248,7 @@ cdef inline int64_t first_time(const Layer *layer, const Direction *d, int64_t f
 
 cdef inline const int32_t *sums_of(const Layer *layer, const Direction *d, int64_t time, int64_t first,
                                    int64_t steps) noexcept nogil:
-    """Return the source's sums of one time step of such a stretch."""
+    """Return the source's sums of one time step of a stretch of time: `steps` steps from step `first` on."""
     cdef int64_t rows = rows_before(layer, time) - rows_before(layer, first_time(layer, d, first, steps))
     return d.sums + rows * layer.sums_row
 

@@ -503,7 +503,7 @@ cdef class LSTM(RecurrentLayer):
     layers, directions, input_size, units, outputs : int
         Sizes of the layer; `outputs` is `units`, or the columns of `weights_projection`.
     direction, data_scale, data_shift, src_dtype, dst_dtype
-        As given.
+        As given to the constructor.
 
     Raises
     ------
@@ -636,7 +636,7 @@ cdef class GRU(RecurrentLayer):
     layers, directions, input_size, units, outputs : int
         Sizes of the layer; `outputs` is `units`.
     direction, linear_before_reset, data_scale, data_shift, src_dtype, dst_dtype
-        As given.
+        As given to the constructor.
 
     Raises
     ------
@@ -732,7 +732,7 @@ cdef class RNN(RecurrentLayer):
     layers, directions, input_size, units, outputs : int
         Sizes of the layer; `outputs` is `units`.
     direction, activation, alpha, data_scale, data_shift, src_dtype, dst_dtype
-        As given.
+        As given to the constructor.
 
     Raises
     ------

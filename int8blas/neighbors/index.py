@@ -87,9 +87,9 @@ class Index:
     Attributes
     ----------
     dim, metric, dtype
-        As given.
+        As given to the constructor.
     scale : float or None
-        As given, or as set by the first floats. None for cosines, and for an index of integers.
+        As given to the constructor, or as set by the first floats. None for cosines, and for an index of integers.
 
     See Also
     --------

@@ -105,7 +105,7 @@ class Sum(_PostOp):
     zero_point : int, optional
         The zero point of the old values.
     dtype : dtype, optional
-        The type as which the old values are read: the destination's, or the other 8-bit type.
+        The type in which the old values are read: the destination's type (the default) or the other 8-bit type.
 
     Examples
     --------

@@ -79,7 +79,7 @@ cdef float largest(object values) except? -1:
 
 
 cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
-    """Return int64 sums times a factor as int32, modulo 2**32."""
+    """Return the products of int64 sums and a factor, modulo 2**32, as int32."""
     cdef cnp.npy_intp size = cnp.PyArray_SIZE(sums), i
     cdef cnp.ndarray result = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT32, 0)
     cdef uint32_t *data = <uint32_t *>cnp.PyArray_DATA(result)

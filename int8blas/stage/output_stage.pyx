@@ -553,7 +553,7 @@ cdef class Layer:
         src, weights = zero_points.get("src", 0), zero_points.get("weights", 0)
         bound.ao, bound.bo, bound.src_shift = self.src_shift, self.weights_shift, self.src_shift
         if self.kind == "convolution":
-            # The packed weights, or the sums of windows, contain it.
+            # The packed weights, or the sums of windows, already contain the zero points of the weights.
             weights, bound.bo = 0, 0
             if self.window_zeros is not None:
                 bound._bo_cols = padded(self.window_zeros, cnp.NPY_INT64)

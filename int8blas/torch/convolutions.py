@@ -43,7 +43,7 @@ class Int8Conv(Int8Module):
     scale : Tensor of float32
         One scale for each output channel.
     bias : Tensor of float32 or None
-        As given.
+        As given to the constructor.
 
     Examples
     --------

@@ -110,7 +110,7 @@ class Int8Linear(Int8Module):
     scale : Tensor of float32
         One scale for each output channel, or (groups, out_features).
     bias : Tensor of float32 or None
-        As given.
+        As given to the constructor.
 
     Examples
     --------

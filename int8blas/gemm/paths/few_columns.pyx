@@ -261,7 +261,8 @@ cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
     """Choose which of x and y is the u8 operand, shift x if it must be, and set the zero points of both."""
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # The zero points in `g` are for A' and B'. To shift y would need the sums of x; to shift x costs less.
+    # The zero points in `g` are for A' and B'. x is shifted because shifting y would need the sums of x, which take
+    # longer.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -421,7 +422,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0, or -1 if there is no memory.
 
-    Each thread packs all of y, which takes less time than to fetch it from another core.
+    Each thread packs all of y: packing takes less time than fetching y from another core.
     """
     cdef Planned job = Planned(g, plan)
     return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))

@@ -53,8 +53,8 @@ from int8blas.gemm.problem cimport busy_threads, least_work, near_bytes
 cdef enum:
     # Rows of B at a multiple of this distance evict one another from an L1 cache with 8 or 12 ways.
     CONFLICT_BYTES = 2048
-    # If A has more rows than one row kernel takes, B is read in place only if the last block of columns, which begins
-    # earlier to be whole, repeats at most 1/REPEATED of all other columns.
+    # The last block of columns begins earlier, to be a whole block, and repeats columns of the block before. If A has
+    # more rows than one row kernel takes, B is read in place only if at most 1/REPEATED of the columns are repeated.
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes of each row that is copied

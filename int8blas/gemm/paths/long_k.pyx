@@ -2,7 +2,7 @@
 read in place.
 
 Reading takes most of the time, so the path packs as little as possible. K has no limit: the kernels
-(csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each multiplies its part block by block::
+(csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::
 
     multiply_part    one thread's part of K, to totals of all of C
       for each block of K, which stays in the cache:
