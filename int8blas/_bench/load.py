@@ -17,7 +17,7 @@ OTHERS, STOLEN = 0.1, 0.01
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds so far: of the clock, and of the CPUs that this process may use."""
+    """Seconds so far: of the wall clock, and of busy time of the CPUs that this process may use."""
 
     clock: float
     busy: float  # CPU time of all processes

@@ -20,7 +20,7 @@ cdef struct ReadJob:
     const i8_kernels *kernels
     const uint8_t *start
     int64_t share, passes
-    int64_t gap, step           # from one stream to the next, and from one read of a stream to the next
+    int64_t gap, step           # bytes from one stream to the next, and from one read of a stream to its next read
 
 
 cdef int do_peak(const void *shared, int64_t thread, int64_t _threads) noexcept nogil:

@@ -84,7 +84,7 @@ cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
 
 
 cdef int64_t step_panels(const Search *s) noexcept nogil:
-    """Return the panels of a step, at least a block for each thread."""
+    """Return the number of panels of a step: at least one block for each thread."""
     cdef double rows = STEP_WORK * s.parts / (<double>s.queries * (s.k + 1))
     return <int64_t>max(<double>(s.parts * block_rows(s)), min(rows, <double>s.panels * I8_PANEL)) // I8_PANEL
 

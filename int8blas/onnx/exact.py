@@ -156,7 +156,8 @@ sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 def values_of_pairs(
     name: str, a: Array, a_scale: float, b: Array, b_scale: float, y_scale: float
 ) -> tuple[Array, Fraction]:
-    """Return integers and a ratio whose products are the real values of a sum or product of integers a and b."""
+    """Return integers and a ratio. An integer times the ratio is the real value of the sum or product of integers a and
+    b."""
     first, second, last = map(Fraction, (a_scale, b_scale, y_scale))
     if name == "mul":
         return a * b, first * second / last

@@ -119,8 +119,9 @@ class Plan:
         return [slots[slot] for slot in self.outputs]
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
-        """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. A
-        call in a subgraph adds up all its turns, which also count for the subgraph's node."""
+        """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. The
+        time of a call in a subgraph is the sum over all turns of the subgraph. This time also counts for the node that
+        has the subgraph."""
         times: dict[int, float] = {}
 
         def measured(step: Step) -> Call:

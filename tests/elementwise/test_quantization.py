@@ -306,7 +306,8 @@ def test_bias_rounds_half_to_even_and_saturates():
 
 @pytest.mark.parametrize("shape", [(5000, 8), (3, 700, 7), (2, 9000, 1), (20_000, 3), (1, 4097, 1)])
 def test_values_of_many_short_runs(isa, shape, rng):
-    """Parameters that are constant along runs of a few elements; together too many for a buffer of single values."""
+    """Parameters that are constant along runs of a few elements. There are too many parameters for a buffer with one
+    value for each element."""
     axis = len(shape) - 2
     x = (rng.standard_normal(shape) * 50).astype(np.float32)
     scales = rng.uniform(0.1, 2, shape[axis]).astype(np.float32)

@@ -40,7 +40,7 @@ def problem(draws):
 
 
 def attributes(draws, dtype):
-    """Scales, zero points, post-ops and a destination, or nothing."""
+    """Either scales, zero points, post-ops and a destination, or no such arguments."""
     if draws.below(2):
         return {}
     target = draws.among(DST_DTYPES)

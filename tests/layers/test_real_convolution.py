@@ -1,4 +1,5 @@
-"""Convolutions of floats: the bits of products and sums, and depthwise of those that NumPy rounds one at a time."""
+"""Convolutions of floats have the bits of a float32 product and a sum; depthwise convolutions have the bits of NumPy's
+operations, rounded one at a time."""
 
 import itertools
 
