@@ -9,7 +9,7 @@ A, B = (255, 255, 0, 0), (127, 127, 0, 0)
 
 
 def column(drawing, x, title, steps, end):
-    """Draw a sequence of instructions: its text, the lanes after it, and its colour."""
+    """Draw a sequence of instructions, with the text of each instruction, the lanes after it and its colour."""
     drawing.text(x + 150, 30, title, bold=True)
     y = 50
     for words, lanes, colour in steps:

@@ -282,8 +282,8 @@ cdef class Filters:
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
-        """Return the path, and set up an execution: for "gemm" the first product and its image in `g` and `image`, for
-        other paths the workspace of a thread."""
+        """Set up an execution and return its path. For the path "gemm" set the first product and its image, `g` and
+        `image`; for other paths set the workspace of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)

@@ -203,7 +203,7 @@ cdef int run_rnn(Gates *g) noexcept nogil:
 
 
 cdef cnp.ndarray floats(object values, tuple shape, str name):
-    """Return contiguous float32 of a shape."""
+    """Return a contiguous float32 array that has the given shape; raise an error for another shape."""
     cdef cnp.ndarray array = np.ascontiguousarray(values, np.float32)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")

@@ -144,7 +144,8 @@ def test_rotary_embedding(interleaved, rng):
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize("window", [-1, 3])
 def test_group_query_attention_goes_on_where_it_stopped(rotary, window, rng):
-    """All positions at once, against the formula; then the same in two calls with a cache."""
+    """Compare attention over all positions in one call with the formula, then attention over these positions in two
+    calls with a cache."""
     batch, length, heads, groups, size = 2, 9, 4, 2, 16
     angles, constants = tables(32, 8)
     q, k, v = (rng.normal(0, 1, (batch, length, n, size)).astype(np.float32) for n in (heads, groups, groups))
