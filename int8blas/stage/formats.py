@@ -27,9 +27,10 @@ AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 
 @dataclass(frozen=True, eq=False)
 class GroupedWeights:
-    """Integer weights with a scale for each group of k and each output channel::
+    """Integer weights with a scale for each group of k and each output channel.
 
-        w[n, k] = scales[g, n] * (weights[n, k] - zero_points[g, n]) + minimums[g, n]        for k of group g
+    They stand for ``w[n, k] = scales[g, n] * (weights[n, k] - zero_points[g, n]) + minimums[g, n]``, where k is in
+    group g.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class GroupedWeights:
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of :class:`InnerProduct` for these weights, but for types and bias.
+        """The arguments of :class:`~int8blas.InnerProduct` for these weights, but for types and bias.
 
         Returns
         -------
