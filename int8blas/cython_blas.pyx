@@ -160,8 +160,8 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     g.a.zero_point += ao
     g.b.zero_point += bo
     g.epilogue.alpha, g.epilogue.beta = alpha, beta
-    g.c = <char *>c
-    g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    g.c.data = <char *>c
+    g.c.row, g.c.column = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
         # Operands may be NULL; no offset may be added to them.
         g.a.row = g.a.column = g.b.row = g.b.column = 0
@@ -238,7 +238,7 @@ cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k
         return -11
     start(&g, False)
     g.m, g.n, g.k = n, n, k
-    g.triangle = UPPER if half == c"U" else LOWER
+    g.c.half = UPPER if half == c"U" else LOWER
     g.a.data = <const uint8_t *>a
     if k > 0:
         g.a.row = 1 if transposes_a else lda
@@ -247,8 +247,8 @@ cdef int call_syrk(const char *name, char uplo, char trans, int64_t n, int64_t k
     g.a.zero_point += ao
     g.b = transpose_of(&g.a, -SHIFT)
     g.epilogue.alpha, g.epilogue.beta = alpha, beta
-    g.c = <char *>c
-    g.c_row, g.c_col = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    g.c.data = <char *>c
+    g.c.row, g.c.column = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     return NO_MEMORY if run_nogil(&g, name) else 0
 
 
@@ -336,9 +336,9 @@ cdef int call_dot(const char *name, int64_t n, const void *x, int64_t incx, bint
     g.a.column, g.b.row = incx, incy
     set_as_u8(&g.a, x_signed)
     set_as_s8(&g.b, not y_signed)
-    g.c = <char *>result
+    g.c.data = <char *>result
     set_product_type(&g.epilogue, True)
-    g.c_row = g.c_col = sizeof(int64_t)
+    g.c.row = g.c.column = sizeof(int64_t)
     return NO_MEMORY if run_nogil(&g, name) else 0
 
 
@@ -478,7 +478,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     set_as_u8(&shard.g.a, is_signed)
     set_packed(&shard.g, packed)
     shard.g.panels.split = packed.panels.split
-    shard.g.far = is_in_memory(shard.g.machine, <double>n * k)
+    shard.g.known.uncached = is_in_memory(shard.g.machine, <double>n * k)
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels
     s.wide = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)

@@ -127,7 +127,8 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     cdef int64_t d = plane % j.size[1], n = plane // j.size[1]
     cdef int64_t x = first * m.stride[2] - m.before[2], z, y, columns
     cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
-    cdef char *c = g.c + n * j.steps[0] + d * j.steps[1] + h * j.steps[2] + first * j.steps[3] + channel * j.steps[4]
+    cdef char *c_line = g.c.data + n * j.steps[0] + d * j.steps[1] + h * j.steps[2]
+    cdef char *c = c_line + first * j.steps[3] + channel * j.steps[4]
     cdef int i
     t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.convolution.depthwise_channels,
                                                  j.channels - channel)
@@ -155,7 +156,7 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     t.panel_size = g.panels.step
     t.weights = g.panels.data + channel // I8_PANEL * t.panel_size
     t.weights_step = t.panel_size // j.repeats
-    t.start = g.col_init + channel if g.col_init is not NULL else NULL
+    t.start = g.known.col_init + channel if g.known.col_init is not NULL else NULL
     t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (

@@ -65,8 +65,8 @@ cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
     start(&g, False)
     bound.fill(&g)
     g.m, g.n = sums.size // columns, columns
-    g.c, g.c_col = cnp.PyArray_BYTES(out), cnp.PyArray_ITEMSIZE(out)
-    g.c_row = g.c_col * columns
+    g.c.data, g.c.column = cnp.PyArray_BYTES(out), cnp.PyArray_ITEMSIZE(out)
+    g.c.row = g.c.column * columns
     memset(&o, 0, sizeof(o))
     set_target(&g, &o)
     o.rows = 1
@@ -77,7 +77,7 @@ cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
                 o.cols = <int>min(<int64_t>I8_MAX_COLUMNS, columns - column)
                 o.row, o.column = row, column
                 o.acc64 = data + row * columns + column
-                o.c = g.c + row * g.c_row + column * g.c_col
+                o.c = g.c.data + row * g.c.row + column * g.c.column
                 g.kernels.stage.output(&o)
                 column += o.cols
     return 0

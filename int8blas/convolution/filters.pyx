@@ -73,16 +73,16 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     cdef int64_t first = group * j.outputs, row = (n * j.size[1] + d) * j.size[2] * j.size[3]
     cdef int i
     g.threads = threads
-    g.c += n * j.steps[0] + d * j.steps[1] + first * j.steps[4]
+    g.c.data += n * j.steps[0] + d * j.steps[1] + first * j.steps[4]
     slice_panels(&g.panels, group * j.panels, g.k)
-    if g.col_init is not NULL:
-        g.col_init += group * j.panels * I8_PANEL
+    if g.known.col_init is not NULL:
+        g.known.col_init += group * j.panels * I8_PANEL
     if g.epilogue.co_cols is not NULL:
         g.epilogue.co_cols += first
     if g.b.zero_points is not NULL:
         g.b.zero_points += first
     if j.windows.sums is not NULL:
-        g.window_sums = j.windows.sums + group * j.windows.pixels + row
+        g.known.window_sums = j.windows.sums + group * j.windows.pixels + row
     stage.scale.values += first * stage.scale.step
     stage.bias.values += first * stage.bias.step
     stage.dst_scale.values += first * stage.dst_scale.step
@@ -101,7 +101,7 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
     if j.in_place:
         g.a.data = image.src + d * image.steps[1]
     else:
-        g.image = &image
+        g.source.image = &image
     return gemm(&g)
 
 
@@ -126,7 +126,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
     cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
-    if j.g.dry_run:  # all groups need the same memory
+    if j.g.c.dry_run:  # all groups need the same memory
         return run_group(j, 0, 0, 0, 1 if all_products(j) >= threads else threads)
     if all_products(j) >= threads > 1:
         return run_parts(run_product, j, all_products(j), threads)
@@ -144,7 +144,7 @@ cdef void set_first_product(const PackingJob *j, Problem *g, i8_image *image) no
     if j.in_place:
         g.a.data = image.src
     else:
-        g.image = image
+        g.source.image = image
 
 
 cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name) except -1:
@@ -264,7 +264,7 @@ cdef class Filters:
         self.packed.fill(g)
         bound.fill(g)
         g.a.sign_flip = flip
-        g.c, g.c_col = dst.data, dst.steps[4]
+        g.c.data, g.c.column = dst.data, dst.steps[4]
         image[0] = self.window
         image.src, image.end = <const uint8_t *>src.data, <const uint8_t *>src.end
         image.padding = <uint8_t>(bound.padding() & 0xff)
@@ -299,7 +299,7 @@ cdef class Filters:
         if is_empty(dst):
             return 0
         prepare(&j, self, bound, src, dst, flip)
-        j.g.dry_run = dry_run
+        j.g.c.dry_run = dry_run
         threads = max_threads()
         if has_zero(&j.g.b) and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
@@ -323,7 +323,7 @@ cdef class Filters:
         e.do_part, e.job, e.size = do_part, job, size
         if self.partial and bound.ao != 0:
             compensation = self.compensation(bound)
-            g.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
+            g.known.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
             elapsed = seconds()
             e.memory = <char *>acquire(parts * size)
@@ -369,9 +369,9 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
         if j.in_place:
             j.outer = d
 
-    even(j.size, j.steps, j.outer, &j.g.c_line, &j.g.c_line_step)
+    even(j.size, j.steps, j.outer, &j.g.c.line, &j.g.c.line_step)
     if f.partial:
-        j.g.col_init = NULL
+        j.g.known.col_init = NULL
     j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
     for d in range(j.outer, 4):
         j.g.m *= j.size[d]
@@ -379,7 +379,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     if j.outer > 1:
         j.image.out[0] = 1
     j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
-    j.g.c_row = pixel_step(j.size, j.steps)
+    j.g.c.row = pixel_step(j.size, j.steps)
     j.g.epilogue.doubled = f.doubled
     return 0
 

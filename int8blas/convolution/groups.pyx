@@ -70,7 +70,7 @@ cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_
         g.kernels.convolution.widen_grouped(w.widened, t.weights, g.panels.step // (I8_GROUP * I8_PANEL))
         t.weights = w.widened
     t.channels = <int>min(<int64_t>whole, j.channels - channel)
-    t.start = g.col_init + channel if g.col_init is not NULL else NULL
+    t.start = g.known.col_init + channel if g.known.col_init is not NULL else NULL
     t.output, t.dst = NULL, w.sums
     if j.plain and (t.channels == whole or 2 * t.channels == whole):
         set_tile_output(g, &out, 0, channel)

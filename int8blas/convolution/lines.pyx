@@ -138,7 +138,7 @@ cdef void lines_inside(const LinesJob *j, int64_t h, int64_t *low, int64_t *high
 
 cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogil:
     """Return the address of channel 0 of a block's first output, in output line h."""
-    return (j.g.c + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
+    return (j.g.c.data + k.plane // j.size[1] * j.steps[0] + k.plane % j.size[1] * j.steps[1] + h * j.steps[2]
             + k.first * j.steps[3])
 
 
@@ -177,7 +177,7 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
         for i in range(width):
             g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, s.b + i * g.panels.step, groups)
         s.a, s.b = <const uint8_t *>(w.wide_region + own), <const int8_t *>w.wide_panels
-    s.t.col_init = g.col_init + (k.group * j.panels + panel) * I8_PANEL if g.col_init is not NULL else NULL
+    s.t.col_init = g.known.col_init + (k.group * j.panels + panel) * I8_PANEL if g.known.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
     if j.plain and columns == s.t.cols:

@@ -54,8 +54,8 @@ cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows
     rows.row_term = <int64_t *>carve(&memory, wide if has_row_terms(g) else 0)
     rows.row_init = <int32_t *>carve(&memory, short if has_row_init(g, p) else 0)
     rows.a_tail = <uint32_t *>carve(&memory, short if p.forms.direct_a and g.k % I8_GROUP else 0)
-    rows.scale = <float *>carve(&memory, short if g.dynamic_source is not NULL else 0)
-    rows.zero = <int64_t *>carve(&memory, wide if g.dynamic_source is not NULL else 0)
+    rows.scale = <float *>carve(&memory, short if g.source.dynamic is not NULL else 0)
+    rows.zero = <int64_t *>carve(&memory, wide if g.source.dynamic is not NULL else 0)
     rows.group_terms = <int32_t *>carve(&memory, short * groups if has_zero(&g.b) else 0)
     return memory - start
 

@@ -66,7 +66,7 @@ cdef void finish(Problem *g, cnp.ndarray sums, cnp.ndarray ao, cnp.ndarray col_s
             o.cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
             o.acc64 = <const int64_t *>cnp.PyArray_DATA(sums) + row * g.n + column
             o.col_sum, o.bo = values_of(col_sums, column), values_of(bo, column)
-            o.c = g.c + row * g.c_row + column * g.c_col
+            o.c = g.c.data + row * g.c.row + column * g.c.column
             o.row, o.column = row, column
             g.kernels.stage.output(&o)
             column += o.cols

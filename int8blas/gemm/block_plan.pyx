@@ -116,7 +116,7 @@ cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL
-        and not is_made(g) and not is_quantized(g) and g.c_line == 0
+        and not is_made(g) and not is_quantized(g) and g.c.line == 0
     )
 
 
@@ -154,7 +154,7 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Decide whether tiles skip products with padding, which add 0, if no other tiles are faster. Tiles that skip have
     heights that divide the output's lines evenly, and all of K in one block."""
-    cdef const i8_image *m = g.image
+    cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (
         has_padding(m) and (m.padding ^ g.a.sign_flip) == 0 and g.a.zero_point == 0 and not p.forms.splits
@@ -262,7 +262,7 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.forms.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
             and g.kernels.gemm.scaled_tiles.mr >= min(g.m, <int64_t>2) and not g.saturating and not has_zero(&g.b)
-            and not g.far_zeros and g.epilogue.scale_groups.row_scales is NULL
+            and not g.known.large_zeros and g.epilogue.scale_groups.row_scales is NULL
             and g.epilogue.scale_groups.row_zeros is NULL
         )
         if p.forms.scaled_tiles:
@@ -270,14 +270,14 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     if p.forms.splits:
         p.kc = g.panels.split.k
         p.k_blocks = ceil_div(g.k, p.kc)
-    if g.image is not NULL:
+    if g.source.image is not NULL:
         plan_image(g, p)
 
 
 cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose how B and C pass through memory: packed B blocks, prefetching, streaming stores."""
     cdef int64_t slab_bytes
-    cdef bint is_far = g.panels.data is not NULL and (g.far or g.n * g.k > near_bytes(g))
+    cdef bint is_far = g.panels.data is not NULL and (g.known.uncached or g.n * g.k > near_bytes(g))
     p.slab_blocks = 1 if p.common.own_columns else p.k_blocks
     p.slab = p.panels
     if g.panels.data is NULL:
@@ -287,10 +287,11 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
             slab_bytes = min(slab_bytes, part_count(&p.common.grid) * g.machine.l2 // 2)
         p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
     p.memory.stream = (
-        g.epilogue.kind == I8_INT64 and p.common.to_output and (<uintptr_t>g.c | <uintptr_t>g.c_row) % ALIGNMENT == 0
+        g.epilogue.kind == I8_INT64 and p.common.to_output
+        and (<uintptr_t>g.c.data | <uintptr_t>g.c.row) % ALIGNMENT == 0
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
-    p.memory.fetch_c = g.c_col == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
+    p.memory.fetch_c = g.c.column == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # A matrix unit that reads B once reads it in streams, which prefetching does not speed up.
     p.memory.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
     p.memory.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
@@ -314,7 +315,7 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
         # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
         # not kept is quantized again for each N block, so its N blocks stay large.
         nc = block_panels(g) if p.matrix is NULL else matrix_b_limit(g) // (p.matrix.kc * I8_PANEL)
-        halves = g.image is not NULL or (p.matrix is not NULL and (fits or g.dynamic_source is NULL))
+        halves = g.source.image is not NULL or (p.matrix is not NULL and (fits or g.source.dynamic is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
         # Several rows of tiles keep B of an N block in the L2 cache. A single row reads B once, and makes A once.

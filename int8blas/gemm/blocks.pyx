@@ -181,7 +181,7 @@ cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
     memory = <char *>acquire(job.shared_bytes + parts * job.thread_bytes)
     if memory is NULL:
         return -1
-    if g.dry_run:
+    if g.c.dry_run:
         release(memory)
         return 0
     lay_out_block(g, p, b, memory)

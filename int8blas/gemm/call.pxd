@@ -48,5 +48,5 @@ cdef inline void set_b(Problem *g, cnp.ndarray b, bint transpose) noexcept:
 cdef inline void set_c(Problem *g, cnp.ndarray c) noexcept:
     """Set C from the last two dimensions of `c`."""
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(c) + cnp.PyArray_NDIM(c) - 2
-    g.c = <char *>cnp.PyArray_DATA(c)
-    g.c_row, g.c_col = strides[0], strides[1]
+    g.c.data = <char *>cnp.PyArray_DATA(c)
+    g.c.row, g.c.column = strides[0], strides[1]

@@ -187,7 +187,7 @@ cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogi
         threads = planned_threads(&r.plan.common)
     elapsed = seconds() - elapsed
     cdef const char *kind = b"plain" if g.panels.data is NULL and g.four_bits.data is NULL else b"packed"
-    if g.triangle != WHOLE:
-        kind = b"lower" if g.triangle == LOWER else b"upper"
+    if g.c.half != WHOLE:
+        kind = b"lower" if g.c.half == LOWER else b"upper"
     write_line(line, name, sizes, kind, g.kernels, threads, elapsed)
     return status

@@ -18,7 +18,7 @@ from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport replan, resolve, skips_plan
-from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, row_scales_from, slice_columns, slice_k, slice_rows
+from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows
 from int8blas.gemm.squares cimport find_column_squares
 
 
@@ -72,11 +72,11 @@ cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t se
 
 cdef inline int64_t first_column(const Problem *g, int64_t row) noexcept nogil:
     """Return the first column of a row of C (after 0 in an upper triangle)."""
-    return row if g.triangle == UPPER else 0
+    return row if g.c.half == UPPER else 0
 
 
 cdef inline int64_t end_column(const Problem *g, int64_t row) noexcept nogil:
-    return row + 1 if g.triangle == LOWER else g.n
+    return row + 1 if g.c.half == LOWER else g.n
 
 
 cdef int compute_part_of_k(const void *job, int64_t part, int64_t _parts) noexcept nogil:
@@ -92,7 +92,7 @@ cdef int compute_part_of_k(const void *job, int64_t part, int64_t _parts) noexce
         set_segment(&own, g, p, segment, sums)
         if gemm(&own):
             return -1
-        for row in range(0 if g.dry_run else g.m):
+        for row in range(0 if g.c.dry_run else g.m):
             for i in range(row * g.n + first_column(g, row), row * g.n + end_column(g, row)):
                 total[i] = sums[i] + (0 if segment == first else total[i])
     return 0
@@ -132,7 +132,7 @@ cdef void store_totals(const Problem *g, const Plan *p, const int64_t *totals) n
             o.row_scale = row_scales_from(g, row)
             o.bo = bo if o.row_term is not NULL else NULL
             o.col_sum = g.panels.col_sums + column if o.ao is not NULL else NULL
-            o.c = g.c + row * g.c_row + column * g.c_col
+            o.c = element(&g.c, row, column)
             g.kernels.stage.output(&o)
             column += cols
 
@@ -149,7 +149,7 @@ cdef int compute_parts_of_k(const Problem *g, const Plan *p) noexcept nogil:
         return -1
     job.sums = <int32_t *>(job.totals + size)
     status = run_parts(compute_part_of_k, &job, p.k_parts, <int>p.k_parts)
-    if status == 0 and not g.dry_run:
+    if status == 0 and not g.c.dry_run:
         store_totals(g, p, job.totals)
     release(job.totals)
     return status

@@ -57,15 +57,15 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
     cdef int64_t i
     for i in range(rows):
         src = <const char *>g.a.data + (row + i) * g.a.row
-        if not g.dynamic_source.per_row:
-            scales[i], zeros[i] = g.dynamic_source.scale, g.dynamic_source.zero
+        if not g.source.dynamic.per_row:
+            scales[i], zeros[i] = g.source.dynamic.scale, g.source.dynamic.zero
             continue
-        if g.dynamic_source.symmetric:
-            largest = g.kernels.stage.source_largest(src, g.dynamic_source.type, g.a.column, g.k)
+        if g.source.dynamic.symmetric:
+            largest = g.kernels.stage.source_largest(src, g.source.dynamic.type, g.a.column, g.k)
             scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
             continue
-        g.kernels.stage.source_range(range_, src, g.dynamic_source.type, g.a.column, g.k)
-        parameters(g.dynamic_source, range_, scales + i, zeros + i)
+        g.kernels.stage.source_range(range_, src, g.source.dynamic.type, g.a.column, g.k)
+        parameters(g.source.dynamic, range_, scales + i, zeros + i)
 
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
@@ -78,11 +78,11 @@ cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64
         src = <const char *>g.a.data + (row + i) * g.a.row + k0 * g.a.column
         if isnan(scales[i]):
             memset(dst, 0, k)
-        elif g.dynamic_source.symmetric:
-            g.kernels.stage.quantize_within(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
+        elif g.source.dynamic.symmetric:
+            g.kernels.stage.quantize_within(dst, src, g.source.dynamic.type, g.a.column, k, <float>1 / scales[i],
                                             g.a.sign_flip)
         else:
-            g.kernels.stage.quantize_source(dst, src, g.dynamic_source.type, g.a.column, k, <float>1 / scales[i],
+            g.kernels.stage.quantize_source(dst, src, g.source.dynamic.type, g.a.column, k, <float>1 / scales[i],
                                             <float>zeros[i])
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0

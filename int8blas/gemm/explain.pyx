@@ -99,7 +99,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     g.threads = max_threads()
     set_a_operand(&g, array, cnp.PyArray_TYPE(array), trans_a, "trans_a")
     set_b_operand(&g, b, b_type, check_transpose(trans_b, "trans_b"))
-    g.c_row, g.c_col = g.n * sizeof(int32_t), sizeof(int32_t)
+    g.c.row, g.c.column = g.n * sizeof(int32_t), sizeof(int32_t)
     certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
     return explain_problem(&g, numerics, certified, True)
 
@@ -133,7 +133,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     g.a.data = g.b.data = <const uint8_t *>ALIGNMENT
     g.a.row, g.a.column = k, 1
     g.b.row, g.b.column = (1, k) if b_columns else (n, 1)
-    g.c_row, g.c_col = n * sizeof(int32_t), sizeof(int32_t)
+    g.c.row, g.c.column = n * sizeof(int32_t), sizeof(int32_t)
     memset(&g.panels, 0, sizeof(g.panels))
     if packed:
         g.panels.data, g.panels.step = <const int8_t *>ALIGNMENT, round_up(k, I8_GROUP) * I8_PANEL
@@ -225,7 +225,7 @@ cdef object explain_problem(const Problem *g, numerics, certified, bint has_valu
     path = p.path.name.decode()
     panels = ceil_div(g.n, I8_PANEL)
     multiply_adds = None
-    if g.spread != 0:
+    if g.known.spread != 0:
         multiply_adds = {name_of_dot(small_triangle_dot(g, &i)): panels * (panels + 1) // 2}
     elif has_values and path == "blocks" and d.may_widen and g.k:
         multiply_adds = count_choices(g, blocks)
@@ -245,7 +245,7 @@ cdef object explain_problem(const Problem *g, numerics, certified, bint has_valu
         b_is_packed=g.panels.data is not NULL or g.four_bits.data is not NULL,
         a_in_place=bool(d.a_in_place),
         a_shifted=g.a.sign_flip != 0,
-        b_shifted=g.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT),
+        b_shifted=g.known.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT),
         wide_sums=bool(wide),
         may_widen=bool(d.may_widen),
         transposed=bool(whole.transposed),

@@ -362,9 +362,9 @@ cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB 
         target = empty(dims, shape, typenum)
     if packed is not None:
         packed.fill_split(g, g.m)
-    g.c = <char *>cnp.PyArray_DATA(target)
-    g.c_col = cnp.PyArray_ITEMSIZE(target) if b_is_vector else cnp.PyArray_STRIDE(target, dims - 1)
-    g.c_row = g.n * g.c_col if a_is_vector else cnp.PyArray_STRIDE(target, 0)
+    g.c.data = <char *>cnp.PyArray_DATA(target)
+    g.c.column = cnp.PyArray_ITEMSIZE(target) if b_is_vector else cnp.PyArray_STRIDE(target, dims - 1)
+    g.c.row = g.n * g.c.column if a_is_vector else cnp.PyArray_STRIDE(target, 0)
     saturated = run(g, "matmul")
     if given is not None and target is not given:
         given[...] = target
@@ -418,9 +418,9 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
     cdef ptrdiff_t a_row, c_row
     set_c(g, target)
     if (y is None or y.ndim == 2) and g.a.zero_points is NULL and target.size:
-        a_row, c_row = g.a.row, g.c_row
+        a_row, c_row = g.a.row, g.c.row
         if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
-            g.m, g.a.row, g.c_row = a_rows, a_row, c_row
+            g.m, g.a.row, g.c.row = a_rows, a_row, c_row
             return run(g, "matmul")
     set_stack(&s, batch, x, y, target)
     open_arena()

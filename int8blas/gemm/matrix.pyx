@@ -76,7 +76,7 @@ cdef void load_a(Nest *x, bint exists) noexcept nogil:
     else:
         t.a, t.a_row, t.a_group = a, I8_MATRIX_K, round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
     if exists:
-        if g.dynamic_source is not NULL:
+        if g.source.dynamic is not NULL:
             add_row_terms(x, a, at.tile_row, t.rows)
     elif not is_made(g):
         x.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.sign_flip)

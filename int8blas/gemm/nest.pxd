@@ -153,13 +153,13 @@ cdef inline bint outer_ao(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 cdef inline bint outer_bo(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the epilogue subtracts bo times the row terms."""
-    cdef bint wraps = p.common.wide or g.dynamic_source is not NULL or has_scale_groups(g)
+    cdef bint wraps = p.common.wide or g.source.dynamic is not NULL or has_scale_groups(g)
     return g.b.zero_points is not NULL or (wraps and g.b.zero_point != 0)
 
 
 cdef inline bint has_col_init(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the call computes start values of the columns."""
-    if has_scale_groups(g) or (g.col_init is not NULL and not p.common.from_registers):
+    if has_scale_groups(g) or (g.known.col_init is not NULL and not p.common.from_registers):
         return False
     return (g.a.zero_point != 0 and not outer_ao(g, p)) or (p.common.from_registers and g.epilogue.co_cols is not NULL)
 

@@ -14,7 +14,7 @@ cdef enum:
 cdef inline void set_target(const Problem *g, i8_output_args *o) noexcept nogil:
     """Set the epilogue of sums, and the strides of C."""
     o.epilogue = &g.epilogue
-    o.c_row, o.c_col = g.c_row, g.c_col
+    o.c_row, o.c_col = g.c.row, g.c.column
     o.acc_f32 = NULL
 
 

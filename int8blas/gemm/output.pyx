@@ -4,7 +4,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from int8blas.core.kernels cimport i8_output_args
-from int8blas.gemm.problem cimport row_scales_from
+from int8blas.gemm.problem cimport element, row_scales_from
 
 
 cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
@@ -15,5 +15,5 @@ cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int r
     o.row, o.column = row, column
     o.acc32, o.acc_row = tile, tile_row
     o.row_scale = row_scales_from(g, row)
-    o.c = g.c + row * g.c_row + column * g.c_col
+    o.c = element(&g.c, row, column)
     g.kernels.stage.output(o)

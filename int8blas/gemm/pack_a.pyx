@@ -38,9 +38,9 @@ cdef void start_rows(Nest *x) noexcept nogil:
     cdef int64_t row = x.at.row, rows = x.at.rows, i
     cdef const int64_t *zeros
     cdef uint32_t init
-    if v.row_term is not NULL and g.dynamic_source is NULL:
-        if g.image is not NULL:
-            memcpy(v.row_term, g.window_sums + row, rows * sizeof(int64_t))
+    if v.row_term is not NULL and g.source.dynamic is NULL:
+        if g.source.image is not NULL:
+            memcpy(v.row_term, g.known.window_sums + row, rows * sizeof(int64_t))
         else:
             g.kernels.packing.row_sums(v.row_term, rows, g.k, address(&g.a, row, 0), g.a.row, g.a.column, g.a.sign_flip)
             for i in range(rows):
@@ -80,8 +80,8 @@ cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noex
     cdef const Problem *g = x.g
     cdef int64_t k0 = x.at.k0, k = x.at.k
     cdef ptrdiff_t step = made_row(groups_of(k))
-    if g.image is not NULL:
-        g.kernels.packing.im2col(dst, step, g.image, x.at.row + row, rows, k0, k, g.a.sign_flip)
+    if g.source.image is not NULL:
+        g.kernels.packing.im2col(dst, step, g.source.image, x.at.row + row, rows, k0, k, g.a.sign_flip)
     else:
         quantize_rows(g, dst, step, x.at.row + row, rows, k0, k, x.arena.rows.scale + row, x.arena.rows.zero + row)
         add_row_terms(x, dst, row, rows)

@@ -32,8 +32,8 @@ cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexc
         b.col_sums = <int64_t *>g.panels.col_sums
         b.certified = g.panels.certified
         b.pair_sums = <uint16_t *>g.panels.pair_sums
-    if g.col_init is not NULL and not p.common.from_registers and not outer_ao(g, p):
-        b.col_init = <int32_t *>g.col_init + b.first * I8_PANEL
+    if g.known.col_init is not NULL and not p.common.from_registers and not outer_ao(g, p):
+        b.col_init = <int32_t *>g.known.col_init + b.first * I8_PANEL
 
 
 cdef void unpack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:

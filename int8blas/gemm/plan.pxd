@@ -71,7 +71,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS:
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows_mr else TRANSPOSED_ROWS):
             return True
-    if g.c_row != size_of_c(g) or g.c_col == size_of_c(g):
+    if g.c.row != size_of_c(g) or g.c.column == size_of_c(g):
         return False
     if is_small_k(g):
         return True
@@ -90,7 +90,7 @@ cdef inline bint skips_plan(const Problem *g) noexcept nogil:
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
     """Return whether to compute the other triangle of C.T instead: columns of C are contiguous, and the product is
     symmetric."""
-    return g.triangle != WHOLE and not g.saturating and g.c_row == size_of_c(g) and g.c_col != size_of_c(g)
+    return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
 
 
 cdef inline void start_plan(Plan *p) noexcept nogil:
@@ -126,14 +126,14 @@ cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
     """Choose the form of the problem, transposed if that is faster, and the path that takes it."""
     r.given = r.problem = given
     r.transposed = False
-    if given.triangle == WHOLE:
+    if given.c.half == WHOLE:
         if pays_to_transpose(given):
             transpose_problem(&r.other, given)
             r.problem, r.transposed = &r.other, True
     elif pays_to_mirror(given):
         r.other = given[0]
-        r.other.c_row, r.other.c_col = given.c_col, given.c_row
-        r.other.triangle = UPPER if given.triangle == LOWER else LOWER
+        r.other.c.row, r.other.c.column = given.c.column, given.c.row
+        r.other.c.half = UPPER if given.c.half == LOWER else LOWER
         r.problem, r.transposed = &r.other, True
     choose(r.problem, &r.plan)
 

@@ -81,34 +81,49 @@ cdef enum Half:
     UPPER
 
 
+# C. Strides are in bytes.
+cdef struct Output:
+    char *data
+    ptrdiff_t row, column
+    # Lines of C, for the epilogue of a primitive only: the rows of a line, or 0 if C has no lines, and the bytes from
+    # one line to the next.
+    int64_t line
+    ptrdiff_t line_step
+    Half half                   # if not WHOLE, B is A.T, and only this half of C is computed
+    uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
+
+
+# Where rows of A' are made, block by block.
+cdef struct Source:
+    const DynamicSource *dynamic    # NULL, or A is real numbers, with the strides of `a`
+    const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
+
+
+# Facts that the caller knows, so that the product need not find them.
+cdef struct Known:
+    const int32_t *col_init     # -ao * column sums of a packed B, or NULL
+    const int64_t *window_sums  # sums of the rows of an image's matrix less the zero points, for zero points of B
+    # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
+    # unknown, else at most LARGEST_S8 (small_values.pyx).
+    uint8_t lowest, spread
+    bint large_zeros            # some zero point lies outside the range of its type
+    uint8_t uncached            # B's parent, or the operand read in place, does not fit in cache
+
+
 # One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h). Strides are in bytes.
 cdef struct Problem:
     const i8_kernels *kernels
     const Machine *machine      # the caches that blocks must fit
+    int threads                 # upper limit
     bint saturating             # numerics="saturating"
     int64_t m, n, k
     Operand a
     Operand b                   # `data` is NULL if B is packed
     Panels panels               # the packed B'
     i8_epilogue epilogue        # from sums to C (csrc/stage/stage.h)
-    char *c
-    ptrdiff_t c_row, c_col
-    int threads                 # upper limit
-    Half triangle               # if not WHOLE, B is A.T, and only this half of C is computed
-    # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
-    # unknown, else at most LARGEST_S8 (small_values.pyx).
-    uint8_t lowest, spread
-    const int32_t *col_init     # -ao * column sums of a packed B if they exist already, or NULL
-    const DynamicSource *dynamic_source     # of an A of real numbers, with the strides of `a`; or NULL
-    const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
-    const int64_t *window_sums  # sums of the rows of that matrix less the zero points, for zero points of B
-    # Lines of C, for the epilogue of a primitive only: the rows of a line, or 0 if C has no lines, and the bytes from
-    # one line to the next.
-    int64_t c_line
-    ptrdiff_t c_line_step
-    bint far_zeros              # some zero point lies outside the range of its type
-    uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
-    uint8_t far                 # B's parent, or the operand read in place, does not fit in cache
+    Output c
+    Source source               # where A' is made, if it is not in memory
+    Known known
     FourBits four_bits          # the packed B', if it has 4 bits
 
 
@@ -183,17 +198,22 @@ cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     g.panels.split.panels = NULL
     g.four_bits.data = NULL
     start_epilogue(&g.epilogue)
-    g.c = NULL
-    g.c_row = g.c_col = 0
+    g.c.data = NULL
+    g.c.row = g.c.column = 0
     g.threads = 1
-    g.triangle = WHOLE
-    g.col_init = NULL
-    g.dynamic_source = NULL
-    g.image = NULL
-    g.window_sums = NULL
-    g.c_line = g.c_line_step = 0
-    g.far_zeros = g.far = g.dry_run = False
-    g.lowest = g.spread = 0
+    g.c.half = WHOLE
+    g.known.col_init = NULL
+    g.source.dynamic = NULL
+    g.source.image = NULL
+    g.known.window_sums = NULL
+    g.c.line = g.c.line_step = 0
+    g.known.large_zeros = g.known.uncached = g.c.dry_run = False
+    g.known.lowest = g.known.spread = 0
+
+
+cdef inline char *element(const Output *c, int64_t row, int64_t column) noexcept nogil:
+    """Return the address of an element of C."""
+    return c.data + row * c.row + column * c.column
 
 
 cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogil:
@@ -264,13 +284,13 @@ cdef inline int tile_rows(const Problem *g, bint finishes) noexcept nogil:
 
 cdef inline bint zero_by_row(const Problem *g) noexcept nogil:
     """Return whether each row of A has its own zero point."""
-    cdef const DynamicSource *s = g.dynamic_source
+    cdef const DynamicSource *s = g.source.dynamic
     return g.a.zero_points is not NULL or (s is not NULL and s.per_row and not s.symmetric)
 
 
 cdef inline bint is_made(const Problem *g) noexcept nogil:
     """Return whether rows of A' are generated block by block, from a dynamic source or an image."""
-    return g.dynamic_source is not NULL or g.image is not NULL
+    return g.source.dynamic is not NULL or g.source.image is not NULL
 
 
 cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
@@ -329,7 +349,7 @@ cdef inline ptrdiff_t size_of_c(const Problem *g) noexcept nogil:
 cdef inline bint stores_transposed(const Problem *g) noexcept nogil:
     """Return whether rows of C are not contiguous, so that the epilogue transposes its tiles
     (csrc/stage/transpose_store_body.h)."""
-    return g.c_col != size_of_c(g)
+    return g.c.column != size_of_c(g)
 
 
 cdef inline bint is_product(const Problem *g) noexcept nogil:

@@ -29,7 +29,7 @@ cdef enum:
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
     """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo); beyond s32 it is no
     bound."""
-    if g.far_zeros:
+    if g.known.large_zeros:
         return <int64_t>1 << 32
     if g.saturating:
         # A pair sum is at most 2 * 255 * 128 in magnitude. The three compensations together are at most 255 * 128 for
@@ -63,7 +63,7 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
     t.a, t.b = transposed(&g.b, SHIFT), transposed(&g.a, -SHIFT)
     t.epilogue.co_rows, t.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.epilogue.column_squares = NULL
-    t.c_row, t.c_col = g.c_col, g.c_row
+    t.c.row, t.c.column = g.c.column, g.c.row
 
 
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
@@ -73,7 +73,7 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
     of B shares, unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
-    cdef bint by_row = e.row_scales is not NULL or g.dynamic_source is not NULL
+    cdef bint by_row = e.row_scales is not NULL or g.source.dynamic is not NULL
     if e.type == I8_TYPE_F32 or e.type == I8_TYPE_S32:
         if s.rescales or (by_row and e.type == I8_TYPE_S32):
             return False
@@ -81,7 +81,7 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
         return False
     return (
         s.op_count == 0 and s.finite and not s.bias_first and s.offset is NULL and s.requantization.scheme == I8_FLOAT
-        and g.b.zero_points is NULL and (g.b.zero_point == 0 or g.dynamic_source is NULL) and not zero_by_row(g)
+        and g.b.zero_points is NULL and (g.b.zero_point == 0 or g.source.dynamic is NULL) and not zero_by_row(g)
         and not e.doubled and e.co == 0 and e.co_rows is NULL
     )
 
@@ -114,7 +114,7 @@ cdef void slice_rows(Problem *part, const Problem *g, int64_t first, int64_t row
     part[0] = g[0]
     part.m = rows
     part.a.data += first * g.a.row
-    part.c += first * g.c_row
+    part.c.data += first * g.c.row
     if g.epilogue.co_rows is not NULL:
         part.epilogue.co_rows += first
 
@@ -124,7 +124,7 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
     part[0] = g[0]
     part.n = columns
     part.b.data += first * g.b.column
-    part.c += first * g.c_col
+    part.c.data += first * g.c.column
     if g.epilogue.co_cols is not NULL:
         part.epilogue.co_cols += first
     if g.epilogue.column_squares is not NULL:
@@ -150,7 +150,7 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
         part.panels.as_s8 = NULL
         part.a.zero_point = part.b.zero_point = 0
         part.a.zero_points = part.b.zero_points = NULL
-        part.far_zeros = False
+        part.known.large_zeros = False
     start_epilogue(&part.epilogue)
-    part.col_init = NULL
-    part.c, part.c_row, part.c_col = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)
+    part.known.col_init = NULL
+    part.c.data, part.c.row, part.c.column = <char *>sums, g.n * <ptrdiff_t>sizeof(int32_t), sizeof(int32_t)

@@ -38,9 +38,9 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef int64_t size = s.size, row = x.at.row, i, group, total, zero
     for i in range(x.at.rows):
-        zero = 0 if g.far_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
+        zero = 0 if g.known.large_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
         for group in range(g.k // size):
-            if s.row_zeros is not NULL and not g.far_zeros:
+            if s.row_zeros is not NULL and not g.known.large_zeros:
                 zero = s.row_zeros[group * s.row_step + row + i]
             if is_made(g):
                 g.kernels.packing.row_sums(&total, 1, size, x.arena.a + i * made_row(groups_of(g.k)) + group * size, 0,
@@ -64,7 +64,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     t.acc_in = NULL
     t.dst = x.arena.tile
     a.acc, a.y = x.arena.tile, x.arena.scaled
-    a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.far_zeros else 0
+    a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.known.large_zeros else 0
     a.panel_step = g.k // g.epilogue.scale_groups.size * I8_PANEL
     o.acc32, o.acc64, o.acc_f32 = NULL, NULL, x.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL

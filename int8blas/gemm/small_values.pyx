@@ -62,7 +62,7 @@ cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
     """Return the multiply-add of a triangle whose values have a known spread, and set `groups` to the number of groups
     that it adds in s16."""
-    groups[0] = groups_that_fit(g.spread, 2 * g.spread)
+    groups[0] = groups_that_fit(g.known.spread, 2 * g.known.spread)
     return small_dot(groups[0], False)
 
 
@@ -180,7 +180,7 @@ cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
         return False
     other[0] = g[0]
     # A spread of 0 would mean that it is unknown.
-    other.lowest, other.spread = found[0], max(found[1] - found[0], 1)
+    other.known.lowest, other.known.spread = found[0], max(found[1] - found[0], 1)
     return True
 
 

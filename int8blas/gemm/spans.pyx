@@ -161,7 +161,7 @@ cdef void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
 
 cdef void multiply_in_window(Nest *x) noexcept nogil:
     """Compute the current tile of the loop nest without products with padding, and go to the next tile's place."""
-    cdef const i8_image *m = x.g.image
+    cdef const i8_image *m = x.g.source.image
     cdef Span spans[MAX_SPANS]
     cdef int count = spans_of(m, &x.place, x.at.height, x.at.k0, x.at.k, spans)
     move_on(m, &x.place, x.at.height)

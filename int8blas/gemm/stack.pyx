@@ -90,7 +90,7 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
         a += i * s.a[axis]
         b += i * s.b[axis]
         c += i * s.c[axis]
-    g.a.data, g.c = first.a.data + a, first.c + c
+    g.a.data, g.c.data = first.a.data + a, first.c.data + c
     if first.b.data is not NULL:
         g.b.data = first.b.data + b
 
@@ -103,7 +103,7 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
     cdef bint is_plain = (
         g.kernels.gemm.stack is not NULL and is_product(g) and not g.saturating and g.panels.data is NULL
         and g.four_bits.data is NULL
-        and g.c_col == sizeof(int32_t) and g.c_row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
+        and g.c.column == sizeof(int32_t) and g.c.row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
     )
     if is_plain and set_register_operands(t, g, s.a[last], s.b[last]):
         t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
@@ -123,7 +123,7 @@ cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
     d.x, d.y = g.a.data, g.b.data
     dot(&d, 1, &sum)
     kept = max(<int64_t>INT32_MIN, min(<int64_t>INT32_MAX, sum))
-    (<int32_t *>g.c)[0] = <int32_t>kept
+    (<int32_t *>g.c.data)[0] = <int32_t>kept
     if kept != sum:
         g.epilogue.saturated[0] = 1
 
@@ -150,7 +150,7 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
             elif gemm(&g):
                 return -1
             g.a.data += s.a[last]
-            g.c += s.c[last]
+            g.c.data += s.c[last]
             if g.b.data is not NULL:
                 g.b.data += s.b[last]
             index += 1

@@ -51,7 +51,7 @@ cdef cnp.ndarray new_c(Problem *g):
     for i in range(g.n):
         if g.epilogue.beta != 0:
             memset(row, 0, g.n * sizeof(int32_t))
-        elif g.triangle == UPPER:
+        elif g.c.half == UPPER:
             memset(row, 0, i * sizeof(int32_t))
         else:
             memset(row + i + 1, 0, (g.n - i - 1) * sizeof(int32_t))
@@ -72,7 +72,7 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
         wanted, got, other = ("uint8", "int8", "s8") if a_type == cnp.NPY_UINT8 else ("int8", "uint8", "u8")
         raise TypeError(f"a must be {wanted}, got {got}: syrk_{other}s32 takes it, and so does matmul(a, a.T)")
     set_a_operand(&g, x, a_type, trans, "trans")
-    g.triangle = LOWER if flag(lower, "lower") else UPPER
+    g.c.half = LOWER if flag(lower, "lower") else UPPER
     _ao_array = set_ao(&g, ao, "a row of op(a) each")
     _bo_array = set_transpose(&g)
     if c is None:
@@ -86,7 +86,7 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
     set_c(&g, target)
     saturated = run(&g, name)
     if c is not None and overwrite_c and target is not given:
-        np.copyto(given, target, where=np.tri(g.n, dtype=bool) if g.triangle == LOWER else np.tri(g.n, dtype=bool).T)
+        np.copyto(given, target, where=np.tri(g.n, dtype=bool) if g.c.half == LOWER else np.tri(g.n, dtype=bool).T)
     if saturated:
         warn_saturated(name)
     return c if c is not None and overwrite_c else target

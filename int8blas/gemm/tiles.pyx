@@ -29,7 +29,7 @@ from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
 from int8blas.gemm.output cimport GATHERED, set_target
 from int8blas.gemm.pack_a cimport COLUMN_K, load_a, load_columns, point_to_a
-from int8blas.gemm.problem cimport is_doubled, is_quantized, row_scales_from, set_tile_output
+from int8blas.gemm.problem cimport element, is_doubled, is_quantized, row_scales_from, set_tile_output
 from int8blas.gemm.small_values cimport choose_dot, groups_in_s16
 from int8blas.gemm.spans cimport place_of
 
@@ -43,12 +43,12 @@ cdef void start_tiles(Nest *x) noexcept nogil:
     x.tile.more_segments = x.tile.a_segment = x.tile.b_segment = 0
     x.tile.in_turn = x.p.memory.in_turn
     x.tile.fetch = NULL
-    x.tile.fetch_row = g.c_row
+    x.tile.fetch_row = g.c.row
     x.tile.row_init = x.tile.col_init = NULL
     z.along_n = (
         is_last and is_quantized(g) and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.forms.skips
     )
-    z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c_line != 0))
+    z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c.line != 0))
     z.row_size = GATHERED // x.at.rows // I8_PANEL * I8_PANEL
     z.row, z.panel = 0, x.at.panel
     set_target(g, &z.args)
@@ -66,7 +66,7 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     cdef bint is_split
     if (
         at.rows > min(x.p.mr, <int64_t>I8_SHORT_TILE(x.g.kernels.gemm.np)) or not at.is_first or not at.is_last
-        or x.p.common.wide or x.p.forms.skips or x.g.c_line != 0
+        or x.p.common.wide or x.p.forms.skips or x.g.c.line != 0
         or not (x.p.common.from_registers or x.p.common.to_output or z.along_n)
         or x.dot in (I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED)
     ):
@@ -157,14 +157,14 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
         multiply_outliers(x)
     x.pending.row = 0
     if x.p.forms.skips:
-        x.place = place_of(x.g.image, at.row)
+        x.place = place_of(x.g.source.image, at.row)
     return at.along_n
 
 
 cdef inline bint is_in_line(const Nest *x) noexcept nogil:
     """Return whether the rows of the tile are evenly spaced in C."""
     cdef int64_t row = x.at.row + x.at.tile_row
-    return x.g.c_line == 0 or row // x.g.c_line == (row + x.at.height - 1) // x.g.c_line
+    return x.g.c.line == 0 or row // x.g.c.line == (row + x.at.height - 1) // x.g.c.line
 
 
 cdef void choose_output(Nest *x) noexcept nogil:
@@ -184,7 +184,7 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     tiles = equal_parts(at.rows, number, tiles, &at.tile_row, &at.height)
     choose_output(x)
     waits = at.is_last and x.tile.output is NULL and not x.p.common.from_registers
-    if (x.p.forms.skips or x.p.common.wide or (x.tile.output is not NULL and x.g.c_line != 0)
+    if (x.p.forms.skips or x.p.common.wide or (x.tile.output is not NULL and x.g.c.line != 0)
             or (waits and not x.pending.along_m)):
         tiles = 1
     elif waits:
@@ -230,9 +230,9 @@ cdef inline void set_output(Nest *x) noexcept nogil:
     out.stream = x.p.memory.stream
     if x.arena.rows.scale is not NULL:
         out.row_scale = x.arena.rows.scale + x.at.tile_row
-    out.c_row = g.c_row
-    out.c = g.c + column * g.c_col
-    out.c += row * g.c_row if g.c_line == 0 else row // g.c_line * g.c_line_step + row % g.c_line * g.c_row
+    out.c_row = g.c.row
+    out.c = g.c.data + column * g.c.column
+    out.c += row * g.c.row if g.c.line == 0 else row // g.c.line * g.c.line_step + row % g.c.line * g.c.row
 
 
 cdef void aim(Nest *x) noexcept nogil:
@@ -247,12 +247,12 @@ cdef void aim(Nest *x) noexcept nogil:
     t.dst_row = t.cols = at.width * I8_PANEL
     if t.output is not NULL:
         set_output(x)
-    if at.is_last and x.p.memory.fetch_c and g.c_line == 0:
-        t.fetch = g.c + (at.row + at.tile_row) * g.c_row + first_column(x) * g.c_col
+    if at.is_last and x.p.memory.fetch_c and g.c.line == 0:
+        t.fetch = element(&g.c, at.row + at.tile_row, first_column(x))
     if at.is_last and x.p.common.from_registers:
-        c = g.c + (at.row + at.tile_row) * g.c_row
+        c = g.c.data + (at.row + at.tile_row) * g.c.row
         t.dst = <int32_t *>c + first_column(x)
-        t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+        t.dst_row = g.c.row // <ptrdiff_t>sizeof(int32_t)
         t.cols = <int>min(<int64_t>t.cols, g.n - first_column(x))
     elif z.along_n:
         t.dst = x.arena.tile + (at.tile_panel - z.panel) * I8_PANEL
@@ -317,15 +317,15 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
     cdef i8_output_args part
     cdef int64_t line, row      # of C, and in its line
     cdef int rows, done = 0
-    o.c = g.c + o.row * g.c_row + o.column * g.c_col
-    if g.c_line == 0:
+    o.c = element(&g.c, o.row, o.column)
+    if g.c.line == 0:
         g.kernels.stage.output(o)
         return
-    line, row = o.row // g.c_line, o.row % g.c_line
+    line, row = o.row // g.c.line, o.row % g.c.line
     while done < o.rows:
-        rows = <int>min(<int64_t>(o.rows - done), g.c_line - row)
+        rows = <int>min(<int64_t>(o.rows - done), g.c.line - row)
         i8_set_part(&part, o, done, 0, rows, o.cols)
-        part.c = g.c + line * g.c_line_step + row * g.c_row + o.column * g.c_col
+        part.c = g.c.data + line * g.c.line_step + row * g.c.row + o.column * g.c.column
         g.kernels.stage.output(&part)
         done += rows
         line, row = line + 1, 0

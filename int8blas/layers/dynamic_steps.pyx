@@ -82,7 +82,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
                        e.quantized + (time_of(e, d, row, e.first + step) * layer.rows + row) * inputs, inputs)
     g.m = e.steps * layer.rows
     g.a.data, g.a.row, g.a.column, g.a.zero_point = source_of(e, i), inputs, 1, e.src_zero
-    g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
+    g.c.data, g.c.row, g.c.column = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
 
 

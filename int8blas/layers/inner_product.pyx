@@ -424,13 +424,13 @@ cdef class InnerProduct(QuantizedLayer):
             g.a.sign_flip = SIGN_BIT if self._source.symmetric else 0
             source[0] = self._source
             source.type = element_type(src_type)
-            g.dynamic_source = source
+            g.source.dynamic = source
             if not source.per_row:
                 with nogil:
                     set_tensor_parameters(g, source, max_threads())
                 if not source.symmetric:
                     g.a.zero_point = source.zero
-                    g.col_init = NULL
+                    g.known.col_init = NULL
         return 0
 
     cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1:
@@ -442,7 +442,7 @@ cdef class InnerProduct(QuantizedLayer):
         start(g, self._saturating)
         g.m, g.k = rows, self._k
         g.a.data, g.a.row, g.a.column = <const uint8_t *>src, 4 * g.k, 4
-        g.c, g.c_row, g.c_col = <char *>dst, 4 * self._n, 4
+        g.c.data, g.c.row, g.c.column = <char *>dst, 4 * self._n, 4
         return self.set_layer(g, source, self._constant, cnp.NPY_FLOAT32)
 
     def _at(self, size_t src, int64_t rows):

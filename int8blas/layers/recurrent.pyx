@@ -201,7 +201,7 @@ cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64
         run_parts(copy_row, &stretch, steps * layer.rows,
                   paid_threads(<double>g.m * layer.inputs, THREAD_REALS, layer.threads))
     g.a.column = 1
-    g.c, g.c_row, g.c_col = <char *>d.sums, 4 * layer.sums_row, 4
+    g.c.data, g.c.row, g.c.column = <char *>d.sums, 4 * layer.sums_row, 4
     return gemm(&g)
 
 

@@ -13,7 +13,7 @@ cdef inline bint takes_in_place(const Problem *g) noexcept nogil:
     """Return whether rows y are read in place: few rows x, plain y, contiguous rows, int32 distances."""
     return (
         g.panels.data is NULL and 0 < g.m <= (FEW_X if g.k >= STEP else PADDED_ROWS) and g.k > 0
-        and g.a.column == 1 and g.b.row == 1 and g.epilogue.type == I8_TYPE_S32 and g.c_col == sizeof(int)
+        and g.a.column == 1 and g.b.row == 1 and g.epilogue.type == I8_TYPE_S32 and g.c.column == sizeof(int)
     )
 
 

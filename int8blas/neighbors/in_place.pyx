@@ -51,11 +51,11 @@ cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const
     cdef int i = 0, rows
     t.k, t.count = g.k, count
     t.y, t.y_row, t.x_row, t.y_squares = address(&g.b, 0, first), g.b.column, g.a.row, squares
-    t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+    t.dst_row = g.c.row // <ptrdiff_t>sizeof(int32_t)
     while i < g.m:
         rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distance_rows)
         t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.epilogue.co_rows + i
-        t.dst = <int32_t *>(g.c + i * g.c_row) + first
+        t.dst = <int32_t *>(g.c.data + i * g.c.row) + first
         g.kernels.gemm.distances[g.a.sign_flip != 0][g.b.sign_flip == 0][
             rows if rows <= 2 else FOUR_ROWS if squares is NULL else FOUR_ROWS_OF_SQUARES](&t)
         i += rows
@@ -124,13 +124,13 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
     cdef Rows y
     t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.sign_flip == 0) else 0, False
     t.y, t.start, t.count = job.wide, job.start, <int>g.m
-    t.dst_row, t.dst_column = sizeof(int32_t), g.c_row
+    t.dst_row, t.dst_column = sizeof(int32_t), g.c.row
     # Prefetch two blocks ahead, before the squares of a block are computed.
     t.ahead, t.x_squares = 2 * some * g.b.column, squares
     while first < end:
         y = rows_of(g, first, min(some, end - first))
         add_short_squares(g.kernels, &y, squares)
-        t.rows, t.x, t.dst = y.count, y.data, g.c + first * <int64_t>sizeof(int32_t)
+        t.rows, t.x, t.dst = y.count, y.data, g.c.data + first * <int64_t>sizeof(int32_t)
         g.kernels.gemm.dots[I8_X_UNSIGNED if x_signed else I8_Y_UNSIGNED][I8_DOTS_16](&t)
         first += y.count
 
@@ -144,7 +144,7 @@ cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexce
         return -1
     own.n, own.threads, own.b.data = count, 1, address(&g.b, 0, first)
     own.epilogue.co_cols = own.epilogue.column_squares = squares
-    own.c = g.c + first * g.c_col
+    own.c.data = g.c.data + first * g.c.column
     status = gemm(&own)
     release(squares)
     return status

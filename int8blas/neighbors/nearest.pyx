@@ -257,7 +257,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         rows += s.shards[i].g.n
     for i in range(s.shard_count):
         set_product_type(&s.shards[i].g.epilogue, s.wide)
-        s.shards[i].g.far = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
+        s.shards[i].g.known.uncached = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
     _mask = set_excluded(&s, exclude, rows)
     if s.metric != I8_INNER:
         squares = row_squares(x, 1)

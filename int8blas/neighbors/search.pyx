@@ -214,7 +214,7 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
     own[0] = shard.g
     own.m, own.n, own.threads = s.queries, b.rows, 1
     own.a.data, own.a.row, own.a.column = s.rows, s.k, 1
-    own.c, own.c_row, own.c_col = w.sums, sums_row(s), size
+    own.c.data, own.c.row, own.c.column = w.sums, sums_row(s), size
     if own.panels.data is NULL:
         own.b.data = address(&own.b, 0, b.first)
         return

@@ -717,7 +717,7 @@ cdef class Bound:
         g.epilogue.kind, g.epilogue.type = I8_QUANTIZED, self.type
         g.epilogue.stage, g.epilogue.row_scales, g.epilogue.doubled = &self.stage, NULL, False
         g.a.zero_point, g.b.zero_point = self.ao, self.bo
-        g.far_zeros = self.far
+        g.known.large_zeros = self.far
         if self.scale_groups.size:
             g.epilogue.kind, g.epilogue.scale_groups = I8_SCALE_GROUPS, &self.scale_groups
         if self._ao_rows is not None:
@@ -729,4 +729,4 @@ cdef class Bound:
         if self._co_cols is not None:
             g.epilogue.co_cols = <const int32_t *>cnp.PyArray_DATA(self._co_cols)
         if self._col_init is not None:
-            g.col_init = <const int32_t *>cnp.PyArray_DATA(self._col_init)
+            g.known.col_init = <const int32_t *>cnp.PyArray_DATA(self._col_init)

@@ -98,7 +98,7 @@ cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
     cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
-    p.far = g.far or is_in_memory(g.machine, <double>vectors * g.k)
+    p.far = g.known.uncached or is_in_memory(g.machine, <double>vectors * g.k)
     if p.by_rows:
         split(pieces, 1, threads, False, &plan.grid)
     else:
@@ -216,7 +216,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
     cdef Problem by_y = g[0]
     cdef i8_dot_args t
     if o.by_rows:
-        by_y.c_row, by_y.c_col = g.c_col, g.c_row
+        by_y.c.row, by_y.c.column = g.c.column, g.c.row
         by_y.epilogue.co_rows, by_y.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
     t.x_row, t.x_flip, t.far = o.x.row, o.x.flip, p.far
@@ -237,7 +237,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
             piece = &o.piece[i]
             t.y, t.start = piece.y, <int32_t *>piece.start
             if o.direct:
-                t.dst = g.c + first * o.c_x + piece.first * o.c_y
+                t.dst = g.c.data + first * o.c_x + piece.first * o.c_y
                 t.dst_row, t.dst_column, t.count = o.c_x, o.c_y, piece.count
             else:
                 set_tile(&t, piece, tile)
@@ -381,10 +381,10 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         turn_round(&own)
     o.by_rows = p.by_rows
     o.x.data, o.x.row, o.x.step = g.a.data, g.a.row, g.a.column
-    o.c_x, o.c_y = g.c_row, g.c_col
+    o.c_x, o.c_y = g.c.row, g.c.column
     if not o.by_rows:
         o.x.data, o.x.row, o.x.step = g.b.data, g.b.column, g.b.row
-        o.c_x, o.c_y = g.c_col, g.c_row
+        o.c_x, o.c_y = g.c.column, g.c.row
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.gemm.dots_size(1, g.k)
@@ -394,7 +394,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memory = <char *>acquire(2 * size + one_size + copied_size)
     if memory is NULL:
         return -1
-    if g.dry_run:
+    if g.c.dry_run:
         release(memory)
         return 0
     y = <uint8_t *>memory

@@ -235,10 +235,10 @@ cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, con
     if p.common.from_registers:
         for i in range(row, row_end):
             if columns == width:
-                g.kernels.gemm.finish_rows(<int32_t *>(g.c + i * g.c_row) + column, sums + i * width, w.offsets[i])
+                g.kernels.gemm.finish_rows(<int32_t *>(g.c.data + i * g.c.row) + column, sums + i * width, w.offsets[i])
             else:
                 g.kernels.gemm.finish_rows(tile, sums + i * width, w.offsets[i])
-                memcpy(<int32_t *>(g.c + i * g.c_row) + column, tile + start, columns * sizeof(int32_t))
+                memcpy(<int32_t *>(g.c.data + i * g.c.row) + column, tile + start, columns * sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))
     if w.ao is not NULL:

@@ -70,9 +70,9 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
     return (
         g.four_bits.data is not NULL and g.kernels.gemm.four_bits is not NULL and 0 < g.k
         and g.m <= (PAIRED_ROWS if g.kernels.gemm.exact == I8_DOT2 else ROWS)
-        and not p.wide and g.image is NULL and g.c_line == 0 and not is_doubled(g)
+        and not p.wide and g.source.image is NULL and g.c.line == 0 and not is_doubled(g)
         and not (
-            has_scale_groups(g) and (has_zero(&g.b) or g.far_zeros or has_values_by_group(g.epilogue.scale_groups))
+            has_scale_groups(g) and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
         )
     )
 
@@ -111,19 +111,19 @@ cdef void make_rows(const Problem *g, Rows *r) noexcept nogil:
     for i in range(g.m):
         r.scales[i] = 1 if scales is NULL else scales[i]
         r.zeros[i] = zero_of(&g.a, i)
-    if g.dynamic_source is not NULL:
+    if g.source.dynamic is not NULL:
         source_parameters(g, 0, g.m, r.scales, r.zeros)
         quantize_rows(g, <uint8_t *>r.a, r.row, 0, g.m, 0, g.k, r.scales, r.zeros)
     r.has_ao = False
     for i in range(g.m):
         row = <uint8_t *>r.a + i * r.row
-        if g.dynamic_source is NULL:
+        if g.source.dynamic is NULL:
             g.kernels.packing.pack_panel(row, 1, 1, g.k, address(&g.a, i, 0), g.a.row, g.a.column,
                                          g.a.sign_flip ^ SIGN_BIT)
         else:
             for j in range(g.k):
                 row[j] ^= SIGN_BIT
-            if g.dynamic_source.symmetric or not g.dynamic_source.per_row:
+            if g.source.dynamic.symmetric or not g.source.dynamic.per_row:
                 r.zeros[i] = g.a.zero_point
         r.ao[i] = r.zeros[i] - SHIFT
         r.short_ao[i] = <int32_t>r.ao[i]
@@ -168,7 +168,7 @@ cdef void set_epilogue(const Problem *g, const Rows *r, i8_output_args *o) noexc
     if not has_scale_groups(g):
         o.ao = r.ao if r.has_ao else NULL
         o.row_term = r.row_term if g.b.zero_points is not NULL else NULL
-        if row_scales_from(g, 0) is not NULL or g.dynamic_source is not NULL:
+        if row_scales_from(g, 0) is not NULL or g.source.dynamic is not NULL:
             o.row_scale = r.scales
 
 
@@ -221,7 +221,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
             for i in range(COLUMNS):
                 bo[i] = g.b.zero_points[column + i] if i < o.cols else 0
             o.bo = bo
-        o.c = g.c + column * g.c_col
+        o.c = g.c.data + column * g.c.column
         g.kernels.stage.output(&o)
         panel += PANELS
     return 0
@@ -235,7 +235,7 @@ cdef int run_four_bits(const Problem *g, const Plan *plan) noexcept nogil:
     if memory is NULL:
         return -1
     status = 0
-    if not g.dry_run:
+    if not g.c.dry_run:
         job.g, job.p = g, plan
         lay_out(g, &job.rows, memory)
         make_rows(g, &job.rows)

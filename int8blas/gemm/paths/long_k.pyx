@@ -190,7 +190,7 @@ cdef void finish(const Problem *g, int64_t *sums) noexcept nogil:
     set_target(g, &o)
     o.rows, o.cols = <int>g.m, <int>g.n
     o.acc64, o.acc_row = sums, g.n
-    o.c = g.c
+    o.c = g.c.data
     g.kernels.stage.output(&o)
 
 

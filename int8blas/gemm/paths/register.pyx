@@ -46,7 +46,7 @@ cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, in
     cdef i8_stack_args t = operands[0]
     t.count = count
     t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
-    t.c = <int32_t *>g.c
+    t.c = <int32_t *>g.c.data
     g.kernels.gemm.stack(&t)
 
 
@@ -69,14 +69,14 @@ cdef int multiply_rows(const void *job, int64_t part, int64_t parts) noexcept no
     cdef i8_stack_args t
     own.m = rows
     own.a.data += first * rows * g.a.row
-    own.c += first * rows * g.c_row
+    own.c.data += first * rows * g.c.row
     t.c_step = rows * g.n
     set_register_operands(&t, &own, rows * g.a.row, 0)
     multiply_registers(&t, &own, end - first)
     if rest and part == parts - 1:
         own.m = rest
         own.a.data = g.a.data + count * rows * g.a.row
-        own.c = g.c + count * rows * g.c_row
+        own.c.data = g.c.data + count * rows * g.c.row
         set_register_operands(&t, &own, 0, 0)
         multiply_registers(&t, &own, 1)
     return 0
@@ -85,7 +85,7 @@ cdef int multiply_rows(const void *job, int64_t part, int64_t parts) noexcept no
 cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0."""
     cdef Planned job = Planned(g, plan)
-    if g.dry_run:
+    if g.c.dry_run:
         return 0
     return run_parts(multiply_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
 

@@ -70,8 +70,8 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
         and 0 < g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
         and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
         and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.four_bits.data is NULL
-        and g.triangle == WHOLE and is_product(g)
-        and not g.saturating and g.c_col == sizeof(int) and g.c_row == g.n * <ptrdiff_t>sizeof(int)
+        and g.c.half == WHOLE and is_product(g)
+        and not g.saturating and g.c.column == sizeof(int) and g.c.row == g.n * <ptrdiff_t>sizeof(int)
     )
 
 
@@ -120,7 +120,7 @@ cdef inline bint is_tiny(const Problem *g) noexcept nogil:
         fits_stack(g) and g.m <= g.kernels.tuning.tiny_work
         and g.m * g.n * g.k <= g.kernels.tuning.tiny_work
         and (g.threads <= 1 or g.kernels.matrix is not NULL or g.m * g.n * g.k < least_work(g))
-        and not is_quantized(g) and g.triangle == WHOLE and not is_small_k(g) and not reads_few_columns(g)
+        and not is_quantized(g) and g.c.half == WHOLE and not is_small_k(g) and not reads_few_columns(g)
         and not is_register(g) and g.four_bits.data is NULL
     )
 
@@ -129,7 +129,7 @@ cdef inline bint is_tiny_triangle(const Problem *g) noexcept nogil:
     """Return whether it is faster to compute all of C by the path tiny and store a triangle of it."""
     cdef bint is_fast = g.a.column == 1 and g.kernels.gemm.exact != I8_DOT2
     return (
-        g.triangle != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K
+        g.c.half != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K
         and g.n * g.n * g.k <= (TINY_ROWS_WORK if is_fast else TINY_TRIANGLE_WORK) and g.epilogue.beta == 0
         and not is_quantized(g) and not g.saturating
     )

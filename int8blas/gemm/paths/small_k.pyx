@@ -114,8 +114,10 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     t.groups, t.distances = b.groups, p.to_output
     t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
     t.a_flip = g.a.sign_flip if in_place else 0
-    t.stream = plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c % LINE) and g.c_row % LINE == 0
-    t.dst_row = g.c_row // <ptrdiff_t>sizeof(int32_t)
+    t.stream = (
+        plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c.data % LINE) and g.c.row % LINE == 0
+    )
+    t.dst_row = g.c.row // <ptrdiff_t>sizeof(int32_t)
     t.row_init = row_init if starts else NULL
     if not stores:
         step = min(min(step, b.panels), <int64_t>PART_PANELS)
@@ -140,7 +142,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
             t.b = b.data + panel * b.groups * I8_GROUP * I8_PANEL
             t.col_init = b.init + panel * I8_PANEL
             if stores:
-                t.dst = <int32_t *>(g.c + row * g.c_row) + column
+                t.dst = <int32_t *>(g.c.data + row * g.c.row) + column
             t.cols = next_column - column
             g.kernels.gemm.small_k(&t)
             if not stores:
@@ -177,8 +179,8 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef int32_t *squares = NULL
     cdef int8_t *data
     b.lead = 0
-    if is_stored(p) and g.c_row % LINE == 0 and panels >= MIN_SHIFTED:
-        b.lead = <int>(<uintptr_t>g.c % LINE) // <int>sizeof(int32_t)
+    if is_stored(p) and g.c.row % LINE == 0 and panels >= MIN_SHIFTED:
+        b.lead = <int>(<uintptr_t>g.c.data % LINE) // <int>sizeof(int32_t)
     b.groups = <int>groups
     if p.packs_squares:
         squares = g.epilogue.column_squares

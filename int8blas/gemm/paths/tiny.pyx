@@ -75,9 +75,9 @@ cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
 
 cdef int run_tiny(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0."""
-    if g.dry_run:
+    if g.c.dry_run:
         return 0
-    if g.triangle != WHOLE:
+    if g.c.half != WHOLE:
         multiply_triangle(g)
     elif g.epilogue.kind != I8_BLAS and is_stored_by_tiles(g):
         multiply_by_tiles(g)
@@ -110,14 +110,14 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
     cdef i8_tile_args t
     cdef i8_output_args o
     start_tiles(g, &t)
-    t.dst_row = row if stacks else g.c_row // <int>sizeof(int32_t)
+    t.dst_row = row if stacks else g.c.row // <int>sizeof(int32_t)
     b = prepare(g, &t, &columns, &rows)
     if finishes:
         memset(&o, 0, sizeof(o))
     while i < tiles:
         count = m if tiles == 1 or not stacks else STACKED_SUMS // row - (r - top)
         height = take_rows(g, &t, &rows, i, tiles, count, r - top, &r)
-        dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c + r * g.c_row)
+        dst = &stacked[(r - top) * row] if stacks else <int32_t *>(g.c.data + r * g.c.row)
         multiply(g.kernels, dot, height, &t, b, init, dst, n)
         i += <int>t.tiles
         r += t.tiles * height
@@ -130,7 +130,7 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
                 o.bo, o.row_term = g.b.zero_points, rows.terms
             output(g, &o, stacked, <int>r - top, n, row, top, 0)
         elif stacks:
-            g.kernels.stage.transpose_store(g.c + top * g.c_row, g.c_row, g.c_col, <const char *>stacked,
+            g.kernels.stage.transpose_store(g.c.data + top * g.c.row, g.c.row, g.c.column, <const char *>stacked,
                                             row * sizeof(int32_t), r - top, n, sizeof(int32_t))
         top = <int>r
 
@@ -159,7 +159,7 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
     t.dst_row = row  # the row that holds column sums
     b = prepare(g, &t, &columns, &rows)
     set_tile_output(g, &whole, 0, 0)
-    whole.c_row = row * <int>sizeof(int32_t) if copies else g.c_row
+    whole.c_row = row * <int>sizeof(int32_t) if copies else g.c.row
     if copies:
         memcpy(squares, g.epilogue.co_cols, n * sizeof(int32_t))
         memset(squares + n, 0, (row - n) * sizeof(int32_t))
@@ -170,11 +170,11 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
     while i < tiles:
         height = take_rows(g, &t, &rows, i, tiles, STACKED_SUMS // row if copies else m, 0, &r)
         out = whole
-        out.c = <char *>copied if copies else g.c + r * g.c_row
+        out.c = <char *>copied if copies else g.c.data + r * g.c.row
         out.row = r
         multiply_to(g, height, &t, &out, b, start_of(g, &columns), row // I8_PANEL)
         if copies:
-            g.kernels.stage.transpose_store(g.c + r * g.c_row, g.c_row, g.c_col, <const char *>copied,
+            g.kernels.stage.transpose_store(g.c.data + r * g.c.row, g.c.row, g.c.column, <const char *>copied,
                                             whole.c_row, t.tiles * height, n, sizeof(int32_t))
         i += <int>t.tiles
         r += t.tiles * height
@@ -186,17 +186,17 @@ cdef void multiply_triangle(const Problem *g) noexcept nogil:
     cdef Problem whole = g[0]
     cdef int64_t n = g.n, row, j, first, end
     cdef char *c
-    whole.triangle = WHOLE
-    whole.c, whole.c_row, whole.c_col = <char *>results, n * <int64_t>sizeof(int32_t), sizeof(int32_t)
+    whole.c.half = WHOLE
+    whole.c.data, whole.c.row, whole.c.column = <char *>results, n * <int64_t>sizeof(int32_t), sizeof(int32_t)
     multiply_whole(&whole)
     for row in range(n):
-        first, end = (row, n) if g.triangle == UPPER else (<int64_t>0, row + 1)
-        c = g.c + row * g.c_row
-        if g.c_col == sizeof(int32_t):
+        first, end = (row, n) if g.c.half == UPPER else (<int64_t>0, row + 1)
+        c = g.c.data + row * g.c.row
+        if g.c.column == sizeof(int32_t):
             memcpy(c + first * <int64_t>sizeof(int32_t), results + row * n + first, (end - first) * sizeof(int32_t))
             continue
         for j in range(first, end):
-            (<int32_t *>(c + j * g.c_col))[0] = results[row * n + j]
+            (<int32_t *>(c + j * g.c.column))[0] = results[row * n + j]
 
 
 cdef inline void start_tiles(const Problem *g, i8_tile_args *t) noexcept nogil:

@@ -46,7 +46,7 @@ from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport is_tiny, is_tiny_triangle
-from int8blas.gemm.problem cimport UPPER, WHOLE, has_row_offset, is_quantized, matrix_of, size_of_c
+from int8blas.gemm.problem cimport UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c
 from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
 
 cdef enum:
@@ -181,7 +181,7 @@ cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
 
     With numerics="saturating" a product is not symmetric: a sum of two products depends on which operand was shifted.
     """
-    if g.triangle != WHOLE:
+    if g.c.half != WHOLE:
         return not is_tiny_triangle(g)
     return (
         pays_for_whole(g) and is_gram(g) and not g.saturating
@@ -192,20 +192,20 @@ cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
 
 cdef bint widens(const Problem *g) noexcept nogil:
     """Return whether operands are widened to s16."""
-    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.spread == 0
+    return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.known.spread == 0
 
 
 cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
     """Choose the multiply-add, and how many groups it adds in s16."""
     t.form.dot, t.form.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
-    if g.spread != 0:
+    if g.known.spread != 0:
         t.form.dot = small_triangle_dot(g, &t.form.small_groups)
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
     """Return whether a micro-kernel stores its sums in C, and reads them there for the next K block: C has whole
     panels."""
-    return p.common.from_registers and (p.k_blocks == 1 or g.triangle != UPPER or g.n % I8_PANEL == 0)
+    return p.common.from_registers and (p.k_blocks == 1 or g.c.half != UPPER or g.n % I8_PANEL == 0)
 
 
 cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
@@ -274,9 +274,9 @@ cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *m
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.terms.outer = g.b.zero_points is not NULL
-    t.form.shares_panels = widens(g) or g.spread != 0
-    t.form.flip = g.b.sign_flip if g.spread == 0 else g.a.sign_flip
-    t.form.shift = 0 if g.spread == 0 else SHIFT - g.lowest
+    t.form.shares_panels = widens(g) or g.known.spread != 0
+    t.form.flip = g.b.sign_flip if g.known.spread == 0 else g.a.sign_flip
+    t.form.shift = 0 if g.known.spread == 0 else SHIFT - g.known.lowest
     t.cells.panels, t.cells.side, t.cells.tile_cells = p.grid_np, p.grid_np * I8_PANEL, p.np // p.grid_np
     t.cells.bands = ceil_div(p.panels, t.cells.panels)
     t.packed.panel_size = round_up(p.kc, I8_GROUP) * I8_PANEL * (2 if widens(g) else 1) + ALIGNMENT
@@ -307,7 +307,7 @@ cdef size_t bytes_of_call(const Problem *g, const TrianglePlan *p) noexcept nogi
 
 cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
     """Return the number of cells in the rows of cells before `row`."""
-    if t.g.triangle == UPPER:
+    if t.g.c.half == UPPER:
         return row * t.cells.bands - row * (row - 1) // 2
     return row * (row + 1) // 2
 
@@ -356,8 +356,8 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
     g.kernels.packing.pack_panels(<uint8_t *>b, step, min(panels * I8_PANEL, g.n - column), k,
                                   address(&g.b, k0, column), g.b.column, g.b.row, t.form.flip)
     for i in range(panels):
-        if g.lowest != 0:
-            g.kernels.packing.lower(<uint8_t *>b + i * step, size, g.lowest)
+        if g.known.lowest != 0:
+            g.kernels.packing.lower(<uint8_t *>b + i * step, size, g.known.lowest)
         if t.terms.sums is not NULL:
             g.kernels.packing.panel_sums(some, b + i * step, groups)
             for j in range(I8_PANEL):
@@ -451,7 +451,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
     set_target(g, o)
     o.rows, o.cols = rows, cols
     o.row, o.column = row * t.cells.side, column * t.cells.side
-    o.c = g.c + o.row * g.c_row + o.column * g.c_col
+    o.c = element(&g.c, o.row, o.column)
     if t.terms.ao is not NULL:
         o.ao, o.row_term = t.terms.ao + o.row, t.terms.row_term + o.row
         o.bo, o.col_sum = t.terms.bo + o.column, t.terms.sums + o.column
@@ -465,7 +465,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     cdef int64_t all_columns = p.panels * I8_PANEL, at = (row * all_columns + column) * t.cells.side
     cdef int rows = rows_of(t, row), cols = <int>min(width * t.cells.side, g.n - column * t.cells.side), i
     cdef int panels = <int>ceil_div(cols, I8_PANEL)
-    cdef char *c = g.c + row * t.cells.side * g.c_row + column * t.cells.side * g.c_col
+    cdef char *c = element(&g.c, row * t.cells.side, column * t.cells.side)
     cdef char *line
     cdef i8_tile_args a
     cdef i8_output_args o
@@ -473,20 +473,20 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     a.dst, a.dst_row, a.cols = t.own.tile, panels * I8_PANEL, panels * I8_PANEL
     a.acc_in, a.acc_row = NULL, all_columns
     if p.common.from_registers:
-        a.dst, a.dst_row, a.cols = <int32_t *>c, g.c_row // <ptrdiff_t>sizeof(int32_t), cols
+        a.dst, a.dst_row, a.cols = <int32_t *>c, g.c.row // <ptrdiff_t>sizeof(int32_t), cols
         a.acc_in, a.acc_row = NULL if is_first else a.dst, a.dst_row
     elif t.partial is not NULL:
         a.acc_in = NULL if is_first else t.partial + at
         if not is_last:
             a.dst, a.dst_row = t.partial + at, all_columns
     if p.common.from_registers and is_last:
-        a.fetch, a.fetch_row = c, g.c_row
-        if g.triangle == WHOLE:
+        a.fetch, a.fetch_row = c, g.c.row
+        if g.c.half == WHOLE:
             for i in range(cols):
-                line = g.c + (column * t.cells.side + i) * g.c_row + row * t.cells.side * g.c_col
+                line = element(&g.c, column * t.cells.side + i, row * t.cells.side)
                 I8_PREFETCH_WRITE(line)
                 if rows > I8_PANEL:
-                    I8_PREFETCH_WRITE(line + I8_PANEL * g.c_col)
+                    I8_PREFETCH_WRITE(line + I8_PANEL * g.c.column)
     multiply_tiles(t, &a, row, column, panels, block, rows)
     if not is_last:
         return
@@ -495,8 +495,8 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     start_output(t, &o, row, column, rows, cols)
     o.acc32, o.acc_row = t.own.tile, panels * I8_PANEL
     g.kernels.stage.output(&o)
-    if g.triangle == WHOLE:
-        o.c, o.c_row, o.c_col = o.c + (column - row) * t.cells.side * (g.c_row - g.c_col), g.c_col, g.c_row
+    if g.c.half == WHOLE:
+        o.c, o.c_row, o.c_col = o.c + (column - row) * t.cells.side * (g.c.row - g.c.column), g.c.column, g.c.row
         g.kernels.stage.output(&o)
 
 
@@ -505,7 +505,7 @@ cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column
     cdef const Problem *g = t.g
     cdef int64_t first = row * t.cells.side, left = column * t.cells.side
     g.kernels.stage.transpose_store(
-        g.c + left * g.c_row + first * g.c_col, g.c_col, g.c_row, g.c + first * g.c_row + left * g.c_col, g.c_row,
+        element(&g.c, left, first), g.c.column, g.c.row, element(&g.c, first, left), g.c.row,
         <int>(min(row_end * t.cells.side, g.n) - first), <int>((column_end - column) * t.cells.side), sizeof(int32_t))
 
 
@@ -527,14 +527,14 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
         return
     start_output(t, &o, row, row, rows, rows)
     o.acc32, o.acc_row = sums, a.cols
-    if g.triangle == WHOLE:
+    if g.c.half == WHOLE:
         g.kernels.stage.output(&o)
         return
     for i in range(rows):
-        first = i if g.triangle == UPPER else 0
-        end = rows if g.triangle == UPPER else i + 1
+        first = i if g.c.half == UPPER else 0
+        end = rows if g.c.half == UPPER else i + 1
         if p.common.from_registers:
-            memcpy(o.c + i * g.c_row + first * g.c_col, sums + i * a.cols + first, (end - first) * sizeof(int32_t))
+            memcpy(o.c + i * g.c.row + first * g.c.column, sums + i * a.cols + first, (end - first) * sizeof(int32_t))
             continue
         i8_set_part(&part, &o, i, first, 1, end - first)
         g.kernels.stage.output(&part)
@@ -543,8 +543,8 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
 cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t column, int64_t column_end,
                         int64_t block) noexcept nogil:
     """Compute the cells of a block of rows that are in the triangle, over one block of K."""
-    cdef bint upper = t.g.triangle == UPPER
-    cdef bint mirrors = t.g.triangle == WHOLE and t.p.common.from_registers and block == t.p.k_blocks - 1
+    cdef bint upper = t.g.c.half == UPPER
+    cdef bint mirrors = t.g.c.half == WHOLE and t.p.common.from_registers and block == t.p.k_blocks - 1
     cdef int64_t tile = max(column, row) if upper else column, i, first, last
     while tile < (column_end if upper else min(column_end, end)):
         for i in range(row if upper else max(row, tile), min(end, tile + t.cells.tile_cells) if upper else end):
@@ -592,7 +592,7 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
             multiply_area(t, row, row_end, 0, t.cells.bands, block, block_end)
         else:
             count = min(end, cells_before(t, row + 1)) - first
-            column = first - cells_before(t, row) + (row if t.g.triangle == UPPER else 0)
+            column = first - cells_before(t, row) + (row if t.g.c.half == UPPER else 0)
             multiply_area(t, row, row + 1, column, column + count, block, block_end)
             row_end = row if first + count < cells_before(t, row + 1) else row + 1
             first += count
@@ -641,8 +641,8 @@ cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     t.own.first_row = row_of(&t, first)
     t.own.end_row = row_of(&t, share(cells, part + 1, parts) - 1) + 1
     while next_slab(&t):
-        prepare_columns(&t, t.own.first_row if t.g.triangle == UPPER else 0,
-                        t.cells.bands if t.g.triangle == UPPER else t.own.end_row)
+        prepare_columns(&t, t.own.first_row if t.g.c.half == UPPER else 0,
+                        t.cells.bands if t.g.c.half == UPPER else t.own.end_row)
         multiply_slab(&t, part, parts)
     return 0
 
