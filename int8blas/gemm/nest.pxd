@@ -12,7 +12,7 @@ from int8blas.gemm.problem cimport Problem, has_row_offset, has_scale_groups, ze
 
 cdef enum:
     # The forms of the A block that have been made: Nest.a_forms.
-    A_PACKED = 1                    # u8, as the micro-kernels take it
+    A_PACKED = 1                    # u8, in micro-panels for the micro-kernels
     A_WIDENED = 2                   # s16, for I8_DOT2
     A_BY_COLUMNS = 4                # u8, for outliers
 
@@ -46,7 +46,7 @@ cdef struct PackedBlock:
     int64_t *bo                     # zero points of the columns, for the epilogue, or NULL
 
 
-# A value for each row of the M block. NULL where the product needs none.
+# Vectors with a value for each row of the M block. A vector that the product does not need is NULL.
 cdef struct RowVectors:
     int64_t *ao                     # zero points of A', for the epilogue
     int64_t *row_term               # sums over all k of A' - ao, for zero points of B
@@ -57,7 +57,8 @@ cdef struct RowVectors:
     int32_t *group_terms            # row_term of each scale group: [groups][rows]
 
 
-# One thread's memory: pointers into the call's one allocation (see arena.pyx). NULL where the product needs none.
+# One thread's memory: pointers into the call's one allocation (see arena.pyx). Memory that the product does not need is
+# NULL.
 cdef struct Arena:
     RowVectors rows
     uint8_t *a                      # the packed A block
@@ -68,7 +69,7 @@ cdef struct Arena:
     int8_t *b_tail                  # the last, incomplete step of each panel, for a matrix unit
     void *partial                   # sums of the K blocks so far, s32 or s64: [tiles][height][width]
     int32_t *tile                   # sums that wait for the epilogue
-    int32_t *outlier_sums           # products with outliers, with which a tile's sums start
+    int32_t *outlier_sums           # products with outliers: start values of a tile's sums
     float *scaled                   # sums of scale groups
     int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
 
@@ -170,5 +171,5 @@ cdef inline bint has_row_init(const Problem *g, const BlocksPlan *p) noexcept no
 
 
 cdef inline bint has_row_terms(const Problem *g) noexcept nogil:
-    """Return whether zero points of B need the row terms of all of K."""
+    """Return whether zero points of B need row terms: sums of the rows of A over all of K."""
     return has_zero(&g.b) and not has_scale_groups(g)

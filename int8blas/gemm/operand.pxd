@@ -3,10 +3,11 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
 
-# There is one product inside, u8 times s8. An A of s8 becomes A' of u8, and a B of u8 B' of s8, where the sign bit of
-# each byte is flipped. That adds 128, or subtracts it, and so the zero points of A' and B' are 128 more or less.
+# The kernels compute one product, u8 times s8. Flipping the sign bit of each byte turns an s8 A into the u8 matrix A' =
+# A + 128, and a u8 B into the s8 matrix B' = B - 128. The zero points are shifted equally: 128 is added to the zero
+# points of A, and subtracted from the zero points of B.
 cdef struct Operand:
-    const uint8_t *data         # in place, XORed with `sign_flip` to become A' or B'; NULL where it is elsewhere
+    const uint8_t *data         # the caller's array: XOR with `sign_flip` makes A' or B'; NULL if there is none
     ptrdiff_t row, column       # bytes from one row, and from one column, to the next
     uint8_t sign_flip
     int64_t zero_point          # the zero point of A' or B',
@@ -50,7 +51,8 @@ cdef inline const uint8_t *address(const Operand *x, int64_t row, int64_t column
 
 
 cdef inline bint has_zero(const Operand *x) noexcept nogil:
-    """Return whether the zero point of an operand, or of one of its vectors, may differ from 0."""
+    """Return whether the zero point of an operand, or the zero point of any of its rows or columns, may differ from
+    0."""
     return x.zero_point != 0 or x.zero_points is not NULL
 
 

@@ -9,7 +9,7 @@ from int8blas.gemm.problem cimport Panels, Problem
 
 # A packed B without Python objects: PackedB.address points to it, and cython_blas packs it into a caller's memory.
 cdef struct PackedMatrix:
-    const PackedMatrix *here        # its own address, which tells it from other memory and from a copy
+    const PackedMatrix *here        # the address of this struct, to tell a PackedMatrix from other memory and copies
     int64_t k, n
     bint unsigned
     # Pair sums, split and as_s8 are empty until `address` is read. They do not change after that.
@@ -29,7 +29,7 @@ cdef class PackedB:
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
     cdef cnp.ndarray _pair_sums     # uint16 [panels]
-    cdef object _as_s8              # a PackedB of the values as s8; False if some do not fit; None until needed
+    cdef object _as_s8              # a PackedB of the values as s8; False if a value does not fit s8; None until needed
     cdef Panels _s8_form            # the panels of _as_s8
     cdef PackedMatrix _matrix
     cdef object __weakref__

@@ -35,8 +35,8 @@ cdef struct Description:
     bint splits                 # split panels are multiplied as a dense part and outliers
 
 
-# A row of the table of paths. `takes` reads the facts that `find_facts` has put into the plan; the first paths, which
-# decide by sizes alone, are asked before. `plan` fills in the rest of the plan.
+# A row of the table of paths. `takes` reads the facts that `find_facts` has put into the plan; the first paths of the
+# table decide by sizes alone, and their `takes` is called before `find_facts`. `plan` fills in the rest of the plan.
 cdef struct Path:
     const char *name
     const char *summary         # the reason that `explain` gives
@@ -73,5 +73,5 @@ cdef inline int planned_threads(const Plan *p) noexcept nogil:
 
 
 cdef inline void divide_long_k(const Problem *g, Plan *p) noexcept nogil:
-    """Choose the parts of K for a path with as many units of work as C has tiles."""
+    """Choose the parts of K for a path whose units of work are the tiles of C."""
     divide_k(g, p, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS, 0.5)

@@ -123,7 +123,7 @@ cdef inline void make_plan(const Problem *g, Plan *p) noexcept nogil:
 
 
 cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
-    """Choose the form of the problem, transposed if that is faster, and the path that takes it."""
+    """Choose the form of the problem (transposed if that is faster), and the first path that accepts this form."""
     r.given = r.problem = given
     r.transposed = False
     if given.c.half == WHOLE:

@@ -89,7 +89,7 @@ cdef struct Output:
     # one line to the next.
     int64_t line
     ptrdiff_t line_step
-    Half half                   # if not WHOLE, B is A.T, and only this half of C is computed
+    Half half                   # WHOLE, or UPPER or LOWER: B is A.T, and only this triangle of C is computed
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
 
 
@@ -160,7 +160,8 @@ cdef inline bint is_quantized(const Problem *g) noexcept nogil:
 
 cdef inline bint has_scale_groups(const Problem *g) noexcept nogil:
     """Return whether the sums of each group of k are scaled, and the scaled sums are added in f32 (see
-    scale_groups.pyx). The epilogue's own scale is 1, as the scales of groups contain those of rows and of a source."""
+    scale_groups.pyx). The epilogue's own scale is 1, because the scales of groups already contain the scales of rows
+    and of a dynamic source."""
     return g.epilogue.kind == I8_SCALE_GROUPS
 
 
@@ -253,8 +254,8 @@ cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogi
 
 
 cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
-    """Return the bytes of a block of A: at most half of the L2 cache, as panels of B share it, or a quarter of it if
-    the block may be widened to 16 bits."""
+    """Return the bytes of a block of A: at most half of the L2 cache, because panels of B share the cache, or a quarter
+    of the cache if the block may be widened to 16 bits."""
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
@@ -299,14 +300,14 @@ cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
 
 
 cdef inline const i8_matrix *matrix_of(const Problem *g) noexcept nogil:
-    """Return the matrix unit, if there is one and it pays for the blocks of this problem, or NULL."""
+    """Return the matrix unit if the CPU has one and the problem is large enough for it, or NULL."""
     if g.kernels.matrix is NULL or g.saturating or g.m < g.kernels.matrix.least_rows or g.k < g.kernels.matrix.least_k:
         return NULL
     return g.kernels.matrix
 
 
 cdef inline double thread_work(const Problem *g) noexcept nogil:
-    """Return the multiply-adds that pay for one more thread."""
+    """Return the minimum number of multiply-adds for which one more thread saves time."""
     cdef const i8_matrix *matrix = matrix_of(g)
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
@@ -328,13 +329,14 @@ cdef inline double product_work(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
-    """Return the number of threads for which there is enough work, at most g.threads. One more thread pays if it has
-    `least` multiply-adds to do, or THREAD_BYTES to read of an operand of `vectors` vectors of k."""
+    """Return the number of threads for which there is enough work, at most g.threads. One more thread saves time if it
+    has `least` multiply-adds to do, or THREAD_BYTES to read of an operand that has `vectors` vectors along k."""
     return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
 
 
 cdef inline double least_work(const Problem *g) noexcept nogil:
-    """Return thread_work, doubled if few rows would read B in place: that is slower than to read a packed B."""
+    """Return thread_work, doubled if the path few_rows reads B in place: reading B in place is slower than reading a
+    packed B."""
     return thread_work(g) * (2 if g.panels.data is NULL and g.m <= g.kernels.tuning.few_rows_limit else 1)
 
 

@@ -1,8 +1,9 @@
 /* The product: its kernels, and the contract of a micro-kernel.
  *
- * The kernels know one product, u8 x s8 -> s32. The driver maps all four sign pairs onto it: it shifts an s8 A to u8
- * (a + 128, and its zero point with it), and a u8 B to s8 (b - 128, likewise). Packing applies both shifts as an XOR
- * with 0x80. Below, A' and B' are the matrices after the shift, ao and bo their zero points.
+ * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product: it
+ * shifts an s8 A to u8 (it adds 128 to A and to the zero point of A), and a u8 B to s8 (it subtracts 128 from B and
+ * from the zero point of B). Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the matrices after
+ * the shift, ao and bo their zero points.
  *
  * Packed B: panels of 16 columns; in a panel, groups of 4 consecutive k; in a group, 16 x 4 bytes. A packed A block has
  * the same form, with the rows of a tile in place of the 16 columns. Missing rows, columns and k are 0.
@@ -17,15 +18,15 @@
  *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then the same in each
  *     of more_segments segments, each a_segment bytes after the previous one; then a_tail[i], if a_tail is not NULL.
  *     Nothing else is read: A may be the user's matrix itself.
- * - B: panel p starts at b + p * b_panel. 64 bytes are read for each dword of A; b_segment bytes are skipped between
- * two segments. B is fastest if aligned to 64 bytes.
+ *   - B: panel p starts at b + p * b_panel. 64 bytes are read for each dword of A; b_segment bytes are skipped between
+ *     two segments. B is fastest if aligned to 64 bytes.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements). Its first `cols` columns are written, nothing else. With an
  *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is panels * 16 then.
- * - `tiles`, 1 or more, lie along M: A of each tile begins a_tile bytes after A of the previous tile; row_init, a_tail
- * and the rows of acc_in, dst, fetch and output follow. Tiles of up to I8_SHORT_TILE(np) rows may lie along N instead
- * (`along_n`): B, col_init and columns follow. `ahead` serves the first tile.
+ *   - `tiles`, 1 or more, lie along M. The A of a tile begins a_tile bytes after the A of the previous tile; row_init,
+ *     a_tail and the rows of acc_in, dst, fetch and output continue tile after tile. Tiles of up to I8_SHORT_TILE(np)
+ *     rows may lie along N instead (`along_n`): then B, col_init and columns continue. `ahead` is for the first tile.
  *   - Sums wrap modulo 2**32. The driver makes sure that no wrapped sum is stored for the user.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract, except:
@@ -102,22 +103,22 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 /* The limits of the machine, for benchmarks (limits_body.h). */
 typedef struct {
     i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
-    /* Sum vectors of read_bytes bytes: `count` times the vectors at p, p + gap, p + 2 gap and p + 3 gap, after which p
-     * advances by `step` bytes. These are one stream, or four. */
+    /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
+     * gap, then advances p by `step` bytes. `gap` and `step` make this one stream or four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;
 
-/* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. It serves products
- * large enough for its set-up; all others use the kernels of its table. */
+/* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. The unit multiplies
+ * products that are large enough for its set-up; all other products use the other kernels of the table. */
 typedef struct {
     int mr, np;         /* as in i8_gemm_kernels */
-    int64_t kc;         /* a multiple of I8_MATRIX_K, with which A of a tile fits L1 */
+    int64_t kc;         /* a multiple of I8_MATRIX_K for which the A of a tile fits L1 */
     int64_t a_bytes;    /* most bytes of an A block whose sums wait for the next K block */
     int64_t b_bytes;    /* most bytes of a B block, which stays in L2 */
     double thread_work;
-    int64_t least_rows; /* least rows of A for which the unit pays, */
-    int64_t least_k;    /* and least K, more than 0 */
+    int64_t least_rows; /* minimum rows of A for which the unit is faster, */
+    int64_t least_k;    /* and minimum K, more than 0 */
     int dots_columns;   /* most columns for which dot kernels are faster */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
@@ -380,8 +381,8 @@ typedef struct {
     /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may end
      * where dst does. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
-    /* The same for x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B
-     * must be u8. */
+    /* Split x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B must be
+     * u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
 
     void (*four_bits)(const i8_four_bits_args *);

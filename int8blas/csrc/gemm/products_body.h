@@ -1,5 +1,5 @@
 /* Tiles by an instruction that multiplies 8 bytes by 8 bytes to s16 (SMULL), for tile_body.h, which calls add_products
- * of the same prefix: 16 k of a row of A', less 128, by 16 k of a column of B'.
+ * of the same prefix: 16 k of a row of A' - 128, by 16 k of a column of B'.
  *
  *     acc += (products of k 0 to 7) + (products of k 8 to 15), neighbours of which are added in s32
  *
@@ -9,7 +9,7 @@
  *
  * The tiles take four groups of k together. B': the dwords of a column are adjacent, first for 4 columns and all k,
  * then for the next 4 columns. This order is made once for all tiles along M, in memory. A': interleave_a makes the
- * dwords of a row adjacent. A last set of fewer than four groups stays as it is in A', and is padded with zeros in
+ * dwords of a row adjacent. A last set of fewer than four groups keeps its order in A', and is padded with zeros in
  * B'. */
 #include "core/dwords.h"
 

@@ -30,7 +30,8 @@ I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q
 {
     return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_load(q))), i8_to_f32(i8_sub(i8_load(p + 8), i8_load(q + 8))));
 }
-/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. */
+/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`; a difference of 0 is
+ * +0. */
 I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return I8_FLOATS(i8_half_minus(p, largest), i8_half_minus(p + 8, largest));

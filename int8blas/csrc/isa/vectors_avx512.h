@@ -286,7 +286,8 @@ I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }
-/* For normalize_body.h: 16 integers minus `largest`, which none exceeds, as f32; 0, not -0. */
+/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`; a difference of 0 is
+ * +0. */
 I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_cvtepu32_ps(i8_sub(_mm512_set1_epi32(largest), i8_load(p))));

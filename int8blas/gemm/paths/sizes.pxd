@@ -7,8 +7,8 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: minimum numbers of rows of A for which shifting B pays, of columns for which loading a row of A pays, and
-    # of elements of C for which the plan pays.
+    # small_k: the path is faster from these numbers on: of rows of A (B is shifted once), of columns (a row of A is
+    # loaded once), and of elements of C (the plan takes time).
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
@@ -16,19 +16,20 @@ cdef enum:
     # x 4 x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
-    # few_columns in a tiny problem: the maximum number of packed vectors (tiles are as fast for 16), and the minimum
-    # number of bytes read in place for each of them, for which the plan pays (8 x 1 x 128 takes 0.28 us either way,
-    # AVX512-VNNI).
+    # few_columns in a tiny problem: the maximum number of packed vectors (for 16 vectors tiles are as fast), and the
+    # minimum number of bytes that are read in place for each packed vector (below it, tiny is faster because it needs
+    # no plan: 8 x 1 x 128 takes 0.28 us on both paths, AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: the maximum number of rows and of columns of C, for which all sums of a part of K are kept while both
-    # operands are read once; the minimum k for each element of C, for which its sum in s64 pays; and the maximum number
-    # of vectors to copy if they are not contiguous along k (packing more vectors for tiles takes less time).
+    # long_k: the maximum number of rows and of columns of C (all sums of a part of K are kept while both operands are
+    # read once); the minimum of K divided by the number of elements of C (each element costs an addition in s64); and
+    # the maximum number of vectors that are copied because they are not contiguous along k (with more vectors packing
+    # for tiles takes less time).
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
-    # register: the minimum number of rows of A, for which the tables pay (0.3 us); and the minimum number of rows in a
-    # register, whose lanes are elements of C.
+    # register: the minimum number of rows of A (making the tables takes 0.3 us), and the minimum number of rows of A
+    # that share a register (its lanes are elements of C).
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
     # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would
@@ -37,9 +38,9 @@ cdef enum:
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # tiny: the maximum number of rows, and of multiply-adds of the whole C, for which the path computes the whole C to
-    # store a triangle. VNNI multiplies bytes in rows so fast that preparing them for the path triangle takes longer up
-    # to 64 x 64 x 64.
+    # tiny: to store a triangle, the path computes the whole C if C has up to TINY_TRIANGLE rows and the product up to
+    # TINY_TRIANGLE_WORK multiply-adds, or TINY_ROWS_WORK if A has contiguous rows and the CPU has VNNI: for such a
+    # product up to 64 x 64 x 64, preparing the operands for the path triangle takes longer than multiplying all of C.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
@@ -55,8 +56,7 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
-    """Return how many rows of A fit a register, from which the kernel of stacks computes the same number of rows of
-    C."""
+    """Return how many rows of A fit a register. The kernel of stacks computes this number of rows of C in one step."""
     cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
     if column >= I8_STACK_UNIT:
         return 0
@@ -126,7 +126,7 @@ cdef inline bint is_tiny(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_tiny_triangle(const Problem *g) noexcept nogil:
-    """Return whether it is faster to compute all of C by the path tiny and store a triangle of it."""
+    """Return whether it is faster to compute all of C on the path tiny and store only a triangle of C."""
     cdef bint is_fast = g.a.column == 1 and g.kernels.gemm.exact != I8_DOT2
     return (
         g.c.half != WHOLE and g.n <= TINY_TRIANGLE and g.k <= TINY_K

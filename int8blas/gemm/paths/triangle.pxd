@@ -5,7 +5,7 @@ from int8blas.core.kernels cimport i8_matrix
 from int8blas.gemm.path cimport Description, Plan
 from int8blas.gemm.problem cimport Problem
 cdef enum:
-    WHOLE_ROWS = 64             # minimum number of rows of C for which mirroring a triangle may pay
+    WHOLE_ROWS = 64             # minimum number of rows of C for which mirroring a triangle can be faster
 
 
 cdef struct TrianglePlan:
