@@ -72,7 +72,8 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
         and g.m <= (PAIRED_ROWS if g.kernels.gemm.exact == I8_DOT2 else ROWS)
         and not p.wide and g.source.image is NULL and g.c.line == 0 and not is_doubled(g)
         and not (
-            has_scale_groups(g) and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
+            has_scale_groups(g)
+            and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
         )
     )
 
