@@ -7,12 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+import reference_quantized
 from arrays import assert_same, random_values
 from errors import refused
 from layers import assert_same_bits
 
 import int8blas
-from int8blas import InnerProduct
+from int8blas import Attributes, InnerProduct
 
 RANGES = {np.int8: (-8, 7), np.uint8: (0, 15)}
 TYPES = pytest.mark.parametrize("dtype", RANGES, ids=["int4", "uint4"])
@@ -84,6 +85,65 @@ def test_groups_of_a_dynamic_source(isa, dtype, rng):
                                          zero_points=None if given is None else {"weights": given})  # fmt: skip
             expected = grouped(integers, weights, group, scales, 0, 0 if given is None else given, row_scale)
             assert_same_bits(layer(src), expected, m=m, n=n, k=k)
+
+
+@TYPES
+@pytest.mark.parametrize("src_dtype", [np.uint8, np.int8], ids=["u8", "s8"])
+def test_values_of_the_source_by_rows_and_groups(isa, dtype, src_dtype, rng):
+    """Scales and zero points of the source, in or far outside its type, beside each kind of zero points of weights."""
+    for m, n, k, group in ((1, 50, 64, 32), (3, 64, 48, 16), (9, 65, 64, 64), (20, 17, 72, 8), (1, 20, 70, 32),
+                           (9, 30, 100, 64)):  # fmt: skip
+        groups = -(-k // group)
+        src, weights = random_values(rng, src_dtype, (m, k)), values(rng, dtype, (n, k))
+        of_weights = rng.uniform(0.01, 0.1, (groups, n)).astype(np.float32)
+        zeros_of_src = [random_values(rng, src_dtype, shape).astype(np.int32) for shape in ((), m, (m, groups))]
+        for factors, ao, bo in product(
+            (np.float32(0.5), *(rng.uniform(-1, 1, shape).astype(np.float32) for shape in (m, (m, groups)))),
+            (np.int32(0), *zeros_of_src, np.int32(-(2**31)), np.full((m, groups), 300, np.int32)),
+            (np.int32(0), *(values(rng, dtype, shape).astype(np.int32) for shape in ((), n, (groups, n)))),
+        ):
+            scales, zeros = {"src": factors, "weights": of_weights}, {"src": ao, "weights": bo}
+            types = {"src_dtype": src_dtype, "dst_dtype": np.float32, "group": group, "bits": 4}
+            expected = expected_by_groups(src, weights, group, scales, zeros)
+            layer = InnerProduct(weights, **types, scales=scales, zero_points=zeros)
+            assert_same_bits(layer(src), expected, m=m, n=n, k=k, zeros=zeros, scales=np.shape(factors))
+            masks = Attributes(scales={"src": mask(factors)}, zero_points={"src": mask(ao)})
+            layer = InnerProduct(weights, **types, attributes=masks, scales={"weights": of_weights},
+                                 zero_points={"weights": bo})  # fmt: skip
+            given = {"scales": {"src": factors}, "zero_points": {"src": ao}}
+            assert_same_bits(layer(src, **given), expected, m=m, n=n, k=k, zeros=zeros, scales=np.shape(factors))
+
+
+@TYPES
+def test_zero_points_of_weights_at_execution(isa, dtype, rng):
+    """They come with an execution of a layer with whole groups, and need not be values of 4 bits."""
+    for m, n, k, group in ((1, 50, 64, 32), (3, 64, 48, 16), (20, 17, 72, 8)):
+        src, weights = random_values(rng, np.uint8, (m, k)), values(rng, dtype, (n, k))
+        of_weights = rng.uniform(0.01, 0.1, (k // group, n)).astype(np.float32)
+        for ao, bo in product((0, random_values(rng, np.uint8, (m, k // group))), ((), n, (k // group, n))):
+            zeros = {"src": np.int32(ao), "weights": rng.integers(-300, 300, bo)}
+            masks = Attributes(zero_points={"src": mask(ao), "weights": mask(zeros["weights"])})
+            layer = InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.float32, attributes=masks,
+                                 scales={"weights": of_weights}, group=group, bits=4)  # fmt: skip
+            expected = expected_by_groups(src, weights, group, {"weights": of_weights}, zeros)
+            assert_same_bits(layer(src, zero_points=zeros), expected, m=m, n=n, k=k, zeros=zeros)
+
+
+def expected_by_groups(src, weights, group, scales, zeros):
+    """The reference's result; the last group is completed by weights that are its zero points."""
+    groups, n = scales["weights"].shape
+    missing = groups * group - src.shape[1]
+    last = np.broadcast_to(zeros["weights"], (groups, n))[-1]
+    return reference_quantized.inner_product_by_groups(
+        np.pad(src, ((0, 0), (0, missing))),
+        np.concatenate([weights, np.broadcast_to(last.astype(weights.dtype)[:, None], (n, missing))], 1),
+        dst_dtype=np.float32, scales=scales, zero_points=zeros,
+    )  # fmt: skip
+
+
+def mask(given):
+    """The mask of one value, of a value for each row or channel, or of values by groups."""
+    return (0, 1, 3)[np.ndim(given)]
 
 
 @pytest.mark.parametrize("dynamic", ["per_row", "per_tensor"])
