@@ -26,16 +26,15 @@ INT8 = 4
 
 def real_layer(weights: GroupedWeights) -> Call:
     """Return the product of real numbers by weights without an order, int8 where they fit."""
-    try:
-        given = weights.arguments()
-    except ValueError:
-        matrix = np.ascontiguousarray(weights.dequantized().T)
-        return lambda x: linear.matmul(x, matrix)
+    given = weights.arguments()
     values, zeros = given["weights"], given["zero_points"].get("weights")
     if zeros is not None:
-        values = values.astype(np.int8) - weights.spread(zeros).astype(np.int8)
+        values = values.astype(np.int16) - weights.spread(zeros).astype(np.int16)
+    if values.min() < -128 or values.max() > 127:
+        matrix = np.ascontiguousarray(weights.dequantized().T)
+        return lambda x: linear.matmul(x, matrix)
     missing = -values.shape[1] % weights.group
-    values = np.pad(values, ((0, 0), (0, missing)))
+    values = np.pad(values.astype(np.int8), ((0, 0), (0, missing)))
     layer = RealProduct(np.ascontiguousarray(values.T), given["scales"]["weights"])
     if not missing:
         return layer
@@ -47,10 +46,7 @@ def dynamic_layer(weights: GroupedWeights) -> Call:
     divide K for that."""
     if weights.bits == 8 and weights.weights.shape[1] % weights.group:
         return real_layer(weights)
-    try:
-        given = weights.arguments()
-    except ValueError:
-        return InnerProduct.dynamic(weights.dequantized(), group=weights.group)
+    given = weights.arguments()
     return InnerProduct.dynamic(given.pop("weights"), **given)
 
 

@@ -90,7 +90,7 @@ class GroupedWeights:
         -------
         dict
             ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
-            and weights that are its zero points.
+            and weights that are its zero points. Weights of 8 bits less their zero points are int8 if they all fit.
 
         Raises
         ------
@@ -108,12 +108,8 @@ class GroupedWeights:
             scales = np.where(dead, np.float32(1), scales)
         if bits == 8 and zeros is not None:
             centered = weights.astype(np.int16) - self.spread(zeros).astype(np.int16)
-            if centered.size and (centered.min() < -128 or centered.max() > 127):
-                raise ValueError(
-                    "weights of 8 bits less their zero points must be from -128 to 127, got "
-                    f"{centered.min()} to {centered.max()}: give a layer the float32 weights of dequantized()"
-                )
-            weights, zeros = centered.astype(np.int8), None
+            if not centered.size or (centered.min() >= -128 and centered.max() <= 127):
+                weights, zeros = centered.astype(np.int8), None
         points = {} if zeros is None else {"weights": zeros}
         return {
             "weights": weights,

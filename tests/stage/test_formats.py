@@ -105,12 +105,13 @@ def test_awq(rng):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_layers(isa, bits, rng):
+@pytest.mark.parametrize("zeros", [False, True])
+def test_layers(isa, bits, zeros, rng):
     """A layer multiplies by the numbers of dequantized(): with a source and scales of a few bits nothing is rounded."""
     n, k, block = 20, 80, 32
-    _, _, _, (packed, _, _) = nbits(rng, n, k, bits, block, False)
+    _, _, _, (packed, _, points) = nbits(rng, n, k, bits, block, zeros)
     scales = rng.choice(np.float32([0, 0.5, 1, 2]), (n, 3))
-    w = formats.from_matmul_nbits(packed, scales, n=n, k=k, bits=bits, block_size=block)
+    w = formats.from_matmul_nbits(packed, scales, points, n=n, k=k, bits=bits, block_size=block)
     arguments = w.arguments()
     if bits == 8:
         arguments = {**arguments, "weights": np.pad(arguments["weights"], ((0, 0), (0, 16)))}
