@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from arrays import assert_same
 from layers import assert_same_bits
-from onnx_models import loaded
+from onnx_models import loaded, model_of
 
+import int8blas
 from int8blas import InnerProduct, formats
 
 X = "float[M, S, K] x"
@@ -52,6 +53,27 @@ def test_matmul_nbits(bits, block, zeros, level, rng):
         largest = np.abs(expected).max()
         assert y.dtype == np.float32
         assert np.abs(y - expected).max() < (0.02 if level == 4 else 1e-5) * largest
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("block", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("level", [0, 4])
+def test_onnxruntime_has_the_same_numbers(bits, block, zeros, level, rng):
+    """Where no operation rounds: sources are integers from -127 to 127, and scales powers of 2."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    for n, k, m in ((16, 64, 1), (33, 256, 3), (16, 512, 20)):
+        constants = weights_of(rng, n, k, bits, block, zeros)
+        constants["s"] = rng.choice(np.float32([0.5, 1, 2]), constants["s"].size)
+        attributes = f"K={k}, N={n}, bits={bits}, block_size={block}, accuracy_level={level}"
+        inputs = "x, b, s, z" if zeros else "x, b, s"
+        text = f"g ({X}) => (float[M, S, N] y) {{ y = com.microsoft.MatMulNBits<{attributes}>({inputs}) }}"
+        model = model_of(text, microsoft=True, constants=constants)
+        theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        x = rng.integers(-127, 128, (1, m, k)).astype(np.float32)
+        x.reshape(m, k // min(block, k), -1)[:, :, 0] = 127
+        expected = theirs.run(None, {"x": x})[0]
+        assert_same(outputs(int8blas.onnx.load(model), {"x": x})["y"], expected, n=n, k=k, m=m)
 
 
 def test_accuracy_level_4_has_the_bits_of_a_layer(rng):
