@@ -129,6 +129,14 @@ def test_zero_points_of_weights_at_execution(isa, dtype, rng):
             assert_same_bits(layer(src, zero_points=zeros), expected, m=m, n=n, k=k, zeros=zeros)
 
 
+def test_a_shorter_last_group_needs_the_zero_points_of_weights_when_it_is_created(rng):
+    weights, scales = rng.integers(-8, 8, (20, 70), np.int8), rng.uniform(0.01, 0.1, (3, 20)).astype(np.float32)
+    for bo in (0, 1, 3):
+        with pytest.raises(ValueError, match=r"zero_points\['weights'\] must be given when the layer is created"):
+            InnerProduct(weights, src_dtype=np.uint8, dst_dtype=np.float32, group=32, bits=4,
+                         attributes=Attributes(zero_points={"weights": bo}), scales={"weights": scales})  # fmt: skip
+
+
 def expected_by_groups(src, weights, group, scales, zeros):
     """The reference's result; the last group is completed by weights that are its zero points."""
     groups, n = scales["weights"].shape
