@@ -289,7 +289,7 @@ cdef class InnerProduct(QuantizedLayer):
         groups = ceil_div(self._k, size) if size else 0
         if size and self._k % size and "weights" not in zero_points and "weights" in self.attributes.zero_points:
             # The last group is completed by weights that are their zero points.
-            raise ValueError(f"zero_points['weights'] must be given when the layer is created, or group must divide the "
+            raise ValueError("zero_points['weights'] must be given when the layer is created, or group must divide the "
                              f"input channels, got group={size} for {self._k} input channels")
         if size and "weights" in zero_points:
             self._given_zeros = zeros_of_groups(zero_points.pop("weights"), groups, self._n, weights.dtype)
