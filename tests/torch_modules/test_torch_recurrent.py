@@ -227,7 +227,7 @@ def test_compiled_steps_refuse_other_layers():
     weights = np.ones((12, 4), np.float32)
     steps = i8.recurrent.gru_steps
     for layer, text in (
-        (int8blas.InnerProduct.dynamic(weights, dynamic="per_tensor"), "with a range for each row"),
+        (int8blas.InnerProduct.dynamic(weights, dynamic="per_tensor"), "a range for each row"),
         (int8blas.InnerProduct.dynamic(weights, dst_dtype="float16"), "from float32 to float32"),
         (int8blas.InnerProduct.dynamic(weights[:8]), r"weights must have shape \(12, 4\), got \(8, 4\)"),
     ):
