@@ -18,7 +18,7 @@ class Result:
 
     case: Case
     seconds: list[dict[str, float]] = field(default_factory=list)  # "old" and "new", for each measurement
-    fault: str = ""  # what is wrong, or why there is no time
+    fault: str = ""  # the reason why the shape was not timed, or how the results differ
 
     @property
     def ratios(self) -> list[float]:

@@ -276,12 +276,12 @@ class ConvolutionOperands:
         return np.clip(np.rint(quotients), 0, 255).astype(np.uint8)
 
     def check(self, result: np.ndarray, tolerance: int = 1) -> str:
-        """Return what is wrong with a uint8 result (NHWC). Libraries that round at another place may differ by one
-        step."""
+        """Describe the error of a uint8 result (NHWC), or return "". A library that rounds an earlier value may differ
+        by one step."""
         error = int(np.abs(result.astype(np.int16) - self.expected).max())
         return "" if error <= tolerance else f"an error of {error} steps of the output"
 
     def check_f32(self, result: np.ndarray) -> str:
-        """Return what is wrong with the float32 result (NHWC) before it is requantized."""
+        """Describe the error of a float32 result (NHWC) that is not requantized yet, or return ""."""
         error = float(np.linalg.norm(result - self._activated) / np.linalg.norm(self._activated))
         return "" if error <= 1e-4 else f"a relative error of {error:.1e}"

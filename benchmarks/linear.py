@@ -95,12 +95,13 @@ class LinearOperands:
         return self.src_f32.astype(np.float64) @ weights.T + self.bias
 
     def check_static(self, result: np.ndarray, tolerance: int = 1) -> str:
-        """Return what is wrong with a uint8 result. Libraries that round at another place may differ by one step."""
+        """Describe the error of a uint8 result, or return "". A library that rounds an earlier value may differ by one
+        step."""
         error = int(np.abs(result.astype(np.int16) - self.expected_u8).max())
         return "" if error <= tolerance else f"an error of {error} steps of the output"
 
     def check_dynamic(self, result: np.ndarray, quantized: bool = True) -> str:
-        """Return what is wrong with a float32 result, of a quantized or a float32 product."""
+        """Describe the error of a float32 result of a quantized or a float32 product, or return ""."""
         error = float(np.linalg.norm(result - self.expected_f32) / np.linalg.norm(self.expected_f32))
         least, most = DYNAMIC_ERRORS if quantized else (0, DYNAMIC_ERRORS[0])
         if error < least:

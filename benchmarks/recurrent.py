@@ -165,12 +165,13 @@ class RecurrentOperands:
         return self._results(unchanged)
 
     def check_static(self, result: np.ndarray) -> str:
-        """Describe what is wrong with a uint8 result. A different tanh may round a state to an adjacent value."""
+        """Describe the error of a uint8 result, or return "". With a different tanh, a state may be rounded to an
+        adjacent value."""
         error = int(np.abs(result.astype(np.int16) - self.expected_u8).max())
         return "" if error <= 1 else f"an error of {error} steps of the output"
 
     def check_dynamic(self, result: np.ndarray, quantized: bool = True) -> str:
-        """Describe what is wrong with a float32 result of quantized or of float32 products."""
+        """Describe the error of a float32 result of quantized or of float32 products, or return ""."""
         error = float(np.linalg.norm(result - self.expected_f32) / np.linalg.norm(self.expected_f32))
         least, most = DYNAMIC_ERRORS if quantized else (0, DYNAMIC_ERRORS[0])
         if error < least:

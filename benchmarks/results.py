@@ -44,7 +44,7 @@ class ShapeRow(LayerRow):
 
 @dataclass
 class ConvolutionRow(ShapeRow):
-    """Convolutions, some of which occur in a network."""
+    """A row for a convolution, with the number of times that it occurs in a network."""
 
     def as_json(self) -> dict[str, object]:
         return super().as_json() | {"occurrences": self.problem.occurrences}

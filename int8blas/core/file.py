@@ -233,6 +233,24 @@ def is_constant(buffer: Any) -> bool:
         buffer = owner
 
 
+def packed_bytes_of(buffer: Any, wanted: int, what: str) -> npt.NDArray[np.uint8]:
+    """Return the packed bytes in a buffer as an array on it that is read-only for good.
+
+    Raises
+    ------
+    ValueError
+        If the buffer is not C-contiguous, or does not have `wanted` bytes.
+    """
+    # NumPy never makes an array on a read-only memoryview writeable.
+    view = memoryview(buffer).toreadonly()
+    if not view.c_contiguous:
+        raise ValueError("the bytes of a packed matrix must be C-contiguous")
+    data = np.frombuffer(view, np.uint8)
+    if data.size != wanted:
+        raise ValueError(f"{what} must have {wanted} bytes, got {data.size}")
+    return data
+
+
 def _padded(size: int) -> int:
     return size + -size % ALIGNMENT
 

@@ -14,7 +14,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core import file
-from int8blas.core.file import freeze, is_constant
+from int8blas.core.file import freeze, is_constant, packed_bytes_of
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.signatures import Signature
@@ -263,14 +263,7 @@ def _restore(k, n, dtype, buffer):
         raise ValueError(f"dtype of a packed matrix of 4 bits must be int4 or uint4, got {shown(dtype)}")
     if k < 0 or n < 0:
         raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
-    # NumPy never makes an array on a read-only memoryview writeable.
-    view = memoryview(buffer).toreadonly()
-    if not view.c_contiguous:
-        raise ValueError("the bytes of a packed matrix must be C-contiguous")
-    data = np.frombuffer(view, np.uint8)
-    wanted = packed_bytes(k, n)
-    if data.size != wanted:
-        raise ValueError(f"a packed {k} x {n} matrix of 4 bits must have {wanted} bytes, got {data.size}")
+    data = packed_bytes_of(buffer, packed_bytes(k, n), f"a packed {k} x {n} matrix of 4 bits")
     if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
         copy = aligned_bytes(data.size).view(np.uint8)
         copy[...] = data

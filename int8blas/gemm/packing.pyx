@@ -17,7 +17,7 @@ import numpy as np
 
 from int8blas.core import file
 from int8blas.core.arrays cimport check_transpose, int8_operand
-from int8blas.core.file import freeze, is_constant
+from int8blas.core.file import freeze, is_constant, packed_bytes_of
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_GROUP,
@@ -602,18 +602,11 @@ def _restore(k, n, dtype, buffer):
         raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {shown(dtype)}")
     if k < 0 or n < 0:
         raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
-    # NumPy never makes an array on a read-only memoryview writeable.
-    view = memoryview(buffer).toreadonly()
-    if not view.c_contiguous:
-        raise ValueError("the bytes of a packed matrix must be C-contiguous")
-    data = np.frombuffer(view, np.int8)
-    wanted = packed_bytes(k, n)
-    if data.size != wanted:
-        raise ValueError(f"a packed {k} x {n} matrix must have {wanted} bytes, got {data.size}")
+    given = data = packed_bytes_of(buffer, packed_bytes(k, n), f"a packed {k} x {n} matrix").view(np.int8)
     if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
         source = <const int8_t *>cnp.PyArray_DATA(data)
         data = aligned_bytes(data.size)
-    return from_data(k, n, dtype, data, source)  # `view` keeps the source
+    return from_data(k, n, dtype, data, source)  # `given` keeps the source
 
 
 # Other rooms use this public name. Pickles contain the private name `_restore`.

@@ -145,15 +145,23 @@ def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.fl
     return scales
 
 
-def _in_order(groups: Any, ic: int, group: int) -> npt.NDArray[np.int64] | None:
-    """Return the order that brings the k of each group together, from the group of each k; None if they are already."""
+def _in_order(
+    weights: npt.NDArray[Any], groups: Any, group: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]:
+    """Return contiguous weights with the k of each group side by side, and their order, from the group of each k. The
+    order is None if the weights have it already, or if `groups` is None."""
+    ic = weights.shape[1]
+    if groups is None:
+        return np.ascontiguousarray(weights), None
     array = as_array(groups, "g_idx")
     if array.dtype.kind not in "iu" or array.shape != (ic,):
         raise ValueError(f"g_idx must be {ic} integers, one for each k, got {array.dtype} of shape {array.shape}")
     order = np.argsort(array, kind="stable")
     if (array[order] != np.arange(ic) // group).any():
         raise ValueError(f"g_idx must have each group {group} times, the last one perhaps fewer times")
-    return None if (order == np.arange(ic)).all() else order
+    if (order == np.arange(ic)).all():
+        return np.ascontiguousarray(weights), None
+    return np.ascontiguousarray(weights[:, order]), order
 
 
 def from_matmul_nbits(
@@ -217,9 +225,8 @@ def from_matmul_nbits(
         given = given.reshape(n, row)
         zeros = (_halves(given) if bits == 4 else given)[:, :blocks].T
     by_group = _scales(scales, "scales", (n, blocks)).T
-    order = None if g_idx is None else _in_order(g_idx, k, block)
-    weights = weights if order is None else weights[:, order]
-    return GroupedWeights(np.ascontiguousarray(weights), by_group, zeros, block, bits, order=order)
+    weights, order = _in_order(weights, g_idx, block)
+    return GroupedWeights(weights, by_group, zeros, block, bits, order=order)
 
 
 def from_gguf(blocks: npt.ArrayLike, kind: str) -> GroupedWeights:
@@ -281,7 +288,8 @@ def _groups_of(ic: int, zeros: npt.NDArray[Any], oc: int, name: str) -> int:
     """Return the number of k in a group, from the zero points (groups, oc)."""
     groups = len(zeros)
     if zeros.shape[1] != oc or groups == 0 or ic % groups:
-        raise ValueError(f"{name} must have shape (groups, {oc // 8}), with groups that divide {ic}, got {zeros.shape}")
+        raise ValueError(f"{name} must have shape (groups, {oc // 8}), with groups that divide {ic}, got "
+                         f"{(groups, zeros.shape[1] // 8)}")  # fmt: skip
     return ic // groups
 
 
@@ -330,10 +338,8 @@ def from_gptq(
     group = _groups_of(ic, zeros, oc, "qzeros")
     if (zeros > 15).any():
         raise ValueError("qzeros must be at most 14 for zero_offset=1, got 15: files of gptq_v2 have zero_offset=0")
-    order = None if g_idx is None else _in_order(g_idx, ic, group)
-    weights = weights if order is None else weights[:, order]
-    by_group = _scales(scales, "scales", zeros.shape)
-    return GroupedWeights(np.ascontiguousarray(weights), by_group, zeros, group, 4, order=order)
+    weights, order = _in_order(weights, g_idx, group)
+    return GroupedWeights(weights, _scales(scales, "scales", zeros.shape), zeros, group, 4, order=order)
 
 
 def from_awq(qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLike) -> GroupedWeights:
