@@ -8,8 +8,7 @@ stack           a stack of products that differ only in the addresses of their m
 driver          calls resolve, then runs the chosen path; divides a long K into parts
 plan            the table of paths, and resolve, which chooses the form of a problem and its plan
 path            the definition of a path, and the members common to all plans
-paths           a module for each path without the loop nest: register, tiny, triangle, long_k, few_columns, few_rows,
-                small_k
+paths           a module for each path without the loop nest
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
                 for AMX; scale_groups, the inner loops for groups of K that have scales of their own

@@ -37,16 +37,17 @@ from int8blas.core.split cimport (
 )
 from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
-from int8blas.gemm.block_plan cimport BlocksPlan
+from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
 from int8blas.gemm.nest cimport Cursor, Nest, PackedBlock
 from int8blas.gemm.pack_a cimport copy_tail, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
-from int8blas.gemm.problem cimport has_scale_groups
+from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
+from int8blas.gemm.problem cimport Problem, has_scale_groups
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
-from int8blas.gemm.small_values cimport find_range, rebase_start, tile_of
+from int8blas.gemm.small_values cimport find_range, rebase_start, tile_of, unshift
 from int8blas.gemm.spans cimport multiply_in_window
-from int8blas.gemm.tiles cimport aim, finish, load_panels, load_rows, start_tiles
+from int8blas.gemm.tiles cimport load_panels, load_rows, set_tile, start_tiles, store_tile
 
 cdef enum:
     # Panels that a thread packs at a time: four are whole cache lines of a C-ordered B.
@@ -84,57 +85,13 @@ cdef void start_k_block(Nest *x) noexcept nogil:
     x.at.is_first, x.at.is_last = x.at.k_block == 0, x.at.k_block == x.p.k_blocks - 1
 
 
-cdef void multiply_piece(Nest *x, const Piece *piece) noexcept nogil:
-    """Compute a rectangle of C, in the K blocks of the packed B block: the five loops."""
-    cdef const BlocksPlan *p = x.p
-    cdef Cursor *at = &x.at
-    cdef int64_t first_row = piece.row * p.mr, end_row = min(piece.row_end * p.mr, x.g.m)
-    cdef int64_t first_panel = piece.column * p.grid_np, end_panel = min(piece.column_end * p.grid_np, x.b.panels)
-    cdef int64_t jr, ir, n_tiles, m_tiles
-    cdef bint is_first_n, is_last_m
-    at.panel = first_panel
-    while at.panel < end_panel:                                             # jc: blocks of N
-        at.panels = min(p.nc, end_panel - at.panel)
-        n_tiles, is_first_n = ceil_div(at.panels, p.np), at.panel == first_panel
-        at.row = first_row
-        while at.row < end_row:                                             # ic: blocks of M
-            at.rows = min(p.mc, end_row - at.row)
-            m_tiles, is_last_m = ceil_div(at.rows, p.mr), at.row + at.rows == end_row
-            start_m_block(x, not is_first_n and at.rows == end_row - first_row)
-            for at.k_block in range(x.b.first_k_block, x.b.end_k_block):    # pc: blocks of K
-                start_k_block(x)
-                if has_scale_groups(x.g):
-                    multiply_scale_groups(x)
-                    continue
-                if p.matrix is not NULL:
-                    multiply_by_matrix(x, is_first_n, end_panel, is_last_m)
-                    continue
-                start_tiles(x)
-                jr = 0
-                while jr < n_tiles:                                         # jr: panels of a tile
-                    jr += load_panels(x, jr, n_tiles)
-                    ir = 0
-                    while ir < m_tiles:                                     # ir: rows of a tile
-                        ir += load_rows(x, ir, m_tiles)
-                        aim(x)
-                        if p.forms.skips:
-                            multiply_in_window(x)
-                        else:
-                            tile_of(x.g, x.dot, at.height, at.width)(&x.tile)    # the micro-kernel
-                        finish(x)
-            at.row += at.rows
-        at.panel += at.panels
-
-
-cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Compute one thread's part of C. Pack the panels that no other thread uses."""
-    cdef const BlockJob *j = <const BlockJob *>job
+cdef int start_part(Nest *x, const BlockJob *j, int64_t part, Piece *pieces) noexcept nogil:
+    """Set one thread's state and memory, and the rectangles of its part of C. Pack the panels that no other thread
+    uses. Return the number of rectangles."""
     cdef const BlocksPlan *p = j.p
     cdef Grid grid = p.common.grid
-    cdef Piece pieces[MAX_PIECES]
-    cdef Nest x
     cdef int64_t panel
-    cdef int count, i
+    cdef int count
     x.g, x.p, x.b = j.g, p, j.b
     lay_out_thread(j.g, p, &x.arena, j.memory + part * j.thread_bytes)
     grid.columns = ceil_div(x.b.panels, p.grid_np)
@@ -144,8 +101,54 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
         pack_block(j.g, p, &x.b, panel, min(pieces[0].column_end * p.grid_np, x.b.panels) - panel)
     if p.matrix is not NULL:
         p.matrix.enter(unit_rows(j.g))
-    for i in range(count):
-        multiply_piece(&x, &pieces[i])
+    return count
+
+
+cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """Compute one thread's part of C, in the K blocks of the packed B block: five loops for each rectangle of the
+    part. Return 0."""
+    cdef const BlocksPlan *p = (<const BlockJob *>job).p
+    cdef Piece pieces[MAX_PIECES]
+    cdef Nest x
+    cdef Cursor *at = &x.at
+    cdef int64_t first_row, end_row, first_panel, end_panel, jr, ir, n_tiles, m_tiles
+    cdef bint is_first_n, is_last_m
+    cdef int i
+    for i in range(start_part(&x, <const BlockJob *>job, part, pieces)):
+        first_row, end_row = pieces[i].row * p.mr, min(pieces[i].row_end * p.mr, x.g.m)
+        first_panel, end_panel = pieces[i].column * p.grid_np, min(pieces[i].column_end * p.grid_np, x.b.panels)
+        at.panel = first_panel
+        while at.panel < end_panel:                                             # jc: blocks of N
+            at.panels = min(p.nc, end_panel - at.panel)
+            n_tiles, is_first_n = ceil_div(at.panels, p.np), at.panel == first_panel
+            at.row = first_row
+            while at.row < end_row:                                             # ic: blocks of M
+                at.rows = min(p.mc, end_row - at.row)
+                m_tiles, is_last_m = ceil_div(at.rows, p.mr), at.row + at.rows == end_row
+                start_m_block(&x, not is_first_n and at.rows == end_row - first_row)
+                for at.k_block in range(x.b.first_k_block, x.b.end_k_block):    # pc: blocks of K
+                    start_k_block(&x)
+                    if has_scale_groups(x.g):
+                        multiply_scale_groups(&x)
+                        continue
+                    if p.matrix is not NULL:
+                        multiply_by_matrix(&x, is_first_n, end_panel, is_last_m)
+                        continue
+                    start_tiles(&x)
+                    jr = 0
+                    while jr < n_tiles:                                         # jr: panels of a tile
+                        jr += load_panels(&x, jr, n_tiles)
+                        ir = 0
+                        while ir < m_tiles:                                     # ir: rows of a tile
+                            ir += load_rows(&x, ir, m_tiles)
+                            set_tile(&x)
+                            if p.forms.skips:
+                                multiply_in_window(&x)
+                            else:
+                                tile_of(x.g, x.dot, at.height, at.width)(&x.tile)   # the micro-kernel
+                            store_tile(&x)
+                at.row += at.rows
+            at.panel += at.panels
     if p.matrix is not NULL:
         p.matrix.leave()
     if p.memory.stream:
@@ -220,3 +223,10 @@ cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) no
         d.unit[0], d.unit[1] = p.mr, g.n
     else:
         d.units[1], d.unit[0], d.unit[1] = ceil_div(p.slab, p.grid_np), p.mr, p.grid_np * I8_PANEL
+
+
+cdef Path path = Path(
+    name=b"blocks", summary=b"tiles of C from packed panels of B",
+    by_size=False, names_kernel=False, sums_any_k=False,
+    takes=takes_blocks, specialize=unshift, plan=plan_blocks, run=run_blocks, describe=describe_blocks)
+PATH = as_capsule(&path, sizeof(BlocksPlan))

@@ -10,12 +10,10 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
-from int8blas.gemm.driver cimport carry_out, gemm
+from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.packing cimport PackedB
-from int8blas.gemm.path cimport planned_threads
-from int8blas.gemm.plan cimport Resolved, resolve
 from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
@@ -176,15 +174,11 @@ cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
 
 cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogil:
     """Compute, and describe the product in a line of LINE_BYTES. Return 0, or -1 if there is no memory."""
-    cdef Resolved r
     cdef char sizes[LINE_BYTES]
-    cdef int status = 0, threads = 1
+    cdef int status, threads
     cdef double elapsed = seconds()
     snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>g.m, <long long>g.n, <long long>g.k)
-    if g.m and g.n:
-        resolve(g, &r)
-        status = carry_out(&r)
-        threads = planned_threads(&r.plan.common)
+    status = gemm(g, &threads)
     elapsed = seconds() - elapsed
     cdef const char *kind = b"plain" if g.panels.data is NULL and g.four_bits.data is NULL else b"packed"
     if g.c.half != WHOLE:

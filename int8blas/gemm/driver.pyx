@@ -12,12 +12,12 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
-from int8blas.core.threads cimport region_threads, run_parts
+from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
-from int8blas.gemm.plan cimport replan, resolve, skips_plan
+from int8blas.gemm.plan cimport Resolved, fit_threads, resolve, skips_plan
 from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows
 from int8blas.gemm.squares cimport find_column_squares
 
@@ -155,29 +155,26 @@ cdef int compute_parts_of_k(const Problem *g, const Plan *p) noexcept nogil:
     return status
 
 
-cdef int gemm(const Problem *g) noexcept nogil:
-    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)), or another epilogue. Return 0, or -1 if there
-    is no memory."""
+cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
+    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)), or another epilogue. Store the number of
+    threads that took part to `threads` if it is given. Return 0, or -1 if there is no memory."""
     cdef Resolved r
+    cdef const Plan *p = &r.plan.common
+    cdef Planned job
+    cdef int parts
+    if threads is not NULL:
+        threads[0] = 1
     if g.m == 0 or g.n == 0:
         return 0
     if skips_plan(g):
         return run_tiny(g, NULL)
     resolve(g, &r)
-    return carry_out(&r)
-
-
-cdef int carry_out(Resolved *r) noexcept nogil:
-    """Carry out the plan of a resolved problem. Return 0, or -1 if there is no memory."""
-    cdef const Plan *p = &r.plan.common
-    cdef Planned job
-    cdef int wanted = planned_threads(p), threads, parts
-    if wanted > 1:
-        threads = region_threads(wanted)
-        if threads < wanted:
-            replan(r, threads)
-    if r.given.epilogue.column_squares is not NULL and (r.transposed or p.segments > 1 or not p.packs_squares):
-        find_column_squares(r.given, planned_threads(p))
+    if planned_threads(p) > 1:
+        fit_threads(&r)
+    if threads is not NULL:
+        threads[0] = planned_threads(p)
+    if g.epilogue.column_squares is not NULL and (r.transposed or p.segments > 1 or not p.packs_squares):
+        find_column_squares(g, planned_threads(p))
     if p.segments > 1 and not p.path.sums_any_k:
         return compute_parts_of_k(r.problem, p)
     parts = part_count(&p.grid)

@@ -35,12 +35,9 @@ class Explanation:
     shape : tuple of int
         (M, N, K).
     path : str
-        'register' (several rows of A, and B, in a register), 'tiny' (everything on the stack), 'long_k' (few rows and
-        columns and a long K; both operands read in place along k), 'few_rows' (B read in place along its rows),
-        'few_columns' (few columns or rows; the other operand read in place along k), 'small_k' (C written row by row),
-        'triangle' (B is A.T, in the same memory; one triangle is computed and mirrored), 'blocks' (B packed, or packed
-        by the call; C in tiles), or, for a convolution, 'lines' (windows of few channels), 'groups' (small groups of
-        channels) and 'depthwise' (single ones).
+        The way to compute the product, such as 'tiny', 'few_rows' or 'blocks'; ``str`` of the explanation gives the
+        reason for it. For a convolution also 'lines' (windows of few channels), 'groups' (small groups of channels) or
+        'depthwise' (single channels).
     isa : str
         The instruction set of the kernels.
     numerics : str

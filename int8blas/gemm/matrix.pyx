@@ -23,7 +23,7 @@ from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport GATHERED
 from int8blas.gemm.pack_a cimport add_row_terms, make_rows
 from int8blas.gemm.problem cimport is_made
-from int8blas.gemm.tiles cimport aim, choose_output, finish, start_tiles
+from int8blas.gemm.tiles cimport choose_output, set_tile, start_tiles, store_tile
 
 
 cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -138,6 +138,6 @@ cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint i
             if tail:
                 t.b_tail = x.arena.b_tail + panel * I8_MATRIX_TILE
             choose_output(x)
-            aim(x)
+            set_tile(x)
             x.p.matrix.tile[(at.height - 1) // I8_MATRIX_ROWS][at.width - 1](t)
-            finish(x)
+            store_tile(x)

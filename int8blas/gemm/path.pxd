@@ -6,6 +6,9 @@ from int8blas.gemm.problem cimport Problem
 
 cdef struct Path
 
+cdef enum:
+    PLAN_BYTES = 512            # the maximum size of a path's own plan
+
 
 # The first member, `common`, of every path's own plan.
 cdef struct Plan:
@@ -35,17 +38,18 @@ cdef struct Description:
     bint splits                 # split panels are multiplied as a dense part and outliers
 
 
-# A row of the table of paths. `takes` reads the facts that `find_facts` has put into the plan; the first paths of the
-# table decide by sizes alone, and their `takes` is called before `find_facts`. `plan` fills in the rest of the plan.
+# A path. Its module defines one Path, and plan.pyx lists the module. `takes` returns whether the path computes a
+# problem, and `plan` fills in the rest of the plan.
 cdef struct Path:
     const char *name
     const char *summary         # the reason that `explain` gives
+    bint by_size                # `takes` reads the problem alone, so it runs before `find_facts`
     bint names_kernel           # the path has a kernel of its own, not the tiles' micro-kernel
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
     # NULL, or: set `other` to a form of the problem that the values of its operands make faster. Return whether one
     # exists.
-    bint (*suit)(Problem *other, const Problem *g) noexcept nogil
+    bint (*specialize)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory
     void (*describe)(const Problem *g, const Plan *p, Description *d) noexcept nogil
@@ -62,6 +66,8 @@ cdef enum:
     SEGMENT_ELEMENTS = 1 << 20
 
 
+cdef object as_capsule(const Path *path, size_t plan_bytes)
+cdef const Path *from_capsule(object capsule) except NULL
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil
 cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil
 cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil

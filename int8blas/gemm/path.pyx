@@ -1,5 +1,6 @@
 """Find the facts about a problem that every path needs, and choose the parts of K."""
 
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport INT32_MAX, int64_t
 
 from int8blas.core.kernels cimport I8_BLAS, I8_GROUP, i8_epilogue
@@ -21,6 +22,18 @@ from int8blas.gemm.problem cimport (
 cdef enum:
     # The minimum k of a thread's part if K is divided.
     MIN_PART_K = 4096
+
+
+cdef object as_capsule(const Path *path, size_t plan_bytes):
+    """Wrap the path of a module, whose own plan has `plan_bytes`, for the table in plan.pyx."""
+    if plan_bytes > PLAN_BYTES:
+        raise ImportError(f"the plan of path {path.name.decode()} has {plan_bytes} bytes, more than PLAN_BYTES")
+    return PyCapsule_New(<void *>path, "path", NULL)
+
+
+cdef const Path *from_capsule(object capsule) except NULL:
+    """Return the path in a capsule."""
+    return <const Path *>PyCapsule_GetPointer(capsule, "path")
 
 
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:

@@ -2,13 +2,8 @@
 from libc.string cimport memset
 
 from int8blas.gemm.block_plan cimport BlocksPlan
-from int8blas.gemm.path cimport Description, Path, Plan, find_facts
-from int8blas.gemm.paths.few_columns cimport FewColumnsPlan
-from int8blas.gemm.paths.few_rows cimport FewRowsPlan
-from int8blas.gemm.paths.long_k cimport LongKPlan
-from int8blas.gemm.paths.sizes cimport TINY_K, is_small_k, is_tiny
-from int8blas.gemm.paths.small_k cimport SmallKPlan
-from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, TrianglePlan
+from int8blas.gemm.path cimport PLAN_BYTES, Description, Path, Plan, find_facts
+from int8blas.gemm.paths.sizes cimport TINY_K, WHOLE_ROWS, is_small_k, is_tiny
 from int8blas.gemm.problem cimport (
     LOWER,
     UPPER,
@@ -27,20 +22,13 @@ cdef enum:
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4
     TRANSPOSED_TINY = 64
-    # The number of paths at the head of the table that decide by sizes alone, before `find_facts`, which takes a tenth
-    # of the time of a tiny product.
-    BY_SIZE = 3
 
 
-# The plan of any path.
+# The plan of any path. A path casts `common`, the first member of its own plan.
 cdef union AnyPlan:
     Plan common
-    TrianglePlan triangle
-    LongKPlan long_k
-    FewColumnsPlan few_columns
-    FewRowsPlan few_rows
-    SmallKPlan small_k
     BlocksPlan blocks
+    char of_path[PLAN_BYTES]
 
 
 # A problem in its final form, and its plan. `problem` points to `given` or to `other`, which is made from it, so a
@@ -54,9 +42,9 @@ cdef struct Resolved:
 
 
 # The table of paths (plan.pyx), in the order of asking. The last path takes every problem.
-cdef const Path *first_path
+cdef const Path **first_path
 
-cdef void replan(Resolved *r, int threads) noexcept nogil
+cdef void fit_threads(Resolved *r) noexcept nogil
 cdef int threads_of(const Problem *given) noexcept nogil
 cdef void describe(const Resolved *r, Description *d) noexcept nogil
 
@@ -103,17 +91,22 @@ cdef inline void start_plan(Plan *p) noexcept nogil:
 
 cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
     """Start a plan with the first path that takes the problem."""
-    cdef const Path *path = first_path
+    cdef const Path **path = first_path
     cdef Plan *p = &plan.common
     start_plan(p)
-    while not path.takes(g, p):
+    while path[0].by_size:
+        if path[0].takes(g, p):
+            p.path = path[0]
+            return
         path += 1
-        if path == first_path + BY_SIZE:
-            # Set the members that a path does not set to 0. The smallest products skip this, which takes 17 ns of 270.
-            memset(plan, 0, sizeof(plan[0]))
-            start_plan(p)
-            find_facts(g, p)
-    p.path = path
+    # Set the members that a path does not set to 0. The smallest products skip this and `find_facts`, which take a
+    # tenth of their time.
+    memset(plan, 0, sizeof(plan[0]))
+    start_plan(p)
+    find_facts(g, p)
+    while not path[0].takes(g, p):
+        path += 1
+    p.path = path[0]
 
 
 cdef inline void make_plan(const Problem *g, Plan *p) noexcept nogil:
@@ -142,7 +135,7 @@ cdef inline void resolve(const Problem *given, Resolved *r) noexcept nogil:
     """Fill in `r`: the problem in the form to compute, and its plan."""
     cdef Plan *p = &r.plan.common
     choose_form(given, r)
-    if p.path.suit is not NULL and p.path.suit(&r.other, r.problem):
+    if p.path.specialize is not NULL and p.path.specialize(&r.other, r.problem):
         r.problem = &r.other
         choose(r.problem, &r.plan)
     make_plan(r.problem, p)

@@ -16,7 +16,7 @@ cdef void rebase_start(const Nest *x) noexcept nogil
 cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil
 cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil
-cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil
+cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil
 cdef bint unshift(Problem *other, const Problem *g) noexcept nogil
 
 

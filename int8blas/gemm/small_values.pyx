@@ -168,7 +168,7 @@ cdef bint looks_at_values(const Problem *g) noexcept nogil:
     return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.m >= SPLIT_ROWS
 
 
-cdef bint lower_triangle(Problem *other, const Problem *g) noexcept nogil:
+cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
     """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which is
     multiplied in bytes, not widened. Return whether they do."""
     cdef uint8_t found[2]

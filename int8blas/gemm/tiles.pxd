@@ -10,6 +10,6 @@ cdef void start_tiles(Nest *x) noexcept nogil
 cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil
 cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil
 cdef void choose_output(Nest *x) noexcept nogil
-cdef void aim(Nest *x) noexcept nogil
-cdef void finish(Nest *x) noexcept nogil
+cdef void set_tile(Nest *x) noexcept nogil
+cdef void store_tile(Nest *x) noexcept nogil
 cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil

@@ -235,7 +235,7 @@ cdef inline void set_output(Nest *x) noexcept nogil:
     out.c += row * g.c.row if g.c.line == 0 else row // g.c.line * g.c.line_step + row % g.c.line * g.c.row
 
 
-cdef void aim(Nest *x) noexcept nogil:
+cdef void set_tile(Nest *x) noexcept nogil:
     """Set the start values of the current tiles' sums, and the address for the sums: in C, or in memory where they
     wait."""
     cdef const Problem *g = x.g
@@ -331,7 +331,7 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
         line, row = line + 1, 0
 
 
-cdef void finish(Nest *x) noexcept nogil:
+cdef void store_tile(Nest *x) noexcept nogil:
     """Send the sums that the micro-kernel has computed, and did not store in C, on their way."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending

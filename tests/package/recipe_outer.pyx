@@ -2,16 +2,15 @@
 
 cimport int8blas.core.cnumpy as cnp
 from int8blas.gemm.call cimport set_a, set_ao, set_b, set_bo, set_c
-from int8blas.gemm.path cimport Description, Path, Plan
+from int8blas.gemm.path cimport Description, Path, Plan, from_capsule
 from int8blas.gemm.plan cimport start_plan
 from int8blas.gemm.problem cimport Problem, start
-from outer cimport describe_outer, run_outer, takes_outer
+
+from outer import PATH
 
 cnp.import_array()
 
-cdef Path OUTER = Path(
-    b"outer", b"K is 1, so C is a column times a row",
-    True, False, takes_outer, NULL, NULL, run_outer, describe_outer)
+cdef const Path *path = from_capsule(PATH)
 
 
 def outer(cnp.ndarray a, cnp.ndarray b, cnp.ndarray c, ao, bo):
@@ -25,10 +24,10 @@ def outer(cnp.ndarray a, cnp.ndarray b, cnp.ndarray c, ao, bo):
     set_c(&g, c)
     rows, columns = set_ao(&g, ao, "M"), set_bo(&g, bo, "N")
     start_plan(&p)
-    p.path = &OUTER
-    assert OUTER.takes(&g, &p)
-    OUTER.describe(&g, &p, &d)
+    p.path = path
+    assert path.takes(&g, &p)
+    path.describe(&g, &p, &d)
     assert d.tile[0] > 0
-    if OUTER.run(&g, &p):
+    if path.run(&g, &p):
         raise MemoryError
     del rows, columns

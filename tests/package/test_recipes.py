@@ -97,10 +97,6 @@ def outer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("path")
     source, *_ = code_of("A path", "cython")
     (folder / "outer.pyx").write_text(source)
-    declarations = re.findall(r"^cdef \w+ \w+_outer.*(?=:$)", source, re.MULTILINE)
-    assert len(declarations) == 3
-    cimports = "from int8blas.gemm.path cimport Description, Plan\nfrom int8blas.gemm.problem cimport Problem\n"
-    (folder / "outer.pxd").write_text("\n".join([cimports, *declarations, ""]))
     shutil.copy(TESTS / "package" / "recipe_outer.pyx", folder)
     return compiled(folder, "outer", "recipe_outer").outer
 

@@ -117,7 +117,7 @@ def test_parallel_regions_begin_in_the_gate_to_threads_alone():
     assert found == {"core/threads.pyx", "csrc/core/openmp.h", "csrc/core/team.h"}
 
 
-@pytest.mark.parametrize("room", [*MAY_IMPORT, "gemm/paths"])
+@pytest.mark.parametrize("room", MAY_IMPORT)
 def test_a_room_says_what_lives_there(room):
     text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
     assert text
@@ -127,6 +127,14 @@ def test_a_room_says_what_lives_there(room):
         - named
         - {"__init__"}
     )
+
+
+def test_the_table_of_paths_has_every_path():
+    (table,) = re.findall(
+        r"^PATHS = \(\n((?:    \w+,\n)+)\)", (PACKAGE / "gemm" / "plan.pyx").read_text(), re.MULTILINE
+    )
+    modules = {path.stem for path in (PACKAGE / "gemm" / "paths").glob("*.pyx")}
+    assert sorted(re.findall(r"\w+", table)) == sorted(modules | {"blocks"})
 
 
 def test_no_function_of_the_rooms_is_imported_from_the_package_itself():

@@ -30,9 +30,9 @@ from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
-from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
+from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_dot_k
-from int8blas.gemm.problem cimport busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
+from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
@@ -57,6 +57,12 @@ cdef enum:
     # cache.
     BLOCK = 64
     MIN_BLOCK = 8
+
+
+cdef struct FewColumnsPlan:
+    Plan common
+    bint by_rows                # rows of A are read in place; otherwise columns of B
+    bint far                    # the vectors that are read in place are in no cache
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:
@@ -434,3 +440,10 @@ cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *
     d.tile[0], d.tile[1] = g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns
     d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1
     d.units[0], d.units[1] = g.m if by_rows else 1, 1 if by_rows else g.n
+
+
+cdef Path path = Path(
+    name=b"few_columns", summary=b"few rows or columns, so the other operand is read in place along k",
+    by_size=False, names_kernel=True, sums_any_k=False,
+    takes=takes_few_columns, specialize=NULL, plan=plan_few_columns, run=run_few_columns, describe=describe_few_columns)
+PATH = as_capsule(&path, sizeof(FewColumnsPlan))

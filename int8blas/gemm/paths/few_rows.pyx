@@ -47,8 +47,8 @@ from int8blas.core.split cimport (
 from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.path cimport divide_long_k, needs_blocks
-from int8blas.gemm.problem cimport busy_threads, least_work, near_bytes
+from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long_k, needs_blocks
+from int8blas.gemm.problem cimport Problem, busy_threads, least_work, near_bytes
 
 cdef enum:
     # Rows of B at a multiple of this distance evict one another from an L1 cache with 8 or 12 ways.
@@ -72,6 +72,18 @@ cdef enum:
     # blocks that make a row a long stream.
     ALIGNED_BLOCKS = 16
     LONG_BLOCKS = 16
+
+
+cdef struct FewRowsPlan:
+    Plan common
+    bint row_of_ones            # A gets a row of ones, for column sums of B
+    bint centered               # the zero point is subtracted from the only row of A before the product
+    bint staged                 # the path copies rows of B before it multiplies them
+    int64_t head                # columns before the first block that is aligned, if blocks are
+    int64_t ahead               # i8_few_rows_args.ahead
+    int64_t kc                  # k of the rows of B that are read side by side
+    int64_t blocks              # blocks of a row kernel's columns in N
+    int64_t nc                  # blocks whose sums are kept at a time
 
 
 cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil:
@@ -347,3 +359,10 @@ cdef void describe_few_rows(const Problem *g, const Plan *plan, Description *d) 
     """Describe the plan: the size of a row kernel; threads divide its blocks and tiles."""
     d.tile[0], d.tile[1] = g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns
     d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows_columns
+
+
+cdef Path path = Path(
+    name=b"few_rows", summary=b"few rows, so B is read in place along its rows, once",
+    by_size=False, names_kernel=True, sums_any_k=False,
+    takes=takes_few_rows, specialize=NULL, plan=plan_few_rows, run=run_few_rows, describe=describe_few_rows)
+PATH = as_capsule(&path, sizeof(FewRowsPlan))

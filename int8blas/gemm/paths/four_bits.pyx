@@ -28,7 +28,8 @@ from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
-from int8blas.gemm.problem cimport STEP_K, has_scale_groups, is_doubled, row_scales_from, thread_work
+from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
+from int8blas.gemm.problem cimport STEP_K, Problem, has_scale_groups, is_doubled, row_scales_from, thread_work
 
 cdef enum:
     # Rows that are multiplied so, and without VNNI: more make unpacking pay.
@@ -250,3 +251,10 @@ cdef void describe_four_bits(const Problem *g, const Plan *plan, Description *d)
     """Tell the size of the largest kernel, whose panels are the units."""
     d.tile[0], d.tile[1] = I8_MAX_FOUR_BITS, COLUMNS
     d.unit[0], d.unit[1] = g.m, COLUMNS
+
+
+cdef Path path = Path(
+    name=b"four_bits", summary=b"few rows, so B of 4 bits is read once, as it is packed",
+    by_size=False, names_kernel=True, sums_any_k=False,
+    takes=takes_four_bits, specialize=NULL, plan=plan_four_bits, run=run_four_bits, describe=describe_four_bits)
+PATH = as_capsule(&path, sizeof(Plan))

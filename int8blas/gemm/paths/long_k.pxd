@@ -1,13 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_kernels
-from int8blas.gemm.path cimport Description, Plan
-from int8blas.gemm.problem cimport Problem
-
-
-cdef struct LongKPlan:
-    Plan common
-    int64_t kc                  # k of a block
 
 
 cdef inline int vectors_of_kernel(int left, int most) noexcept nogil:
@@ -26,8 +19,3 @@ cdef struct Dot:
 
 cdef int dot_threads(const Dot *d, int threads) noexcept nogil
 cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil
-
-cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil
-cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil
-cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil
-cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil

@@ -23,8 +23,9 @@ from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
+from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
 from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
-from int8blas.gemm.problem cimport is_made, is_quantized, matrix_of, thread_work
+from int8blas.gemm.problem cimport Problem, is_made, is_quantized, matrix_of, thread_work
 
 cdef extern from "gemm/set_apart.h" nogil:
     void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
@@ -44,6 +45,11 @@ cdef enum:
     # TOTALS: the maximum number of elements of C. SUMS: this number plus the number of the sums of vectors of A and B.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
+
+
+cdef struct LongKPlan:
+    Plan common
+    int64_t kc                  # k of a block
 
 
 # The vectors of an operand: rows of A, or columns of B.
@@ -290,3 +296,11 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
 cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
     """Describe the plan: the size of the largest kernel."""
     d.tile[0], d.tile[1] = g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns
+
+
+cdef Path path = Path(
+    name=b"long_k",
+    summary=b"few rows and columns and a long K, so both operands are read once, and sums are kept in int64",
+    by_size=False, names_kernel=True, sums_any_k=True,
+    takes=takes_long_k, specialize=NULL, plan=plan_long_k, run=run_long_k, describe=describe_long_k)
+PATH = as_capsule(&path, sizeof(LongKPlan))

@@ -3,14 +3,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.core.kernels cimport i8_stack_args
-from int8blas.gemm.path cimport Description, Plan
 from int8blas.gemm.problem cimport Problem
 
 
 cdef bint set_register_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil
 cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil
-
-cdef bint takes_register(const Problem *g, const Plan *p) noexcept nogil
-cdef void plan_register(const Problem *g, Plan *plan) noexcept nogil
-cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil
-cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil

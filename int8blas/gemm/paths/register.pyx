@@ -11,7 +11,7 @@ from int8blas.core.kernels cimport I8_STACK_UNIT, i8_stack_args, i8_stack_operan
 from int8blas.core.split cimport part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
-from int8blas.gemm.path cimport Planned
+from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule
 from int8blas.gemm.paths.sizes cimport is_register, rows_in_register
 from int8blas.gemm.problem cimport busy_threads, thread_work
 
@@ -94,3 +94,10 @@ cdef void describe_register(const Problem *g, const Plan *plan, Description *d) 
     """Describe the plan: the size of a register's rows and columns, in units of its rows."""
     d.tile[0], d.tile[1] = rows_in_register(g), g.n
     d.unit[0] = rows_in_register(g)
+
+
+cdef Path path = Path(
+    name=b"register", summary=b"few columns and a few k, so that several rows of A, and B, fit a register",
+    by_size=True, names_kernel=True, sums_any_k=False,
+    takes=takes_register, specialize=NULL, plan=plan_register, run=run_register, describe=describe_register)
+PATH = as_capsule(&path, sizeof(Plan))

@@ -44,6 +44,8 @@ cdef enum:
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
+    # triangle: the minimum number of rows of C for which mirroring a triangle can be faster.
+    WHOLE_ROWS = 64
 
 
 cdef inline bint is_small_k(const Problem *g) noexcept nogil:

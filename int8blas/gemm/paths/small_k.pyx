@@ -16,9 +16,9 @@ from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
-from int8blas.gemm.path cimport Planned, divide_long_k, needs_blocks
+from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_small_k
-from int8blas.gemm.problem cimport STREAM_BYTES, has_row_offset, is_quantized, row_offset
+from int8blas.gemm.problem cimport STREAM_BYTES, Problem, has_row_offset, is_quantized, row_offset
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
@@ -29,6 +29,11 @@ cdef enum:
     # The sums of one call of the epilogue, and their panels.
     PART = 1 << 13
     PART_PANELS = 32
+
+
+cdef struct SmallKPlan:
+    Plan common
+    bint stream                 # streaming stores write C past the caches
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
@@ -231,3 +236,10 @@ cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) n
     """Describe the plan: the size of the kernel; threads divide the rows of C."""
     d.tile[0], d.tile[1] = g.kernels.gemm.small_k_rows, I8_PANEL
     d.unit[0], d.unit[1] = 1, g.n
+
+
+cdef Path path = Path(
+    name=b"small_k", summary=b"small K, so C is written row by row from a packed B in the cache",
+    by_size=False, names_kernel=True, sums_any_k=False,
+    takes=takes_small_k, specialize=NULL, plan=plan_small_k, run=run_small_k, describe=describe_small_k)
+PATH = as_capsule(&path, sizeof(SmallKPlan))

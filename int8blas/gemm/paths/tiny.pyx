@@ -25,15 +25,17 @@ from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
+from int8blas.gemm.path cimport Description, Path, as_capsule
 from int8blas.gemm.paths.sizes cimport (
     TINY_A_BYTES,
     TINY_B_BYTES,
     TINY_COLUMNS,
     TINY_TRIANGLE,
+    WHOLE_ROWS,
     is_tiny,
     is_tiny_triangle,
 )
-from int8blas.gemm.paths.triangle cimport WHOLE_ROWS, takes_triangle
+from int8blas.gemm.paths.triangle cimport takes_triangle
 from int8blas.gemm.problem cimport (
     UPPER,
     WHOLE,
@@ -378,3 +380,10 @@ cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:
     if count > 2:
         bytes_[2] = p[2]
     return x
+
+
+cdef Path path = Path(
+    name=b"tiny", summary=b"small enough to be computed on the stack",
+    by_size=True, names_kernel=False, sums_any_k=False,
+    takes=takes_tiny, specialize=NULL, plan=NULL, run=run_tiny, describe=describe_tiny)
+PATH = as_capsule(&path, sizeof(Plan))

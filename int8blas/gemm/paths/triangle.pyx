@@ -44,10 +44,10 @@ from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, r
 from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_target
-from int8blas.gemm.path cimport divide_k, find_facts, planned_threads
-from int8blas.gemm.paths.sizes cimport is_tiny, is_tiny_triangle
+from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
+from int8blas.gemm.paths.sizes cimport WHOLE_ROWS, is_tiny, is_tiny_triangle
 from int8blas.gemm.problem cimport UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c
-from int8blas.gemm.small_values cimport small_triangle_dot, tile_of
+from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot, tile_of
 
 cdef enum:
     # If all of C is wanted, the smallest k for which the path mirrors a triangle. For this k, storing the mirror takes
@@ -72,6 +72,18 @@ cdef enum:
     OWN_PANELS = 12
     # Up to this many cells for each thread, dividing K is faster: threads that share panels wait for them.
     FEW_CELLS = 24
+
+
+cdef struct TrianglePlan:
+    Plan common
+    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    int64_t mr, np              # rows and panels of a tile
+    int64_t grid_np             # panels of a cell along M and along N
+    int64_t kc, k_blocks        # k of a block, and how many there are
+    int64_t mc, nc              # rows and panels of a block
+    int64_t panels              # panels of 16 columns in N
+    int64_t slab_blocks         # blocks of K that are packed together, before their products
+    bint own_panels             # each thread packs what its cells need
 
 
 # How the panels are multiplied.
@@ -677,3 +689,10 @@ cdef void describe_triangle(const Problem *g, const Plan *plan, Description *d) 
     d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
     d.workspace = bytes_of_call(g, p) // planned_threads(plan)
     d.may_widen = widens(g)
+
+
+cdef Path path = Path(
+    name=b"triangle", summary=b"B is A.T, so one triangle of C is computed, from panels that serve both, and mirrored",
+    by_size=True, names_kernel=False, sums_any_k=False,
+    takes=takes_triangle, specialize=rebase_triangle, plan=plan_triangle, run=run_triangle, describe=describe_triangle)
+PATH = as_capsule(&path, sizeof(TrianglePlan))
