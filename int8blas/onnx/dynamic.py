@@ -23,6 +23,7 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import ConvolutionSums, Sizes, channels_last, source_given
 from int8blas.onnx.operands import as_operand
 from int8blas.onnx.table import DOMAIN, SAME_TYPE, SHAPED, Call, Factors, Operator, Site
+from int8blas.onnx.types import AutoPad
 from int8blas.onnx.windows import CHANNELS_LAST, TURNS, has_channels_last, padding_of
 from int8blas.stage.attributes import Attributes, Binary
 from int8blas.stage.by_range import quantize_whole
@@ -41,7 +42,7 @@ def of_range(layer: Call, x: Array) -> Array:
 
 
 def dynamic_conv(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (1, 3, 4), auto_pad, dilations, group, pads, strides)
@@ -94,7 +95,7 @@ def quantized_product(site: Site, *, ops: Any = ()) -> Call:
 
 
 def quantized_conv(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
@@ -111,7 +112,7 @@ def quantized_conv(
 
 
 def quantized_deconvolution(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), output_padding: Sizes | None = None, pads: Sizes | None = None,
     strides: Sizes | None = None,
 ) -> Call:  # fmt: skip

@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def prelu(x: Array, slope: Array) -> Array:
     return np.asarray(np.where(x < 0, x * slope, x))
 
 
-def bit_shift(x: Array, y: Array, *, direction: str) -> Array:
+def bit_shift(x: Array, y: Array, *, direction: Literal["LEFT", "RIGHT"]) -> Array:
     return np.asarray(np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y))
 
 
@@ -118,7 +118,7 @@ def elu(x: Array, *, alpha: float = 1.0) -> Array:
     return applied(x, post_op("elu", alpha), lambda x: np.where(x > 0, x, alpha * np.expm1(x)))
 
 
-def gelu(x: Array, *, approximate: str = "none") -> Array:
+def gelu(x: Array, *, approximate: Literal["none", "tanh"] = "none") -> Array:
     if approximate == "tanh":
         root = math.sqrt(2 / math.pi)
         return applied(x, post_op("gelu_tanh"), lambda x: x * (1 + np.tanh(root * (x + 0.044715 * x**3))) / 2)
@@ -211,7 +211,7 @@ def erf(x: Array) -> Array:
 # -------------------------------------------------------------------------------------------------- types ------
 
 
-def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
+def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up") -> Array:
     dtype = dtype_of(to)
     if to == STRING:
         return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
@@ -220,7 +220,9 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Arr
     return x.astype(dtype)
 
 
-def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: str = "up") -> Array:
+def cast_like(
+    x: Array, target: Array, *, saturate: int = 1, round_mode: Literal["up", "down", "nearest"] = "up"
+) -> Array:
     if target.dtype.hasobject:
         return cast(x, to=STRING)
     return x.astype(target.dtype)

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from int8blas.onnx import fused, integer, microsoft
-from int8blas.onnx.table import Operator, Site, bind
+from int8blas.onnx.table import Operator, Site, bind, check_attributes
 
 
 def new_ops() -> list[type]:
@@ -41,7 +41,8 @@ def evaluated(base: type, row: Operator) -> type:
 
     def run(self: Any, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
         reader = import_module("int8blas.onnx.reader")
-        node = reader.Reader(import_module("onnx"), None).node(self.onnx_node)
+        node = reader.Reader(import_module("onnx"), None, {}).node(self.onnx_node)
+        check_attributes(row, node)
         given = (*inputs, *[None] * (len(node.inputs) - len(inputs)))
         results = bind(row, Site(node))(*given)
         return results if isinstance(results, tuple) else (results,)

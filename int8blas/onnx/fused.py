@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from int8blas.onnx import elementwise, linear, windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.normalization import FIRST, inverse_root, layer_normalization, rms_normalization
-from int8blas.onnx.table import ELEMENTWISE, HEAVY, MICROSOFT, SAME_TYPE, SHAPED, Operator
+from int8blas.onnx.table import ELEMENTWISE, HEAVY, MICROSOFT, SAME_TYPE, SHAPED, Operator, passes_to
 from int8blas.onnx.types import wide
 
+Activation = Literal["", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "HardSwish", "Clip"]
 # The activations of fused products, with the names of the parameters that a node lists.
 ACTIVATIONS: dict[str, tuple[Callable[..., Array], tuple[str, ...]]] = {
     "Relu": (elementwise.relu, ()),
@@ -30,14 +31,13 @@ def activated(y: Array, activation: str, values: Sequence[float]) -> Array:
     """Apply the activation of a fused node; "" means no activation."""
     if not activation:
         return y
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
     function, names = ACTIVATIONS[activation]
     return np.asarray(function(y, **dict(zip(names, values, strict=False))))
 
 
+@passes_to(windows.conv)
 def fused_conv(
-    x: Array, w: Array, b: Array | None = None, z: Array | None = None, *, activation: str = "",
+    x: Array, w: Array, b: Array | None = None, z: Array | None = None, *, activation: Activation = "",
     activation_params: Sequence[float] = (), **attributes: Any,
 ) -> Array:  # fmt: skip
     """Convolve, add `z` if given, and apply an activation."""
@@ -45,8 +45,9 @@ def fused_conv(
     return activated(y if z is None else y + z, activation, activation_params)
 
 
+@passes_to(linear.gemm)
 def fused_gemm(
-    a: Array, b: Array, c: Array | None = None, *, activation: str = "", activation_alpha: float | None = None,
+    a: Array, b: Array, c: Array | None = None, *, activation: Activation = "", activation_alpha: float | None = None,
     activation_beta: float | None = None, activation_gamma: float | None = None, **attributes: Any,
 ) -> Array:  # fmt: skip
     given = (activation_alpha, activation_beta, activation_gamma)

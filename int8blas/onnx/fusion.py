@@ -47,7 +47,7 @@ STEPS = {"float_steps": 1}
 FLOAT_STEPS = [
     name
     for (domain, name), rows in TABLE.rows.items()
-    if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function)
+    if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
 # Given a node and the QuantizeLinear after it, return the node or the ordered nodes that replace both; None if they
@@ -169,8 +169,8 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
     graph = folded_graph(graph, opsets)
     if any(node.kind in FORMULAS for node in graph.nodes):
         graph = rewritten_graph(graph, formula)
-    while any(quantized_before(pattern, node) for pattern in [Pattern.of(graph)] for node in graph.nodes):
-        graph = rewritten_graph(graph, quantized_before)
+    while (moved_before := rewritten_graph(graph, quantized_before)) is not graph:
+        graph = moved_before
     graph = rewritten_graph(graph, rewritten, dynamic)
     return viewed_graph(chained_graph(moved_graph(graph)))
 
@@ -178,7 +178,8 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
 def rewritten_graph(
     graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None], dynamic: bool = False
 ) -> Graph:
-    """Replace nodes of a graph. Return a graph in order, without the nodes that nobody needs any more."""
+    """Replace nodes of a sorted graph. Return a sorted graph without the nodes that nobody needs any more, or the same
+    graph if no node is replaced."""
     pattern = Pattern.of(graph, dynamic)
     replaced: dict[str, list[Node]] = {}
     taken: set[int] = set()
@@ -191,6 +192,8 @@ def rewritten_graph(
                 taken.update(map(id, inside))
                 parts = tuple(part for old in inside for part in old.parts or (old.label,))
                 made.append(replace(each, parts=parts, origin=node.label))
+    if not replaced and not pattern.reasons:
+        return graph
     nodes: list[Node] = []
     for node in graph.nodes:
         ends = [name for name in node.outputs if name in replaced]

@@ -28,7 +28,7 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
 from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits
-from int8blas.onnx.types import BYTES, FLOAT32, dtype_of, is_short
+from int8blas.onnx.types import BYTES, FLOAT32, AutoPad, dtype_of, is_short
 from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
@@ -349,7 +349,7 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
 
 
 def conv_integer(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (1, 3), auto_pad, dilations, group, pads, strides)
@@ -357,7 +357,7 @@ def conv_integer(
 
 
 def qlinear_conv(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
@@ -385,7 +385,7 @@ def source_given(ops: Any) -> Attributes:
 
 
 def conv_to_float(
-    site: Site, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
     kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Call:  # fmt: skip
     """Compute f32(sums) * (scale * factor) + bias, then post-ops, in one layer for each source type."""

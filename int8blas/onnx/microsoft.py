@@ -49,9 +49,10 @@ from int8blas.onnx.integer import (
 )
 from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
+from int8blas.onnx.recurrent import Direction
 from int8blas.onnx.shape import joined
-from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
+from int8blas.onnx.types import BYTES, AutoPad
 from int8blas.onnx.windows import TURNS, average_pool, max_pool, pooled, windows
 
 # ONNX's directions, and the layer's names for them.
@@ -149,7 +150,7 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -
     return by_table(site, in_steps, None if float_steps or not np.isfinite(alpha) else table_of)
 
 
-def softmax(site: Site, *, axis: int = -1, opset: int = 13) -> Call:
+def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
     """Check constant scales and zero points once, at load."""
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
 
@@ -219,7 +220,7 @@ def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
 
 
 def average(
-    site: Site, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
+    site: Site, *, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
     """Average quantized windows as f32(sum) / count. Check constant scales and zero points once, at load."""
@@ -417,7 +418,7 @@ def dynamic_matmul(site: Site) -> Call:
 
 def dynamic_lstm(
     site: Site, *, activation_alpha: Sequence[float] | None = None, activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None, clip: float | None = None, direction: str = "forward",
+    activations: Sequence[str] | None = None, clip: float | None = None, direction: Direction = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
     """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all of them are
@@ -567,6 +568,7 @@ def where(site: Site) -> Call:
     return call
 
 
+@passes_to(qlinear_conv)
 def conv(site: Site, *, channels_last: int = 0, **attributes: Any) -> Call:
     """Convolve images with channels first or last. Weights have channels first."""
     call = qlinear_conv(site, **attributes)
@@ -578,6 +580,7 @@ def in_channels_last(function: Callable[..., Array]) -> Call:
     return lambda x, *others: np.moveaxis(function(np.moveaxis(x, -1, 1), *others), 1, -1)
 
 
+@passes_to(max_pool)
 def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(functools.partial(max_pool, outputs=1, **attributes))
 

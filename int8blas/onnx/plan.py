@@ -21,7 +21,7 @@ from int8blas.onnx.operators import TABLE
 from int8blas.onnx.packed import Packed
 from int8blas.onnx.shape import View
 from int8blas.onnx.sizes import Memory, derived, shapes_of
-from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind
+from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # Do not fold a result that has more than FOLDED_BYTES and more than FOLDED_TIMES the bytes of its inputs: the file's
 # size then bounds the model's memory. The factor 8 admits int8 weights cast to int64.
@@ -154,7 +154,7 @@ def check_operators(network: Network) -> None:
     NotImplementedError
         If operators are missing. The error names all of them, with their nodes.
     ValueError
-        If the version of the file's operators is newer than the table.
+        If the version of the file's operators is newer than the table, or if a node has wrong attributes.
     """
     for domain, newest in NEWEST.items():
         if network.opsets.get(domain, 0) > newest:
@@ -163,7 +163,10 @@ def check_operators(network: Network) -> None:
     missing: dict[str, list[str]] = {}
     domains = set()
     for node in network.graph.walk():
-        if TABLE.find(node, network.opsets) is None:
+        operator = TABLE.find(node, network.opsets)
+        if operator is not None:
+            check_attributes(operator, node)
+        else:
             domains.add(node.domain)
             kind = f"{node.kind} of version {network.opsets.get(node.domain, 'not given')}"
             missing.setdefault(kind, []).append(node.name or (node.outputs or ("",))[0])

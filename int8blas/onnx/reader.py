@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ def read(source: Any) -> Network:
             "operators must be in the table of docs/howto/onnx.md, got a file that imports domain "
             f"{DOMAIN!r}, whose operators only a loaded model has"
         )
-    reader = Reader(onnx, path)
+    reader = Reader(onnx, path, opsets)
     graph = reader.graph(model.graph)
     # Before version 4 of the format every constant was also an input, so these inputs do not mean that a feed may
     # replace them.
@@ -68,12 +70,33 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
     return model
 
 
-class Reader:
-    """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors."""
+@functools.lru_cache(1024)
+def declared_attributes(operator: str, domain: str, version: int) -> dict[str, tuple[int, bool]] | None:
+    """Return the attributes of ONNX's schema of an operator: their types, and whether they are required; None without a
+    schema."""
+    defs = import_module("onnx").defs
+    try:
+        schema = defs.get_schema(operator, version, domain)
+    except defs.SchemaError:
+        return None
+    return {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
 
-    def __init__(self, onnx: Any, path: Path | None) -> None:
+
+# ONNX's types of attributes.
+KINDS = {
+    1: "a number", 2: "an integer", 3: "a string", 4: "a tensor", 5: "a graph", 6: "numbers", 7: "integers",
+    8: "strings", 11: "a sparse tensor", 13: "a type",
+}  # fmt: skip
+
+
+class Reader:
+    """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors. `opsets` has
+    the versions of the operators."""
+
+    def __init__(self, onnx: Any, path: Path | None, opsets: Mapping[str, int]) -> None:
         self.onnx = onnx
         self.path = path
+        self.opsets = opsets
 
     def graph(self, proto: Any) -> Graph:
         """Convert a graph with its constants and nodes."""
@@ -112,11 +135,24 @@ class Reader:
             raise ValueError(f"{what} must have a type that onnx knows, got number {number}") from None
 
     def node(self, proto: Any) -> Node:
-        """Convert a node and its attributes."""
+        """Convert a node and its attributes, as ONNX's schema of the operator declares them."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
+        declared = declared_attributes(proto.op_type, domain, self.opsets.get(domain, 0))
         for attribute in proto.attribute:
+            kind = attribute.type if declared is None else declared.get(attribute.name, (None,))[0]
+            if kind is None:
+                had = ", ".join(sorted(declared or ())) or "none"
+                names = ", ".join(each.name for each in proto.attribute if each.name not in (declared or ()))
+                raise ValueError(f"{node} must have attributes that {node.kind} has in version "
+                                 f"{self.opsets[domain]}, {had}, got {names}")  # fmt: skip
+            if attribute.type != kind:
+                came = KINDS.get(attribute.type, f"type {attribute.type}")
+                raise ValueError(f"attribute {attribute.name!r} of {node} must be {KINDS[kind]}, got {came}")
             node.attributes[attribute.name] = self.attribute(attribute, node)
+        missing = [name for name, (_, required) in (declared or {}).items() if required and name not in node.attributes]
+        if missing:
+            raise ValueError(f"{node} must have attribute {missing[0]!r}, got none")
         return node
 
     def attribute(self, proto: Any, node: Node) -> Any:

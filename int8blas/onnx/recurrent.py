@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from int8blas.onnx.shape import reverse_sequence
 from int8blas.onnx.table import HEAVY, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
 
+Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
 # A step of one direction: from the gates of the input and the states to new states.
@@ -69,10 +70,7 @@ def with_values(function: Callable[..., Array], values: Sequence[float]) -> Func
 
 def directions_of(direction: str) -> list[bool]:
     """Return whether each direction goes backward."""
-    kinds = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
-    if direction not in kinds:
-        raise ValueError(f"direction must be forward, reverse or bidirectional, got {direction!r}")
-    return kinds[direction]
+    return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
 
 def backwards(x: Array, lengths: Array | None) -> Array:
@@ -279,7 +277,7 @@ def rnn_steps_of(
 def recurrent(
     kind: Kind, site: Site, *, activation_alpha: Sequence[float] | None = None,
     activation_beta: Sequence[float] | None = None, activations: Sequence[str] | None = None,
-    clip: float | None = None, direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
+    clip: float | None = None, direction: Direction = "forward", hidden_size: int | None = None, layout: int = 0,
     **attributes: Any,
 ) -> Call:  # fmt: skip
     n, outputs = len(directions_of(direction)), len(site.node.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from int8blas.onnx.shape import Ints, ints
 from int8blas.onnx.table import Operator, Traits
 
 Factors = Array | Sequence[float] | None
+Mode = Literal["nearest", "linear", "cubic"]
+Coordinates = Literal[
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "align_corners", "asymmetric",
+    "tf_crop_and_resize",
+]  # fmt: skip
+Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 
 class Way(NamedTuple):
@@ -47,12 +53,10 @@ def coordinates(
         return at * ((size - 1) / (scale * size - 1)) if scale * size != 1 else np.zeros(count)
     if kind == "asymmetric":
         return at / scale
-    if kind == "tf_crop_and_resize":
-        begin, end = region
-        if count == 1:
-            return np.array([(begin + end) * (size - 1) / 2])
-        return begin * (size - 1) + at * (end - begin) * (size - 1) / (count - 1)
-    raise ValueError(f"coordinate_transformation_mode must be one of ONNX's, got {kind!r}")
+    begin, end = region
+    if count == 1:
+        return np.array([(begin + end) * (size - 1) / 2])
+    return begin * (size - 1) + at * (end - begin) * (size - 1) / (count - 1)
 
 
 def nearest_index(where: Array, kind: str) -> Array:
@@ -61,8 +65,6 @@ def nearest_index(where: Array, kind: str) -> Array:
         "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
         "floor": np.floor, "ceil": np.ceil, "simple": np.trunc,
     }  # fmt: skip
-    if kind not in rounds:
-        raise ValueError(f"nearest_mode must be one of {', '.join(rounds)}, got {kind!r}")
     return np.asarray(rounds[kind](where)).astype(np.int64)
 
 
@@ -152,9 +154,10 @@ def sizes_from(
 
 def resize(
     x: Array, roi: Array | None = None, scales: Factors = None, sizes: Ints = None, *, antialias: int = 0,
-    axes: Sequence[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
+    axes: Sequence[int] | None = None, coordinate_transformation_mode: Coordinates = "half_pixel",
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+    keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch", mode: Mode = "nearest",
+    nearest_mode: Nearest = "round_prefer_floor",
 ) -> Array:  # fmt: skip
     over = [axis + x.ndim if axis < 0 else axis for axis in axes] if axes is not None else list(range(x.ndim))
     counts, factors = sizes_from(x, scales, sizes, over, keep_aspect_ratio_policy)
@@ -183,7 +186,7 @@ def resize(
     return y.astype(x.dtype, copy=False)
 
 
-def resize_of_version_10(x: Array, scales: Factors, *, mode: str = "nearest") -> Array:
+def resize_of_version_10(x: Array, scales: Factors, *, mode: Mode = "nearest") -> Array:
     return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -167,7 +167,12 @@ def tile(x: Array, repeats: Ints) -> Array:
 
 
 def pad(
-    x: Array, pads: Ints = None, value: Array | float | None = None, axes: Ints = None, *, mode: str = "constant"
+    x: Array,
+    pads: Ints = None,
+    value: Array | float | None = None,
+    axes: Ints = None,
+    *,
+    mode: Literal["constant", "edge", "reflect", "wrap"] = "constant",
 ) -> Array:
     cut, every, shape, inside = padded_layout(x.shape, ints(pads), None if axes is None else ints(axes))
     x = x if cut is None else x[cut]
@@ -247,6 +252,7 @@ def gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     return np.asarray(x[(*lead, *np.moveaxis(indices, -1, 0))])
 
 
+Reduction = Literal["none", "add", "mul", "max", "min"]
 REDUCE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -261,11 +267,13 @@ def scatter(x: Array, updates: Array, *, index: tuple[Array, ...], reduction: st
     return result
 
 
-def scatter_elements(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
+def scatter_elements(
+    x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: Reduction = "none"
+) -> Array:
     return scatter(x, updates, index=tuple(element_index(x, indices, axis)), reduction=reduction)
 
 
-def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
+def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: Reduction = "none") -> Array:
     return scatter(x, updates, index=tuple(np.moveaxis(indices, -1, 0)), reduction=reduction)
 
 
@@ -278,7 +286,7 @@ def trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
     return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
 
 
-def depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+def depth_to_space(x: Array, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Array:
     n, c, h, w = x.shape
     b, deep = blocksize, c // blocksize**2
     if mode == "DCR":
@@ -288,7 +296,7 @@ def depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     return parts.reshape(n, deep, h * b, w * b)
 
 
-def space_to_depth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+def space_to_depth(x: Array, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Array:
     n, c, h, w = x.shape
     b = blocksize
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)

@@ -23,7 +23,9 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+import numpy as np
 
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
@@ -38,6 +40,12 @@ NEWEST = {"": 28, MICROSOFT: 1}
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)
+# Functions that pass attributes to other functions.
+PASSES: dict[Callable[..., Any], Callable[..., Any]] = {}
+# Parameters that are no attributes: the planner gives them.
+GIVEN = {"outputs"}
+# How errors call the types of attributes.
+NAMES = {int: "an integer", float: "a number", str: "a string"}
 
 Call = Callable[..., Any]
 
@@ -186,36 +194,70 @@ class Table:
         return None
 
 
-def attributes_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of a function's parameters, which include its attributes."""
-    try:
-        return frozenset(signature_of(function).parameters)
-    except ValueError:  # a ufunc
-        return frozenset()
+def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
+    """Declare that a function passes the attributes that it does not name to another function."""
+
+    def declare(passing: Call) -> Call:
+        PASSES[passing] = function
+        return passing
+
+    return declare
 
 
-def bind(operator: Operator, site: Site) -> Call:
-    """Bind a node's attributes to its operator, and return the function of its inputs.
+@functools.cache
+def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return a function's parameters by name, which include its attributes."""
+    if isinstance(function, np.ufunc):  # its keywords are NumPy's
+        return {}
+    own = {name: each for name, each in signature_of(function).parameters.items() if each.kind != each.VAR_KEYWORD}
+    return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
+
+
+def choices_of(function: Callable[..., Any], parameter: inspect.Parameter) -> tuple[Any, ...]:
+    """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    hint = eval(parameter.annotation, inspect.unwrap(function).__globals__)
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def check_attributes(operator: Operator, node: Node) -> None:
+    """Check a node's attributes. :mod:`reader` has checked the attributes of ONNX's own operators by their schemas,
+    except which strings they may be.
 
     Raises
     ------
     ValueError
-        If the node has an attribute that the operator lacks.
+        If an attribute is missing, or has another type or value than the operator takes, or if the operator lacks it.
     """
-    node, known = site.node, attributes_of(operator.function)
-    attributes = {name: value for name, value in node.attributes.items() if name not in IGNORED}
-    unknown = sorted(attributes.keys() - known) if "attributes" not in known else []
-    if unknown:
+    known = attributes_of(operator.function)
+    unknown = sorted(node.attributes.keys() - known.keys())
+    if unknown and operator.domain == MICROSOFT:
         raise ValueError(f"{node} must have attributes that {node.kind} has in this version, got {', '.join(unknown)}")
+    for name, parameter in known.items():
+        value = node.attributes.get(name)
+        if value is None:
+            required = parameter.kind == parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+            if required and name not in GIVEN:
+                raise ValueError(f"{node} must have attribute {name!r}, got none")
+        elif isinstance(value, str):
+            source = PASSES.get(operator.function, operator.function)
+            choices = choices_of(source if name in attributes_of(source) else operator.function, parameter)
+            if choices and value not in choices:
+                raise ValueError(f"attribute {name!r} of {node} must be one of {', '.join(choices)}, got {value!r}")
+        kind = type(parameter.default)
+        if value is not None and kind in NAMES and not isinstance(value, (int, float) if kind is float else kind):
+            raise ValueError(f"attribute {name!r} of {node} must be {NAMES[kind]}, got {value!r}")
+
+
+def bind(operator: Operator, site: Site) -> Call:
+    """Bind a node's attributes to its operator, and return the function of its inputs."""
+    node, attributes = site.node, site.node.attributes
     if operator.prepared:
         call: Call = operator.function(site, **attributes)
         return call
     if operator.control:
         return functools.partial(operator.function, len(node.inputs), **attributes)
-    if "outputs" in known:
-        attributes["outputs"] = len(node.outputs)
+    if "outputs" in attributes_of(operator.function):
+        attributes = {**attributes, "outputs": len(node.outputs)}
     return functools.partial(operator.function, **attributes) if attributes else operator.function
-
-
-# Attributes of old versions that do not affect the result.
-IGNORED = {"consumed_inputs"}

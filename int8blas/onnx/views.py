@@ -114,7 +114,7 @@ def is_move(pattern: Pattern, node: Node) -> bool:
     """Return whether a node copies no element."""
     if not TABLE.traits_of(node).view or len(node.outputs) != 1:
         return False
-    if not node.attributes.keys() <= attributes_of(VIEWS[node.kind]):
+    if not node.attributes.keys() <= attributes_of(VIEWS[node.kind]).keys():
         return False
     if node.kind != "Gather":
         return True

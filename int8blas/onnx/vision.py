@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.reduction import lowest
 from int8blas.onnx.resize import Way, kernel
-from int8blas.onnx.table import HEAVY, Operator, Traits
+from int8blas.onnx.table import HEAVY, Operator, Traits, passes_to
 from int8blas.onnx.types import wide
 
 
@@ -25,27 +25,29 @@ def reflected(at: Array, size: int, align_corners: bool) -> Array:
 
 
 def grid_sample(
-    x: Array, grid: Array, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+    x: Array,
+    grid: Array,
+    *,
+    align_corners: int = 0,
+    mode: Literal["linear", "nearest", "cubic", "bilinear", "bicubic"] = "linear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Array:
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions), whose numbers, the last dimension's first,
     go from -1 to 1. Each position inside or outside of the image counts with its weight."""
-    mode = mode.removeprefix("bi")
-    if mode not in ("nearest", "linear", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"mode must be nearest, linear or cubic, and padding_mode zeros, border or reflection, "
-                         f"got {mode!r} and {padding_mode!r}")  # fmt: skip
+    kind = mode.removeprefix("bi")
     sizes = x.shape[2:]
     if grid.shape[:1] != x.shape[:1] or grid.ndim != x.ndim or grid.shape[-1] != len(sizes):
         raise ValueError(f"grid must be ({x.shape[0]}, ..., {len(sizes)}) of {x.ndim} dimensions, got {grid.shape}")
-    offsets = {"nearest": range(1), "linear": range(2), "cubic": range(-1, 3)}[mode]
+    offsets = {"nearest": range(1), "linear": range(2), "cubic": range(-1, 3)}[kind]
     parts: list[list[tuple[Array, Array]]] = []  # for each dimension, each tap's positions and weights
     for d, size in enumerate(sizes):
         where = (grid[..., len(sizes) - 1 - d] + 1) / 2
         where = where * (size - 1) if align_corners else where * size - where.dtype.type(0.5)
-        first = np.rint(where) if mode == "nearest" else np.floor(where)
+        first = np.rint(where) if kind == "nearest" else np.floor(where)
         taps = []
         for offset in offsets:
             at = first + offset
-            weight = np.ones_like(where) if mode == "nearest" else kernel(at - where, Way(mode))
+            weight = np.ones_like(where) if kind == "nearest" else kernel(at - where, Way(kind))
             index = at.astype(np.int64)
             if padding_mode == "reflection":
                 index = reflected(index, size, bool(align_corners)) if size else index
@@ -101,12 +103,12 @@ def bilinear_taps(at: Array, size: int) -> Iterator[tuple[Array, Array]]:
 
 @wide
 def roi_align(
-    x: Array, rois: Array, batch: Array, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
+    x: Array, rois: Array, batch: Array, *,
+    coordinate_transformation_mode: Literal["half_pixel", "output_half_pixel"] = "half_pixel",
+    mode: Literal["avg", "max"] = "avg",
     output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
 ) -> Array:  # fmt: skip
     """Return the mean, or the largest weighted element, of samples in each bin of each region."""
-    if mode not in ("avg", "max"):
-        raise ValueError(f"mode must be avg or max, got {mode!r}")
     half, counts = coordinate_transformation_mode == "half_pixel", (output_height, output_width)
     y = np.zeros(allowed((len(rois), x.shape[1], *counts), x.dtype), x.dtype)
     for i, (roi, n) in enumerate(zip(rois.astype(x.dtype), batch.tolist(), strict=True)):
@@ -131,6 +133,7 @@ def roi_align(
     return y
 
 
+@passes_to(roi_align)
 def roi_align_of_version_10(x: Array, rois: Array, batch: Array, **attributes: Any) -> Array:
     y: Array = roi_align(x, rois, batch, coordinate_transformation_mode="output_half_pixel", **attributes)
     return y

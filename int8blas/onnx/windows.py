@@ -17,8 +17,8 @@ from int8blas.layers.real_convolution import real_convolution
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
-from int8blas.onnx.table import HEAVY, SAME_TYPE, Call, Operator, Site
-from int8blas.onnx.types import wide
+from int8blas.onnx.table import HEAVY, SAME_TYPE, Call, Operator, Site, passes_to
+from int8blas.onnx.types import AutoPad, wide
 
 Sizes = Sequence[int]
 # Names of layouts with 1, 2 and 3 spatial dimensions.
@@ -151,7 +151,7 @@ def has_channels_last(x: Array) -> bool:
 
 @wide
 def conv(
-    x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
+    x: Array, w: Array, b: Array | None = None, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
     matrix: Callable[[], Array] | None = None,
 ) -> Array:  # fmt: skip
@@ -181,6 +181,7 @@ def conv(
     return y
 
 
+@passes_to(conv)
 def prepared_conv(site: Site, **attributes: Any) -> Call:
     """Transpose constant weights once, for images with few windows."""
     w = site.constants.get(1)
@@ -207,7 +208,7 @@ def all_windows(image: Array, at: Windows) -> Array:
 
 @wide
 def conv_transpose(
-    x: Array, w: Array, b: Array | None = None, *, auto_pad: str = "NOTSET", dilations: Sizes | None = None,
+    x: Array, w: Array, b: Array | None = None, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, output_padding: Sizes | None = None,
     output_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
@@ -254,7 +255,7 @@ def transposed_padding(
 
 
 def max_pool(
-    x: Array, *, kernel_shape: Sizes, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Sizes | None = None,
+    x: Array, *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, dilations: Sizes | None = None,
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
 ) -> Any:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
@@ -268,7 +269,7 @@ def max_pool(
 
 
 def has_elements(
-    *, kernel_shape: Sizes, auto_pad: str = "NOTSET", dilations: Sizes | None = None, pads: Sizes | None = None,
+    *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, pads: Sizes | None = None,
     **_: Any
 ) -> bool:  # fmt: skip
     """Return whether each window of a MaxPool has an element of the image, for every size of the image. A dilated
@@ -330,7 +331,7 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
 
 @wide
 def average_pool(
-    x: Array, *, kernel_shape: Sizes, auto_pad: str = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
+    x: Array, *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
@@ -375,6 +376,7 @@ def sums_of_pixels(x: Array) -> Array:
     return matmul(row, x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))
 
 
+@passes_to(average_pool)
 @wide
 def lp_pool(x: Array, *, kernel_shape: Sizes, p: float = 2, **attributes: Any) -> Array:
     """Return the norm of each window, from the mean of the powers."""

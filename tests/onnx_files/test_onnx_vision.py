@@ -39,7 +39,8 @@ def test_border_padding_repeats_elements(mode, opset):
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    ('mode = "area"', "mode must be nearest, linear or cubic"), ('padding_mode = "mirror"', "padding_mode zeros"),
+    ('mode = "area"', "'mode' of .* must be one of .*, got 'area'"),
+    ('padding_mode = "mirror"', "'padding_mode' of .* must be one of zeros, border, reflection, got 'mirror'"),
 ])  # fmt: skip
 def test_unknown_ways_to_sample_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
