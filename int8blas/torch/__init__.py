@@ -10,6 +10,7 @@
 
     static          prepare, convert, calibrate: static networks, which are int8 between their layers
       -> translation  operators of torch as nodes of the room onnx, whose networks compute
+      -> shapes       shapes of a network's results, for compilers
 
     others          quantized modules of other libraries, int_mm
 

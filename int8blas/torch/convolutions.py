@@ -11,7 +11,7 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
-from int8blas.torch.ops import convolution, convolve, layer_of, make_convolution, runs_now
+from int8blas.torch.ops import convolution, convolve, layer_of, make_convolution, runs_now, traces
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
     (nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -85,12 +85,12 @@ class Int8Conv(Int8Module):
         self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
         self._restore()
 
-    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Return the convolution of x, (n, channels, ...) or (channels, ...).
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the convolution of images, (n, channels, ...) or (channels, ...).
 
         Parameters
         ----------
-        x : Tensor
+        input : Tensor
             Images.
         output_size : sequence of int, optional
             The size of a transposed convolution's result, as for torch's modules.
@@ -99,10 +99,23 @@ class Int8Conv(Int8Module):
         -------
         Tensor
         """
-        if isinstance(x, Proxy):
-            return as_leaf(self, x, output_size)
-        if x.dim() == len(self.stride) + 1:
-            return self.forward(x.unsqueeze(0), output_size).squeeze(0)
+        if isinstance(input, Proxy):
+            return as_leaf(self, input, output_size)
+        if torch.compiler.is_compiling():
+            return self._forward(input, output_size)
+        try:
+            return self._forward(input, output_size)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in {self.told()}")
+            raise
+
+    def _forward(self, x: Tensor, output_size: Sequence[int] | None) -> Tensor:
+        dims = len(self.stride)
+        if x.dim() == dims + 1:
+            return self._forward(x.unsqueeze(0), output_size).squeeze(0)
+        if x.dim() != dims + 2 or (not traces() and x.shape[1] != self.in_channels):
+            raise ValueError(f"input must have {dims + 1} or {dims + 2} dimensions, and {self.in_channels} channels "
+                             f"before the last {dims}, got shape {tuple(x.shape)}")  # fmt: skip
         pads, output_padding = self.pads, self.output_padding
         if output_size is not None:
             output_padding = self.padding_for(x, output_size)
@@ -111,11 +124,7 @@ class Int8Conv(Int8Module):
             pads = ((0, 0),) * len(pads)
         if not torch.compiler.is_compiling() and runs_now(x):
             layer = self._layer if output_size is None else self._layer_for(output_padding)
-            try:
-                return convolve(layer, x)
-            except (TypeError, ValueError) as error:
-                error.add_note(f"in {self}")
-                raise
+            return convolve(layer, x)
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
             list(self.dilation), self.groups, list(output_padding) if self.transposed else [],
@@ -137,7 +146,7 @@ class Int8Conv(Int8Module):
         tuple of int
         """
         if not self.transposed:
-            raise TypeError("output_size is only for a transposed convolution")
+            raise TypeError(f"output_size must be None, as the convolution is not transposed, got {output_size}")
         dims = len(self.stride)
         wanted = tuple(output_size)[-dims:]
         least = tuple(

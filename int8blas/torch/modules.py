@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_dynamo_compiling
 from torch.fx import Proxy
 from torch.nn import functional
 
@@ -24,6 +25,7 @@ from int8blas.torch.ops import (
     make_layer,
     multiply_rows,
     runs_now,
+    traces,
     unpacked,
     unpacked_weight,
     weight,
@@ -38,21 +40,26 @@ def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
 
 class Int8Module(nn.Module):
     """The base class of int8 modules: their buffers are the state of a layer of int8blas, in `_layer`; `dtype` is the
-    dtype of the original weights."""
+    dtype of the original weights, `label` the name that the module had in the model of :func:`quantize_`."""
 
     dtype: torch.dtype
+    label = ""
+    REMEDY = "call int8blas.torch.dequantize_(model) first"
 
     def _restore(self) -> None:
         """Make the layer from the buffers."""
         raise NotImplementedError
+
+    def told(self) -> str:
+        """Return the name and the text of the module, for errors."""
+        return f"module {self.label!r}, {self}" if self.label else f"{self}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Refuse other devices. Keep the integers; tables return the new dtype, and so does dequantize_."""
         converted = fn(torch.empty(0, dtype=self.dtype))
         if converted.device.type != "cpu":
             raise RuntimeError(
-                f"{self} computes on the CPU, got device {converted.device.type!r}: call "
-                f"int8blas.torch.dequantize_(model) first"
+                f"{self.told()} computes on the CPU, got device {converted.device.type!r}: {self.REMEDY}"
             )
         self.dtype = converted.dtype
         return self
@@ -65,7 +72,7 @@ class Int8Module(nn.Module):
         missing = [key for key in own if key not in state_dict]
         wrong = [
             f"{key} must be {tensor.dtype} of shape {tuple(tensor.shape)}, got {state_dict[key].dtype} of shape "
-            f"{tuple(state_dict[key].shape)}"
+            f"{tuple(state_dict[key].shape)}: quantize_ this model as the saved one"
             for key, tensor in own.items()
             if key not in missing
             and (state_dict[key].shape != tensor.shape or state_dict[key].dtype != tensor.dtype)
@@ -130,7 +137,7 @@ class Int8Linear(Int8Module):
         self.in_features, self.out_features = layer.weights.shape
         self.register_buffer("packed", None)
         scale = layer.scale if isinstance(layer, RealProduct) else layer.scales["weights"]
-        self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float32)))
+        self.register_buffer("scale", torch.from_numpy(np.array(scale, np.float32, ndmin=1)))
         bias = layer.bias
         self.register_buffer("bias", None if bias is None else torch.from_numpy(np.array(bias, np.float32)))
         weights = layer.weights
@@ -159,13 +166,17 @@ class Int8Linear(Int8Module):
         -------
         Int8Linear
         """
-        shift = None if bias is None else bias.detach().float().numpy()
-        values = weight.detach().float().numpy()
-        module = cls(
-            RealProduct(values.T, bias=shift, group=group)
-            if weight_only
-            else InnerProduct.dynamic(values, shift, group=group)
-        )
+        if group is None:
+            integers, scale = map(torch.from_numpy, quantized_rows(weight))
+            module = cls.from_integers(integers, scale, bias, weight_only=weight_only)
+        else:
+            shift = None if bias is None else bias.detach().float().numpy()
+            values = weight.detach().float().numpy()
+            module = cls(
+                RealProduct(values.T, bias=shift, group=group)
+                if weight_only
+                else InnerProduct.dynamic(values, shift, group=group)
+            )
         module.dtype = weight.dtype
         return module
 
@@ -193,14 +204,19 @@ class Int8Linear(Int8Module):
         shift = None if bias is None else bias.detach().float()
         return cls(make_layer(pack_b(quantized.detach().numpy().T), scale.detach().float(), shift, weight_only))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return ``x @ weight.T + bias`` for x of shape (..., in_features)."""
-        if not torch.compiler.is_compiling() and runs_now(x):
-            try:
-                return multiply_rows(self._layer, x, self.in_features, self.out_features)
-            except (TypeError, ValueError) as error:
-                error.add_note(f"in {self}")
-                raise
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``input @ weight.T + bias`` for an input of shape (..., in_features)."""
+        if is_dynamo_compiling():  # other compilers give subclasses of Tensor
+            return self._operator(input)
+        try:
+            if runs_now(input):
+                return multiply_rows(self._layer, input, self.in_features, self.out_features)
+            return self._operator(input)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in {self.told()}")
+            raise
+
+    def _operator(self, x: Tensor) -> Tensor:
         result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only)
         return result
 
@@ -243,11 +259,20 @@ class Int8Linear(Int8Module):
         LAYERS[self.packed] = {(self.weight_only,): self._layer}
 
 
+# The elements that quantized_rows converts at a time: 1 MB of float32, as whole copies of large weights cost memory.
+BLOCK = 1 << 18
+
+
 def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return weights as int8, and the float32 scale of each of their rows: 1 for a row of zeros."""
-    array = weight.detach().float().numpy()
-    scale = scales_of(array, "weight", 1)
-    return quantize(array, scale, axis=0), scale
+    rows = weight.detach()
+    integers, scale = np.empty(rows.shape, np.int8), np.empty(len(rows), np.float32)
+    step = max(1, BLOCK // max(1, rows[0].numel()))
+    for k in range(0, len(rows), step):
+        part = rows[k : k + step].float().numpy()
+        scale[k : k + step] = scales_of(part, "weight", 1)
+        integers[k : k + step] = quantize(part, scale[k : k + step], axis=0)
+    return integers, scale
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -320,13 +345,16 @@ class Int8MultiheadAttention(nn.Module):
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )
         if is_causal and attn_mask is None:
-            raise RuntimeError("attn_mask must be given if is_causal is True, got None")
+            raise RuntimeError("attn_mask must be given if is_causal is True, got None: pass "
+                               "torch.nn.Transformer.generate_square_subsequent_mask(steps)")  # fmt: skip
         batched = query.dim() == 3
         if not batched:
             query, key, value = (x.unsqueeze(0 if self.batch_first else 1) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        if not traces():
+            self._check_masks(query, key, attn_mask, key_padding_mask)
         q, k, v = (
             project(x).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
             for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
@@ -352,6 +380,20 @@ class Int8MultiheadAttention(nn.Module):
         if not batched:
             return y.squeeze(0), None if weights is None else weights.squeeze(0)
         return y if self.batch_first else y.transpose(0, 1), weights
+
+    def _check_masks(self, query: Tensor, key: Tensor, mask: Tensor | None, padding: Tensor | None) -> None:
+        """Refuse masks that torch's layer would refuse, which would be broadcast."""
+        (n, steps), keys = query.shape[:2], key.shape[1]
+        plain, whole = (steps, keys), (n * self.num_heads, steps, keys)
+        if mask is not None and tuple(mask.shape) not in (plain, whole):
+            raise ValueError(f"attn_mask must have shape {plain} or {whole}, got {tuple(mask.shape)} in {self.told()}")
+        if padding is not None and tuple(padding.shape) != (n, keys):
+            raise ValueError(f"key_padding_mask must have shape {(n, keys)}, got {tuple(padding.shape)} in "
+                             f"{self.told()}")  # fmt: skip
+
+    def told(self) -> str:
+        """Return the name and the class of the module, for errors."""
+        return f"Int8MultiheadAttention, the parent of module {self.q_proj.label!r}"
 
     def dequantized(self) -> nn.MultiheadAttention:
         """Return an ``nn.MultiheadAttention`` with these weights, in their original dtype.

@@ -9,11 +9,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
+
+# A layer of one row takes a few microseconds: names that need no look-up in two modules save one of them.
+from torch._C import _get_tracing_state, _len_torch_dispatch_stack
+from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from int8blas.convolution.convolution import Convolution
@@ -28,7 +33,8 @@ from int8blas.layers.real_product import RealProduct
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 NO_GRADIENT = (
-    "int8blas.torch layers have no gradient: train the float model, or call int8blas.torch.dequantize_(model) first"
+    "{} has no gradient: call int8blas.torch.dequantize_(model) before training, or train the float model and quantize "
+    "it again"
 )
 
 # The layers of each tensor of weights, by the parameters that may differ and are no tensors.
@@ -58,7 +64,7 @@ def unpacked(packed: Tensor, scale: Tensor, in_features: int) -> PackedB:
 
 def thread_limit() -> AbstractContextManager[Any]:
     """Return a context in which int8blas uses no more threads than torch does."""
-    threads = torch.get_num_threads()
+    threads = get_num_threads()
     return num_threads(threads) if threads < num_threads() else nullcontext()
 
 
@@ -66,13 +72,13 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
     """Apply a layer. The result has the dtype of x. The layer uses no more threads than torch does."""
     if x.dtype not in FLOATS:
         raise TypeError(
-            f"x must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
+            f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
     if x.requires_grad:
         x = x.detach()
     source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
-    threads = torch.get_num_threads()
+    threads = get_num_threads()
     if threads < num_threads():
         with num_threads(threads):
             result = layer(source)
@@ -86,11 +92,12 @@ def multiply_rows(layer: Any, x: Tensor, inputs: int, outputs: int) -> Tensor:
     """Apply a linear layer. Give contiguous float32 to an InnerProduct by its address: ``x.numpy()`` takes 1 us."""
     shape = x.shape
     if (
-        x.dtype is torch.float32 and shape[-1:] == (inputs,) and x.is_cpu and x.is_contiguous()
-        and type(layer) is InnerProduct and torch.get_num_threads() >= num_threads()
+        x.dtype is torch.float32 and shape and shape[-1] == inputs and x.is_cpu and x.is_contiguous()
+        and type(layer) is InnerProduct and get_num_threads() >= num_threads()
     ):  # fmt: skip
-        y = torch.from_numpy(layer._at(x.data_ptr(), x.numel() // inputs))
-        return y if len(shape) == 2 else y.view(*shape[:-1], outputs)
+        if len(shape) == 2:
+            return from_numpy(layer._at(x.data_ptr(), shape[0]))
+        return from_numpy(layer._at(x.data_ptr(), x.numel() // inputs)).view(*shape[:-1], outputs)
     return multiply(layer, x)
 
 
@@ -130,27 +137,28 @@ def _(packed: Tensor, scale: Tensor, in_features: int) -> Tensor:
 
 
 @torch.library.custom_op("int8blas::refuse_gradient", mutates_args=(), device_types="cpu")
-def refuse_gradient(gradient: Tensor, shape: Sequence[int]) -> Tensor:
+def refuse_gradient(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
     """Raise the error of a backward pass."""
-    raise RuntimeError(NO_GRADIENT)
+    raise RuntimeError(text)
 
 
 @refuse_gradient.register_fake
-def _(gradient: Tensor, shape: Sequence[int]) -> Tensor:
+def _(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
     return gradient.new_empty(shape)
 
 
-def set_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Keep the shape of x, and the number of inputs, for the backward pass."""
+def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep the shape of x, the number of inputs, and the error's text, for the backward pass."""
     ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
+    ctx.text = NO_GRADIENT.format(f"{kind} of {inputs[2].shape[-1]} outputs")
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     """Return the operator that raises, so that a compiler can trace a backward pass which never runs."""
-    return refuse_gradient(gradient, ctx.shape), *(None,) * (ctx.inputs - 1)
+    return refuse_gradient(gradient, ctx.shape, ctx.text), *(None,) * (ctx.inputs - 1)
 
 
-linear.register_autograd(backward, setup_context=set_shape)
+linear.register_autograd(backward, setup_context=partial(set_shape, "Int8Linear"))
 
 
 @linear.register_vmap
@@ -166,6 +174,7 @@ def make_convolution(
     weights = quantized.detach().numpy()
     options: dict[str, Any] = {
         "strides": tuple(strides), "padding": tuple(pads), "dilation": tuple(dilation), "groups": groups,
+        "layout": ("nwc", "nhwc", "ndhwc")[len(strides) - 1],
         "scales": {"weights": scale.detach().numpy()}, "bias": None if bias is None else bias.detach().numpy(),
     }  # fmt: skip
     if output_padding:
@@ -214,7 +223,7 @@ def _(
     return x.new_empty((x.shape[0], quantized.shape[0], *sizes)).contiguous(memory_format=result_format(x))
 
 
-convolution.register_autograd(backward, setup_context=set_shape)
+convolution.register_autograd(backward, setup_context=partial(set_shape, "Int8Conv"))
 
 
 @convolution.register_vmap
@@ -247,17 +256,17 @@ def _(info: Any, in_dims: Any, *args: Any) -> Any:
 
 def traces() -> bool:
     """Return whether torch.jit traces, for which sizes are tensors."""
-    return torch._C._get_tracing_state() is not None
+    return _get_tracing_state() is not None
 
 
 def runs_now(x: Tensor) -> bool:
     """Return whether x is a plain tensor that nothing traces, so that a module may compute without the dispatcher."""
     return (
         type(x) is Tensor
-        and not (x.requires_grad and torch.is_grad_enabled())
-        and not traces()
-        and not torch._C._len_torch_dispatch_stack()
-        and torch._C._functorch.maybe_current_level() is None
+        and not (x.requires_grad and is_grad_enabled())
+        and _get_tracing_state() is None
+        and not _len_torch_dispatch_stack()
+        and maybe_current_level() is None
     )
 
 

@@ -22,6 +22,13 @@ class Integers(NamedTuple):
     bias: Tensor | None
 
 
+# The remedies for layers whose integers cannot be used; quantize_ then rounds their float weights anew.
+TORCHAO = "restore its floats first: module.weight = torch.nn.Parameter(module.weight.dequantize())"
+TORCH_AO = (
+    "replace it by a torch.nn.Linear with the weight module.weight().dequantize() and the bias module.bias() first"
+)
+
+
 def integers_of(module: Any) -> Integers | None:
     """Return the integers of a linear layer of torchao, torch.ao, bitsandbytes or GPTQ in 8 bits, or None.
 
@@ -48,11 +55,13 @@ def with_group(scale: Tensor, weight: Tensor) -> Tensor:
 def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
     """Return the integers of torchao's Int8Tensor."""
     if weight.qdata.dtype != torch.int8 or weight.qdata.dim() != 2:
-        raise ValueError(f"its weight is {type(weight).__name__} of {weight.qdata.dtype}, not a matrix of int8")
+        raise ValueError(
+            f"its weight is {type(weight).__name__} of {weight.qdata.dtype}, not a matrix of int8; {TORCHAO}"
+        )
     if weight.zero_point is not None and weight.zero_point.any():
-        raise ValueError("its weight has zero points")
+        raise ValueError(f"its weight has zero points; {TORCHAO}")
     if weight.act_pre_scale is not None:
-        raise ValueError("its source has factors (act_pre_scale)")
+        raise ValueError("its source has factors (act_pre_scale); quantize the float model instead")
     scale = weight.scale if weight.scale.dim() == 2 else weight.scale.reshape(-1, 1)
     return Integers(weight.qdata, with_group(scale, weight.qdata), bias)
 
@@ -60,14 +69,14 @@ def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
 def of_torch_ao(weight: Any, bias: Tensor | None) -> Integers:
     """Return the integers of a quantized tensor of torch."""
     if weight.dtype != torch.qint8:
-        raise ValueError(f"its weight is {weight.dtype}, not torch.qint8")
+        raise ValueError(f"its weight is {weight.dtype}, not torch.qint8; {TORCH_AO}")
     integers = weight.int_repr()
     if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
         scale, zero = weight.q_per_channel_scales(), weight.q_per_channel_zero_points()
     else:
         scale, zero = torch.tensor([weight.q_scale()]), torch.tensor(weight.q_zero_point())
     if zero.any():
-        raise ValueError("its weight has zero points")
+        raise ValueError(f"its weight has zero points; {TORCH_AO}")
     return Integers(integers, with_group(scale[:, None], integers), bias)
 
 
@@ -75,14 +84,14 @@ def of_gptq(module: Any) -> Integers:
     """Return the integers of a GPTQ layer: four bytes in each int32 of `qweight`, (in / 4, out), zero point 128."""
     packed, scales = module.qweight.detach().numpy(), module.scales.detach().float()
     if getattr(module, "bits", 8) != 8:
-        raise ValueError(f"it has {module.bits} bits, not 8")
+        raise ValueError(f"it has {module.bits} bits, not 8; quantize the float model instead")
     # Files of the first format version store each zero point minus 1: 127 for 128.
     if not np.isin(np.unique(module.qzeros.detach().numpy().view(np.uint8)), (127, 128)).all():
-        raise ValueError("its zero points are not 128 (sym=False)")
+        raise ValueError("its zero points are not 128; GPTQ with sym=True makes such layers")
     rows = 4 * packed.shape[0]
     order = getattr(module, "g_idx", None)
     if order is not None and not torch.equal(order.long(), torch.arange(rows) // (rows // len(scales))):
-        raise ValueError("its groups are not in order (desc_act=True)")
+        raise ValueError("its groups are not in order; GPTQ with desc_act=False makes such layers")
     bytes_ = np.ascontiguousarray(packed).view(np.uint8).reshape(*packed.shape, 4)
     integers = (bytes_.transpose(1, 0, 2).reshape(packed.shape[1], rows) ^ 128).view(np.int8)
     scale = scales[0] if len(scales) == 1 else scales

@@ -14,7 +14,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from int8blas.core.parameters import integer
 from int8blas.stage.weights_scales import MAX_GROUP
 from int8blas.torch.convolutions import TORCH_KINDS, Int8Conv
-from int8blas.torch.modules import Int8Linear, Int8MultiheadAttention
+from int8blas.torch.modules import Int8Linear, Int8Module, Int8MultiheadAttention
 from int8blas.torch.ops import FLOATS
 from int8blas.torch.others import integers_of
 from int8blas.torch.recurrent import CELLS, Int8Recurrent, Int8RecurrentCell
@@ -146,7 +146,11 @@ def objection(module: Any, config: Config) -> str:
     kind = kind_of(module)
     if kind not in KINDS:
         bases = [base.__name__ for base in KINDS if isinstance(module, base)]
-        return f"{kind.__name__} is a subclass of {bases[0]}" if bases else f"{NO_MODULE} {kind.__name__}"
+        if not bases:
+            return f"{NO_MODULE} {kind.__name__}"
+        return f"{kind.__name__} is a subclass of {bases[0]}, whose forward may differ; replace it by {bases[0]} if not"
+    if "forward" in vars(module):
+        return "its forward was replaced for this object; restore it first: del module.forward"
     if isinstance(config, Int8WeightOnly) and kind not in WEIGHT_ONLY:
         return f"Int8WeightOnly does not replace {kind.__name__}; Int8Dynamic does"
     parameters = list(module.parameters())
@@ -154,23 +158,29 @@ def objection(module: Any, config: Config) -> str:
         if each.device.type != "cpu":
             return f"it is on the device {each.device.type!r}; move it to the CPU first"
         if each.dtype not in FLOATS:
-            return f"it has {each.dtype}; only float32, bfloat16 and float16 are replaced"
+            return f"it has {each.dtype}; call module.float() first, as float32, bfloat16 and float16 are replaced"
         if not each.numel():
-            return "it has a parameter without elements"
+            return "it has a parameter without elements, and nothing to quantize"
     if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
-        return "it has hooks (those of torch.nn.utils.weight_norm too); remove them first"
+        return (
+            "it has hooks; call torch.nn.utils.remove_weight_norm or remove_spectral_norm for theirs, and register all "
+            "other hooks after quantize_"
+        )
     if kind is nn.MultiheadAttention and (module.bias_k is not None or module.add_zero_attn):
-        return "it has add_bias_kv or add_zero_attn"
+        return "it has add_bias_kv or add_zero_attn, which Int8MultiheadAttention lacks"
     if kind in (nn.Embedding, nn.EmbeddingBag) and module.max_norm is not None:
-        return "max_norm changes its rows when they are used"
+        return (
+            "max_norm changes its rows when they are used; change them all first: module.weight.data.renorm_("
+            "module.norm_type, 0, module.max_norm), then module.max_norm = None"
+        )
     if config.group and any(size % config.group for size in inputs_of(module)):
-        return f"group={config.group} does not divide its inputs, {inputs_of(module)}"
+        return f"group={config.group} does not divide its inputs, {inputs_of(module)}; choose a divisor or None"
     return ""
 
 
 def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Module | None],
-         done: dict[nn.Module, nn.Module]) -> nn.Module:  # fmt: skip
-    """Replace a module and its children, each module once."""
+         done: MutableMapping[nn.Module, nn.Module]) -> nn.Module:  # fmt: skip
+    """Replace a module and its children, each module once. `done` has weak keys, so that replaced weights are freed."""
     if module in done:
         return done[module]
     new = change(name, module)
@@ -263,23 +273,36 @@ def quantize_(
         if reason:
             FLOAT[module] = reason
             if not reason.startswith(NO_MODULE):
-                left.append(f"{name or 'the model'}: {reason}")
+                left.append(f"{name or 'the model'}, {type(module).__name__}: {reason}")
             return None
         try:
-            return KINDS[kind_of(module)](module, chosen)
+            new = KINDS[kind_of(module)](module, chosen)
         except (TypeError, ValueError) as error:
-            error.add_note(f"in module {name!r}, {module}")
+            error.add_note(f"in module {name!r}, {module}; filter= can leave it float")
             raise
+        for path, each in new.named_modules():
+            if isinstance(each, Int8Module):
+                each.label = f"{name}.{path}".strip(".")
+        return new
 
-    model = walk(model, "", change, {})
+    model = walk(model, "", change, WeakKeyDictionary())
     if left:
-        warnings.warn(f"int8blas.torch.quantize_ left {len(left)} float:\n" + "\n".join(left), stacklevel=2)
+        warnings.warn(f"int8blas.torch.quantize_ left {len(left)} float (filter= leaves modules float without a "
+                      f"warning):\n" + "\n".join(left), stacklevel=2)  # fmt: skip
     for module in model.modules():
         for kind, (name, value) in FAST_PATHS.items():
             if isinstance(module, kind) and is_int8(module) and not hasattr(module, "_int8blas_fast_path"):
                 module._int8blas_fast_path = getattr(module, name)  # type: ignore[assignment, unused-ignore]
                 setattr(module, name, value)
     return model
+
+
+def refuse_static(model: nn.Module, remedy: str) -> None:
+    """Refuse a static network, whose modules have no float modules in their place."""
+    for name, module in model.named_modules():
+        if isinstance(module, Int8Module) and not isinstance(module, INT8_MODULES):
+            raise TypeError(f"model must be a result of quantize_, got a static network with the module {name!r}, "
+                            f"{type(module).__name__}: {remedy}")  # fmt: skip
 
 
 def dequantize_(model: nn.Module) -> nn.Module:
@@ -310,7 +333,10 @@ def dequantize_(model: nn.Module) -> nn.Module:
     def change(name: str, module: nn.Module) -> nn.Module | None:
         return module.dequantized() if isinstance(module, INT8_MODULES) else None
 
-    model = walk(model, "", change, {})
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    refuse_static(model, "use the float model, which calibrate did not change")
+    model = walk(model, "", change, WeakKeyDictionary())
     for module in model.modules():
         for kind, (name, _) in FAST_PATHS.items():
             if isinstance(module, kind) and hasattr(module, "_int8blas_fast_path"):

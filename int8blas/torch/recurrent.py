@@ -21,7 +21,7 @@ from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_steps import gru_steps, rnn_steps
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
-from int8blas.torch.ops import FLOATS, layer_of, refuse_gradient, runs_now, thread_limit, traces
+from int8blas.torch.ops import FLOATS, NO_GRADIENT, layer_of, refuse_gradient, runs_now, thread_limit, traces
 
 Array = np.ndarray[Any, Any]
 Factor = tuple[Tensor, Tensor, Tensor | None]
@@ -142,7 +142,10 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Execute one layer; return its results and last states, with the dtype of x."""
     if x.dtype not in FLOATS:
-        raise TypeError(f"x must be float32, bfloat16 or float16, got {x.dtype}")
+        raise TypeError(
+            f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
+            f"(filter= of int8blas.torch.quantize_)"
+        )
     source, h, c = (each.detach().float().contiguous() for each in (x, h, c))
     ends = None if lengths is None else lengths.numpy()
     with thread_limit():
@@ -183,13 +186,14 @@ def _(
 
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
     """Return operators that raise, for all inputs that may have a gradient."""
-    x, h, c = (refuse_gradient(gradients[0], shape) for shape in ctx.shapes)
+    x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
     return x, None, h, c, None, None, None, None
 
 
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Keep the shapes of source and states for the backward pass."""
     ctx.shapes = [inputs[k].shape for k in (0, 2, 3)]
+    ctx.text = NO_GRADIENT.format(f"Int8Recurrent of mode {inputs[4]!r}")
 
 
 recurrent.register_autograd(refuse, setup_context=set_shapes)
@@ -274,12 +278,12 @@ class Int8Recurrent(Int8Module):
             tensors = self._tensors(k)
             self._layer.append(layer_of(tensors[0][0], (), make_recurrent, self.mode, self.directions, *tensors))
 
-    def forward(self, x: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the results and the last states, as torch's layer does.
 
         Parameters
         ----------
-        x : Tensor or PackedSequence
+        input : Tensor or PackedSequence
             (steps, sequences, inputs), (sequences, steps, inputs) with `batch_first`, or (steps, inputs).
         hx : Tensor or tuple of Tensor, optional
             The first state, for an LSTM h and c.
@@ -289,14 +293,14 @@ class Int8Recurrent(Int8Module):
         y : Tensor or PackedSequence
         states : Tensor or tuple of Tensor
         """
+        x = input
         if isinstance(x, Proxy):
             return as_leaf(self, x, hx)
         if isinstance(x, PackedSequence):
             return self._packed(x, hx)
         if not traces() and (x.dim() not in (2, 3) or x.shape[-1] != self.input_size):
-            raise ValueError(
-                f"x must have 2 or 3 dimensions, the last of {self.input_size}, got shape {tuple(x.shape)}"
-            )
+            raise ValueError(f"input must have 2 or 3 dimensions, the last of {self.input_size}, got shape "
+                             f"{tuple(x.shape)} in {self.told()}")  # fmt: skip
         time_first = x.dim() == 2 or not self.batch_first
         source = x.unsqueeze(1) if x.dim() == 2 else x if time_first else x.transpose(0, 1)
         states = None
@@ -333,7 +337,7 @@ class Int8Recurrent(Int8Module):
             states = [x.new_zeros(shape) for shape in shapes]
         elif not traces() and [tuple(each.shape) for each in states] != shapes:
             raise ValueError(f"hx must have shape {', '.join(map(str, shapes))}, got "
-                             f"{', '.join(str(tuple(each.shape)) for each in states)}")  # fmt: skip
+                             f"{', '.join(str(tuple(each.shape)) for each in states)} in {self.told()}")  # fmt: skip
         now = not torch.compiler.is_compiling() and all(runs_now(each) for each in (x, *states))
         last: list[list[Tensor]] = [[] for _ in states]
         for k in range(self.num_layers):
@@ -341,7 +345,11 @@ class Int8Recurrent(Int8Module):
             h = states[0][part]
             c = states[1][part] if len(states) > 1 else h.new_empty(0)
             if now:
-                x, h, c = run(self._layer[k], x, lengths, h, c)
+                try:
+                    x, h, c = run(self._layer[k], x, lengths, h, c)
+                except (TypeError, ValueError) as error:
+                    error.add_note(f"in {self.told()}")
+                    raise
             else:
                 x, h, c = recurrent(x, lengths, h, c, self.mode, *self._tensors(k))
             for found, state in zip(last, (h, c), strict=False):
@@ -415,13 +423,13 @@ class Int8RecurrentCell(nn.Module):
                 parameter.copy_(getattr(cell, name.removesuffix("_l0")))
         self.layer = Int8Recurrent(layer)
 
-    def forward(self, x: Any, hx: Any = None) -> Any:
-        """Return the next state, or the next h and c, for x (sequences, inputs) or (inputs,), as torch's cell does."""
-        if isinstance(x, Proxy):
-            return as_leaf(self, x, hx)
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Return the next state, or the next h and c, for (sequences, inputs) or (inputs,), as torch's cell does."""
+        if isinstance(input, Proxy):
+            return as_leaf(self, input, hx)
         if hx is not None:
             hx = tuple(each.unsqueeze(0) for each in hx) if isinstance(hx, (tuple, list)) else hx.unsqueeze(0)
-        _, last = self.layer(x.unsqueeze(0), hx)
+        _, last = self.layer(input.unsqueeze(0), hx)
         return tuple(each.squeeze(0) for each in last) if isinstance(last, tuple) else last.squeeze(0)
 
     def dequantized(self) -> nn.RNNCellBase:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from int8blas.torch.quantize import FLOAT, INT8_MODULES, Int8Dynamic, dequantize_, objection
+from int8blas.torch.quantize import FLOAT, INT8_MODULES, Int8Dynamic, dequantize_, objection, refuse_static
 
 REPEATS = 5
 
@@ -22,6 +22,15 @@ def execute(model: Callable[..., Any], inputs: Any) -> Any:
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if type(inputs) in (tuple, list) else model(inputs)
+
+
+def batches(loader: Any) -> Iterator[Any]:
+    """Find the batches of a loader."""
+    if isinstance(loader, (Tensor, Mapping)) or not isinstance(loader, Iterable):
+        raise TypeError(
+            f"loader must be an iterable of batches, got {type(loader).__name__}: pass [batch] for one batch"
+        )
+    yield from loader
 
 
 def tensors_of(output: Any) -> Iterator[Tensor]:
@@ -205,7 +214,14 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    refuse_static(model, "compare it with its float model: int8blas.torch.compare(float_model, model, loader)")
     parts = dict(parts_of(model))
+    for name in parts:
+        try:
+            (model if reference is None else reference).get_submodule(name)
+        except AttributeError as missing:
+            raise ValueError(f"reference must have the modules of model, got no {name!r}: pass the float model, "
+                             f"such as a copy.deepcopy before quantize_, or None") from missing  # fmt: skip
     rows: dict[str, Row] = {}
     for name, module in parts.items():
         size = size_of(module)
@@ -323,11 +339,16 @@ def compare(
     >>> abs(found.metric_after - found.metric_before) < 0.1, found.error < 0.02
     (True, True)
     """
+    for name, value in (("model", model), ("quantized", quantized)):
+        if not isinstance(value, nn.Module):
+            raise TypeError(f"{name} must be a torch.nn.Module, got {type(value).__name__}")
+    if metric is not None and not callable(metric):
+        raise TypeError(f"metric must be callable or None, got {type(metric).__name__}")
     metrics: list[tuple[float, float]] = []
     errors: list[float] = []
     seconds = [0.0, 0.0]
     with torch.no_grad():
-        for batch in loader:
+        for batch in batches(loader):
             inputs = batch[0] if isinstance(batch, (tuple, list)) else batch
             outputs = []
             for k, each in enumerate((model, quantized)):
@@ -338,7 +359,8 @@ def compare(
             if metric is not None:
                 metrics.append((float(metric(outputs[0], batch)), float(metric(outputs[1], batch))))
     if not errors:
-        raise ValueError("loader must have at least one batch, got none")
+        raise ValueError("loader must have at least one batch, got none: an iterator that was used is empty, a list "
+                         "is not")  # fmt: skip
     before, after = (sum(values) / len(values) for values in zip(*metrics, strict=True)) if metrics else (None, None)
     sizes = size_of(model), size_of(quantized)
     return Comparison(len(errors), before, after, sum(errors) / len(errors), seconds[0], seconds[1], *sizes)

@@ -6,16 +6,18 @@ torch computes the other parts in floats.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
+from torch._ops import OpOverload
 from torch.fx.experimental import _config
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -26,8 +28,9 @@ from int8blas.onnx.graph import Graph, Network, Value
 from int8blas.onnx.model import Model
 from int8blas.onnx.quantizing import started
 from int8blas.torch.modules import Int8Module
-from int8blas.torch.ops import NO_GRADIENT, thread_limit
-from int8blas.torch.reports import execute
+from int8blas.torch.ops import LAYERS, layer_of, refuse_gradient, runs_now, thread_limit
+from int8blas.torch.reports import batches, execute
+from int8blas.torch.shapes import operator_of, recorded, replayed
 from int8blas.torch.translation import OPSETS, PRODUCTS, Name, Translation, UnsupportedError, add_pt2e, named
 
 Filter = Callable[[str, nn.Module], bool]
@@ -43,140 +46,217 @@ class Int8Static:
 
 
 experimental: Any = _config
+aten: Any = torch.ops.aten
+# Models of these dtypes compute in float32 between their int8 layers.
+SHORT = (torch.bfloat16, torch.float16)
 
 
-class NoGradient(torch.autograd.Function):
-    """The result of a network, whose backward pass is refused."""
-
-    @staticmethod
-    def forward(ctx: Any, result: Tensor, *sources: Tensor) -> Tensor:
-        """Return the result."""
-        return result.view_as(result)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        """Refuse."""
-        raise RuntimeError(NO_GRADIENT)
+def run(model: Model, inputs: Iterable[Any]) -> list[Tensor]:
+    """Compute all outputs of a network for tensors and sizes."""
+    feeds = {
+        value.name: each.detach().contiguous().numpy() if isinstance(each, Tensor) else np.array([each], np.int64)
+        for value, each in zip(model.inputs, inputs, strict=True)
+    }
+    with thread_limit():
+        return [torch.from_numpy(np.ascontiguousarray(each)) for each in model.run(None, feeds)]
 
 
-class Part(nn.Module):
-    """A part of a model as a network: a function of tensors and sizes.
-
-    Parameters
-    ----------
-    network : Network
-        With its inputs in order.
-    """
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self._take(Model(network))
-
-    def _take(self, model: Model) -> None:
-        self._model = model
-
-    def _run(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """Compute all outputs of the model."""
-        feeds = {
-            value.name: each.detach().to(memory_format=torch.contiguous_format).numpy()
-            if isinstance(each, Tensor)
-            else np.array([each], np.int64)
-            for value, each in zip(self._model.inputs, inputs, strict=True)
-        }
-        with thread_limit():
-            return self._model.run(None, feeds)
-
-    def _results(self, inputs: tuple[Any, ...], arrays: list[Any]) -> Any:
-        """Return outputs as tensors of torch."""
-        results = [torch.from_numpy(each) for each in arrays]
-        sources = [each for each in inputs if isinstance(each, Tensor) and each.requires_grad]
-        if sources and torch.is_grad_enabled():
-            results = [
-                NoGradient.apply(each, *sources)  # type: ignore[no-untyped-call, unused-ignore]
-                if each.is_floating_point()
-                else each
-                for each in results
-            ]
-        return results[0] if len(results) == 1 else tuple(results)
+def single(results: Sequence[Any]) -> Any:
+    """Return several results as a tuple, and one result alone."""
+    return results[0] if len(results) == 1 else tuple(results)
 
 
-class Observed(Part):
-    """A part in floats, which observes the tensors that :func:`convert` quantizes.
+class Observed(nn.Module):
+    """A part of a model in floats, which observes the tensors that :func:`convert` quantizes.
 
     Parameters
     ----------
     network : Network
         In floats.
+    shapes : str
+        As for :class:`Int8Network`.
     keep : list of str
         Products that stay float.
     """
 
-    def __init__(self, network: Network, keep: list[str]) -> None:
+    def __init__(self, network: Network, shapes: str, keep: list[str]) -> None:
+        super().__init__()
         self.network, self.rewrite = started(network, keep)
         self.observers = self.rewrite.observers()
-        self.batches = 0
-        super().__init__(self.rewrite.watched(self.network, self.observers, network.graph.outputs))
+        self.batches, self.shapes = 0, shapes
+        self.watched = Model(self.rewrite.watched(self.network, self.observers, network.graph.outputs))
 
     def forward(self, *inputs: Any) -> Any:
         """Compute in floats and observe."""
-        arrays = self._run(inputs)
-        for name, array in zip(self.observers, arrays, strict=False):
+        tensors = run(self.watched, inputs)
+        for name, tensor in zip(self.observers, tensors, strict=False):
             try:
-                self.observers[name].observe(array)
+                self.observers[name].observe(tensor.numpy())
             except ValueError as error:
-                error.add_note(f"in the tensor {name!r}")
+                error.add_note(f"in the tensor {name!r}: remove the batch from the data")
                 raise
         self.batches += 1
-        return self._results(inputs, arrays[len(self.observers) :])
+        return single(tensors[len(self.observers) :])
 
     def converted(self) -> Int8Network:
         """Return the quantized network."""
         if not self.batches:
             raise ValueError("model must have been called on data after prepare, got none for a part")
         found = {name: observer.parameters() for name, observer in self.observers.items()}
-        return Int8Network(Network(self.rewrite.with_parameters(found), self.network.opsets))
+        return Int8Network(Network(self.rewrite.with_parameters(found), self.network.opsets), self.shapes)
 
 
-class Int8Network(Part):
+def restored(state: Tensor) -> dict[str, Any]:
+    """Return the network and the shapes in the bytes of an :class:`Int8Network`."""
+    found = load(io.BytesIO(state.detach().numpy().tobytes()))
+    if not isinstance(found, dict) or found.keys() != {"model", "shapes"}:
+        raise ValueError(f"the bytes must have the network of an Int8Network, got {type(found).__name__}")
+    return found
+
+
+@torch.library.custom_op("int8blas::network", mutates_args=(), device_types="cpu")
+def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str) -> list[Tensor]:
+    """Return the results of the network in the bytes `state`, which takes tensors and sizes."""
+    model = layer_of(state, (), lambda: restored(state)["model"])
+    are_sizes = [value.dtype == np.int64 for value in model.inputs]
+    wanted = are_sizes.count(False), are_sizes.count(True)
+    if (len(tensors), len(sizes)) != wanted:
+        raise ValueError(f"the network takes {wanted[0]} tensors and {wanted[1]} sizes, got {len(tensors)} and "
+                         f"{len(sizes)}")  # fmt: skip
+    given = iter(tensors), iter(sizes)
+    return run(model, [next(given[is_size]) for is_size in are_sizes])
+
+
+@network.register_fake
+def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str) -> list[Tensor]:
+    return replayed(shapes, tensors, sizes)
+
+
+def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
+    """Return operators that raise, for all tensors."""
+    text = f"Int8Network has no gradient: {Int8Network.REMEDY}"
+    return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None
+
+
+def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Keep the shapes of the tensors for the backward pass."""
+    ctx.shapes = [each.shape for each in inputs[0]]
+
+
+network.register_autograd(refuse, setup_context=set_shapes)
+
+
+@network.register_vmap
+def _(info: Any, in_dims: Any, *args: Any) -> Any:
+    raise NotImplementedError("int8blas::network has no vmap: give it the whole batch")
+
+
+class Int8Network(Int8Module):
     """A part of a model, whose tensors are int8 between its layers, as an :class:`int8blas.onnx.Model`.
 
-    :func:`convert` makes it. ``torch.compile`` does not look into it.
+    :func:`convert` creates it.
 
     Parameters
     ----------
     network : Network
         With nodes of quantization.
+    shapes : str
+        The operators of torch that the network replaces, from which a compiler computes shapes.
+
+    Attributes
+    ----------
+    network : Tensor of uint8
+        The network and `shapes`, as bytes of :func:`int8blas.save`.
     """
 
-    _apply = Int8Module._apply
+    network: Tensor
     dtype = torch.float32
+    REMEDY = "use the float model, and call int8blas.torch.calibrate for it again"
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+    def __init__(self, network: Network, shapes: str) -> None:
+        super().__init__()
+        self._layer, self.shapes = Model(network), shapes
+        file = io.BytesIO()
+        save(file, {"model": self._layer, "shapes": shapes})
+        self.register_buffer("network", torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8))
+        LAYERS[self.network] = {(): self._layer}
+
     def forward(self, *inputs: Any) -> Any:
         """Return the outputs for tensors and sizes."""
-        return self._results(inputs, self._run(inputs))
+        tensors = [each for each in inputs if isinstance(each, Tensor)]
+        if not torch.compiler.is_compiling() and all(map(runs_now, tensors)):
+            return single(run(self._layer, inputs))
+        sizes = [each for each in inputs if not isinstance(each, Tensor)]
+        return single(network(tensors, sizes, self.network, self.shapes))
 
     def explain(self) -> str:
         """Return the calls of the plan by their arithmetic, as :meth:`int8blas.onnx.Model.explain`."""
-        return str(self._model.explain())
-
-    def get_extra_state(self) -> Tensor:
-        """Return the network as bytes, for ``state_dict``."""
-        file = io.BytesIO()
-        save(file, self._model)
-        return torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take the network of a ``state_dict``."""
-        self._take(load(io.BytesIO(state.numpy().tobytes())))
+        return str(self._layer.explain())
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says between the parentheses."""
-        calls = self._model.explain()
+        """Return the text of ``repr`` between the parentheses."""
+        calls = self._layer.explain()
         return f"{sum(call.arithmetic == 'int8' for call in calls)} of {len(calls)} calls in int8"
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        state = state_dict.get(f"{prefix}network")
+        if state is not None and state.dtype == torch.uint8 and state.dim() == 1:
+            if signature(restored(state)["model"]) != signature(self._layer):
+                raise ValueError(f"{prefix}network must be the network of a model of the same architecture, got "
+                                 f"another one: calibrate that model, then load its state")  # fmt: skip
+            self.network = torch.empty_like(state)  # a network of the same model may have another number of bytes
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _restore(self) -> None:
+        found = restored(self.network)
+        self._layer, self.shapes = found["model"], found["shapes"]
+        LAYERS[self.network] = {(): self._layer}
+
+
+def signature(model: Model) -> list[Any]:
+    """Return the names and dtypes of a network's inputs, and the names of its outputs."""
+    return [*((each.name, each.dtype) for each in model.inputs), *(each.name for each in model.get_outputs())]
 
 
 # ------------------------------------------------------------------------------------------- graphs of torch ------
+
+
+@dataclass(frozen=True)
+class Place:
+    """The number of a node, in a pickle."""
+
+    number: int
+
+
+class StaticModel(fx.GraphModule):
+    """The result of :func:`convert`. A pickle has its graph, as torch cannot trace all operators again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
+        places = {node: Place(k) for k, node in enumerate(self.graph.nodes)}
+        nodes = [
+            (node.op, str(node.target) if isinstance(node.target, OpOverload) else node.target, node.name,
+             *fx.node.map_arg((node.args, node.kwargs), places.__getitem__))
+            for node in self.graph.nodes
+        ]  # fmt: skip
+        return restored_model, (state, nodes, self.graph._codegen)
+
+
+def restored_model(state: dict[str, Any], nodes: list[Any], codegen: Any) -> StaticModel:
+    """Return the model of a pickle."""
+    graph = fx.Graph()
+    made: list[fx.Node] = []
+    for op, target, name, args, options in nodes:
+        if op == "call_function" and isinstance(target, str):
+            target = operator_of(target)
+        args, options = fx.node.map_aggregate(
+            (args, options), lambda value: made[value.number] if isinstance(value, Place) else value
+        )
+        made.append(graph.create_node(op, target, args, options, name))
+    graph.set_codegen(codegen)
+    body = nn.Module()
+    body.__dict__ = state
+    return StaticModel(body, graph)
 
 
 class Chosen(OperatorSupportBase):
@@ -192,8 +272,10 @@ class Chosen(OperatorSupportBase):
 
 def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> fx.GraphModule:
     """Return the graph of a model, for tensors of any sizes as far as the model allows."""
-    if any(each.training for each in model.modules()) and not isinstance(model, fx.GraphModule):
-        raise ValueError("model must be in evaluation mode, got a module in training mode: call model.eval() first")
+    trained = [f"{name!r}, {type(each).__name__}" for name, each in model.named_modules() if each.training]
+    if trained and not isinstance(model, fx.GraphModule):
+        raise ValueError(f"model must be in evaluation mode, got module {trained[0]} in training mode: call "
+                         f"model.eval() first")  # fmt: skip
 
     def sizes(value: Any) -> Any:
         return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) if isinstance(value, Tensor) else None
@@ -213,8 +295,38 @@ def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
         try:
             return program(False)
         except Exception as error:
-            error.add_note("torch.export refuses the model: int8blas.torch.quantize_ replaces its modules one by one")
+            error.add_note(f"torch.export refuses {type(model).__name__}: int8blas.torch.quantize_ replaces its "
+                           f"modules one by one")  # fmt: skip
             raise
+
+
+def in_float32(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> fx.GraphModule:
+    """Return the graph of a model of 16-bit floats. It computes in float32, and its results have the model's dtypes."""
+    dtypes = [each.dtype if isinstance(each, Tensor) else None for each in pytree.tree_leaves(model(*args, **options))]
+    copied = copy.deepcopy(model).float()
+    root = exported(copied, *pytree.tree_map_only(Tensor, as_float32, (args, options)))
+    (last,) = root.graph.find_nodes(op="output")
+    sources = root.graph.find_nodes(op="placeholder")
+    with root.graph.inserting_after(sources[-1] if sources else root.graph._root):
+        for node in sources:
+            value = node.meta.get("val")
+            if isinstance(value, Tensor) and value.dtype == torch.float32:
+                cast = root.graph.call_function(aten.to.dtype, (node, torch.float32))
+                cast.meta["val"] = value
+                node.replace_all_uses_with(cast, lambda user, cast=cast: user is not cast)
+    with root.graph.inserting_before(last):
+        results = [
+            root.graph.call_function(aten.to.dtype, (node, dtype)) if dtype in SHORT else node
+            for node, dtype in zip(last.args[0], dtypes, strict=True)
+        ]
+    last.args = (tuple(results),)
+    root.recompile()
+    return root
+
+
+def as_float32(x: Tensor) -> Tensor:
+    """Return a tensor of 16-bit floats in float32, and any other tensor as it is."""
+    return x.float() if x.dtype in SHORT else x
 
 
 def module_of(model: nn.Module, node: fx.Node) -> tuple[str, nn.Module]:
@@ -266,8 +378,8 @@ def supported(root: fx.GraphModule) -> set[fx.Node]:
     return found
 
 
-def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Module) -> Network:
-    """Return a part of a graph as a network.
+def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Module) -> tuple[Network, str]:
+    """Return a part of a graph as a network, and its recorded shapes.
 
     Parameters
     ----------
@@ -300,20 +412,21 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
         graph.label = f"result {k}"
         outputs.append(Value(graph.emit("Identity", graph.names[node]), None, None))
     made = Graph("part", graph.nodes, tuple(inputs), tuple(outputs), graph.constants)
-    return Network(made, OPSETS)
+    return Network(made, OPSETS), recorded(part, lambda node: is_constant(given[node]))
 
 
 def replaced(
     root: fx.GraphModule,
     is_product: Callable[[fx.Node], bool],
-    make: Callable[[Network, list[fx.Node]], Part],
+    make: Callable[[Network, str, list[fx.Node]], nn.Module],
 ) -> fx.GraphModule:
     """Put networks in the place of the parts of a graph that have a chosen product."""
     partitioner = CapabilityBasedPartitioner(root, Chosen(supported(root)), allows_single_node_partition=True)
     partitions = [each for each in partitioner.propose_partitions() if any(map(is_product, each.nodes))]
     if not partitions:
-        raise ValueError("model must have products of float32 with constant weights to be quantized, got none: "
-                         "call model.float() first if it has another dtype")  # fmt: skip
+        raise ValueError("model must have products of float32, bfloat16 or float16 with constant weights to be "
+                         "quantized, got none: call model.float() first if it has another dtype, choose more products "
+                         "by filter=, or use int8blas.torch.quantize_ for recurrent layers and embeddings")  # fmt: skip
     for node in root.graph.find_nodes(op="call_module", target="_guards_fn"):
         root.graph.erase_node(node)
     root = partitioner.fuse_partitions(partitions, prefix="int8_")
@@ -322,13 +435,12 @@ def replaced(
         if not str(node.target).startswith("int8_") or not isinstance(part, fx.GraphModule):
             continue
         given = dict(zip(part.graph.find_nodes(op="placeholder"), node.args, strict=True))
-        network = network_of(part, given, root)
+        network, shapes = network_of(part, given, root)
         node.args = tuple(each for each in node.args if not is_constant(each))
-        setattr(root, str(node.target), make(network, list(part.graph.nodes)))
+        setattr(root, str(node.target), make(network, shapes, list(part.graph.nodes)))
     root.graph.eliminate_dead_code()
     root.delete_all_unused_submodules()
-    root.recompile()
-    return root.requires_grad_(False)
+    return StaticModel(root, root.graph).requires_grad_(False)
 
 
 class Prepared(nn.Module):
@@ -352,10 +464,11 @@ class Prepared(nn.Module):
         def is_chosen(node: fx.Node) -> bool:
             return node.target in PRODUCTS and (self.filter is None or self.filter(*module_of(self.model, node)))
 
-        def make(network: Network, nodes: list[fx.Node]) -> Part:
-            return Observed(network, [n.name for n in nodes if n.target in PRODUCTS and not is_chosen(n)])
+        def make(network: Network, shapes: str, nodes: list[fx.Node]) -> nn.Module:
+            return Observed(network, shapes, [n.name for n in nodes if n.target in PRODUCTS and not is_chosen(n)])
 
-        return replaced(exported(self.model, args, options), is_chosen, make)
+        short = any(each.dtype in SHORT for each in self.model.parameters())
+        return replaced((in_float32 if short else exported)(self.model, args, options), is_chosen, make)
 
 
 def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filter | None = None) -> Prepared:
@@ -366,7 +479,8 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     Parameters
     ----------
     model : nn.Module
-        A float32 model on the CPU, in evaluation mode. It does not change.
+        A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The result has its
+        dtypes, and computes in float32 where it does not compute in int8.
     config : Int8Static, optional
         How to quantize.
     filter : callable, optional
@@ -396,6 +510,9 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
         raise TypeError(f"config must be Int8Static or None, got {type(config).__name__}")
     if filter is not None and not callable(filter):
         raise TypeError(f"filter must be callable or None, got {type(filter).__name__}")
+    for name, each in (*model.named_parameters(), *model.named_buffers()):
+        if each.device.type != "cpu":
+            raise ValueError(f"model must be on the CPU, got {name!r} on {each.device.type!r}: call model.cpu() first")
     return Prepared(model, filter)
 
 
@@ -430,26 +547,28 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
     """
     if isinstance(model, Prepared):
         if example_inputs is not None:
-            raise ValueError("example_inputs must be given for a model of PT2E only, got them with a result of prepare")
+            raise ValueError("example_inputs must be None for a result of prepare, which was called already, got "
+                             f"{type(example_inputs).__name__}")  # fmt: skip
         if model.graph is None:
-            raise ValueError("model must have been called on data after prepare, got no call")
-        made = fx.GraphModule(model.graph, model.graph.graph)
+            raise ValueError("model must have been called on data after prepare, got no call: call model(batch) for "
+                             "typical batches, or give calibrate a loader with batches")  # fmt: skip
+        made = StaticModel(model.graph, model.graph.graph)
         for name, part in model.graph.named_children():
             if isinstance(part, Observed):
                 setattr(made, name, part.converted())
         return made
     if not isinstance(model, fx.GraphModule):
         raise TypeError(f"model must be a result of int8blas.torch.prepare or of convert_pt2e, got "
-                        f"{type(model).__name__}")  # fmt: skip
+                        f"{type(model).__name__}: call int8blas.torch.calibrate(model, loader) instead")  # fmt: skip
     if example_inputs is None:
-        raise ValueError("example_inputs must be given for a model of PT2E, got None")
+        raise ValueError("example_inputs must be the inputs of a call for a model of PT2E, got None")
     add_pt2e()
     args, options = ((), dict(example_inputs)) if isinstance(example_inputs, Mapping) else (
         tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,), {}
     )  # fmt: skip
 
-    def make(network: Network, nodes: list[fx.Node]) -> Part:
-        return Int8Network(network)
+    def make(network: Network, shapes: str, nodes: list[fx.Node]) -> nn.Module:
+        return Int8Network(network, shapes)
 
     return replaced(exported(model, args, options), lambda node: node.target in PRODUCTS, make)
 
@@ -480,6 +599,6 @@ def calibrate(
     torch.Size([3, 5])
     """
     prepared = prepare(model, config, filter=filter)
-    for batch in loader:
+    for batch in batches(loader):
         execute(prepared, batch[0] if isinstance(batch, (tuple, list)) else batch)
     return convert(prepared)

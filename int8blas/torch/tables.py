@@ -49,11 +49,15 @@ class Int8Embedding(Int8Module):
         self.register_buffer("quantized", torch.from_numpy(integers))
         self.register_buffer("scale", torch.from_numpy(scale))
 
-    def forward(self, indices: Tensor) -> Tensor:
-        """Return the rows of the table at `indices`, integers of any shape from 0 to num_embeddings - 1."""
-        if not torch.compiler.is_compiling() and runs_now(indices):
-            return find_rows(indices, self.quantized, self.scale).to(self.dtype)
-        result: Tensor = embedding(indices, self.quantized, self.scale)
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the rows of the table at `input`, integers of any shape from 0 to num_embeddings - 1."""
+        if not torch.compiler.is_compiling() and runs_now(input):
+            try:
+                return find_rows(input, self.quantized, self.scale).to(self.dtype)
+            except (TypeError, ValueError, IndexError) as error:
+                error.add_note(f"in {self.told()}")
+                raise
+        result: Tensor = embedding(input, self.quantized, self.scale)
         return result.to(self.dtype)
 
     @property
@@ -111,31 +115,31 @@ class Int8EmbeddingBag(Int8Embedding):
         self.mode, self.include_last_offset = module.mode, module.include_last_offset
 
     def forward(  # type: ignore[override, unused-ignore]
-        self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
         """Return a row for each bag of indices, as ``nn.EmbeddingBag`` does.
 
         Parameters
         ----------
-        indices : Tensor of int
+        input : Tensor of int
             (bags, indices), or the indices of all bags one after another.
         offsets : Tensor of int, optional
             Where each bag begins, for indices of one dimension.
         per_sample_weights : Tensor, optional
-            Factors of the rows, with the shape of `indices`; for the mode "sum" only.
+            Factors of the rows, with the shape of `input`; for the mode "sum" only.
 
         Returns
         -------
         Tensor
         """
-        if isinstance(indices, Proxy):
-            return as_leaf(self, indices, offsets, per_sample_weights)
-        rows = super().forward(indices.reshape(-1))
-        places = torch.arange(indices.numel()).view(indices.shape)
+        if isinstance(input, Proxy):
+            return as_leaf(self, input, offsets, per_sample_weights)
+        rows = super().forward(input.reshape(-1))
+        places = torch.arange(input.numel()).view(input.shape)
         padding = None
         if self.padding_idx is not None:
-            padding = indices.numel()
-            places = places.masked_fill(indices == self.padding_idx, padding)
+            padding = input.numel()
+            places = places.masked_fill(input == self.padding_idx, padding)
             rows = torch.cat([rows, rows.new_zeros(1, self.embedding_dim)])
         if offsets is not None:
             offsets = offsets.long()

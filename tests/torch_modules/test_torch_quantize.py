@@ -54,7 +54,7 @@ def test_short_floats_give_their_own_dtype(dtype):
 
 def test_other_dtypes_are_refused_and_stay_float():
     layer = i8.quantize_(nn.Linear(8, 8))
-    with pytest.raises(TypeError, match=r"x must be float32, bfloat16 or float16, got torch\.float64"):
+    with pytest.raises(TypeError, match=r"input must be float32, bfloat16 or float16, got torch\.float64"):
         layer(torch.ones(1, 8, dtype=torch.float64))
     assert type(i8.quantize_(nn.Linear(8, 8).double())) is nn.Linear
 
@@ -67,7 +67,7 @@ def test_a_source_with_a_gradient_works_and_backward_is_refused():
     y = model(x)
     with torch.no_grad():
         assert torch.equal(y, model(x))
-    with pytest.raises(RuntimeError, match="have no gradient"):
+    with pytest.raises(RuntimeError, match="has no gradient"):
         y.sum().backward()
 
 
@@ -315,7 +315,7 @@ def test_files_copies_and_gradients_of_convolutions():
     other.load_state_dict(layer.state_dict())
     for clone in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert torch.equal(clone(x), layer(x))
-    with pytest.raises(RuntimeError, match="have no gradient"):
+    with pytest.raises(RuntimeError, match="has no gradient"):
         layer(x.requires_grad_()).sum().backward()
     with torch.no_grad():
         broken = nn.Sequential(nn.Conv2d(6, 8, 3))
@@ -379,7 +379,7 @@ def test_sizes_of_transposed_convolutions():
         assert error(layer(x, output_size=size), wanted.detach()) < 0.02
     with pytest.raises(ValueError, match=r"output_size must be from \(12, 15\) to \(14, 17\)"):
         layer(x, output_size=[15, 15])
-    with pytest.raises(TypeError, match="output_size is only for a transposed convolution"):
+    with pytest.raises(TypeError, match="output_size must be None, as the convolution is not transposed"):
         i8.quantize_(nn.Conv2d(6, 8, 3))(x, output_size=[15, 15])
 
 
@@ -491,10 +491,10 @@ def test_threads_of_torch_are_the_limit(monkeypatch):
         seen.append(int8blas.num_threads())
         return x
 
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(i8.ops, "get_num_threads", lambda: 1)
     with int8blas.num_threads(3):
         i8.ops.multiply(layer, torch.ones(1, 1))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    monkeypatch.setattr(i8.ops, "get_num_threads", lambda: 8)
     with int8blas.num_threads(3):
         i8.ops.multiply(layer, torch.ones(1, 1))
     assert seen == [1, 3]
@@ -575,3 +575,50 @@ def test_results_may_be_changed_in_place_where_gradients_are_recorded(make, x):
     y = layer(source)
     for each in y if isinstance(y, tuple) else (y,):
         (each[0] if isinstance(each, tuple) else each).relu_()
+
+
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [
+        (nn.Linear(8, 4), torch.ones(2, 8)),
+        (nn.Conv2d(3, 4, 3), torch.ones(1, 3, 5, 5)),
+        (nn.ConvTranspose1d(3, 4, 3), torch.ones(1, 3, 5)),
+        (nn.GRU(8, 4), torch.ones(2, 3, 8)),
+        (nn.LSTMCell(8, 4), torch.ones(2, 8)),
+        (nn.Embedding(9, 4), torch.tensor([8])),
+        (nn.EmbeddingBag(9, 4), torch.tensor([[8]])),
+    ],
+)
+def test_arguments_have_the_names_of_torch(module, x):
+    near = i8.quantize_(copy.deepcopy(module))
+    found, wanted = near(input=x), module(input=x)
+    for result, expected in zip(
+        *((each if isinstance(each, tuple) else (each,)) for each in (found, wanted)), strict=True
+    ):
+        for one, other in zip(
+            *((each if isinstance(each, tuple) else (each,)) for each in (result, expected)), strict=True
+        ):
+            assert error(one, other.detach()) < 0.05
+
+
+@pytest.mark.parametrize("config", [i8.Int8Dynamic(), i8.Int8WeightOnly()])
+@pytest.mark.parametrize("bias", [False, True])
+def test_linear_layers_of_one_output(config, bias):
+    module, x = nn.Linear(8, 1, bias=bias), torch.randn(3, 8)
+    near = i8.quantize_(copy.deepcopy(module), config)
+    assert near.scale.shape == (1,)
+    wanted = near(x)
+    assert error(wanted, module(x).detach()) < 0.02
+    assert torch.equal(near(x.clone().requires_grad_()), wanted)  # the operator
+    assert torch.equal(copy.deepcopy(near)(x), wanted)
+    other = i8.quantize_(nn.Linear(8, 1, bias=bias), config)
+    other.load_state_dict(near.state_dict())
+    assert torch.equal(other(x), wanted)
+
+
+@pytest.mark.parametrize("kind", [nn.Conv3d, nn.ConvTranspose3d])
+def test_groups_of_three_dimensions(kind):
+    module, x = kind(6, 4, 3, groups=2, stride=2), torch.randn(2, 6, 5, 6, 7)
+    near = i8.quantize_(copy.deepcopy(module))
+    assert error(near(x), module(x).detach()) < 0.03
+    assert torch.equal(near(x.clone().requires_grad_()), near(x))
