@@ -163,8 +163,8 @@ def objection(module: Any, config: Config) -> str:
             return "it has a parameter without elements, and nothing to quantize"
     if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
         return (
-            "it has hooks; call torch.nn.utils.remove_weight_norm or remove_spectral_norm for theirs, and register all "
-            "other hooks after quantize_"
+            "it has hooks; call torch.nn.utils.remove_weight_norm, remove_spectral_norm or prune.remove for theirs; "
+            "register all other hooks after quantize_"
         )
     if kind is nn.MultiheadAttention and (module.bias_k is not None or module.add_zero_attn):
         return "it has add_bias_kv or add_zero_attn, which Int8MultiheadAttention lacks"

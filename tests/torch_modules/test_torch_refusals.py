@@ -8,6 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch, the extra int8blas[torch]")
 with warnings.catch_warnings():  # torch's own, at import
     warnings.simplefilter("ignore")
+    from torch.nn.utils import prune
+
     import int8blas.torch as i8
 nn = torch.nn
 
@@ -82,6 +84,8 @@ LEFT = [
     (hooked, "register all other hooks after quantize_", FLOATS, hook_after),
     (lambda: nn.utils.weight_norm(nn.Linear(16, 8)), "call torch.nn.utils.remove_weight_norm", FLOATS,
      lambda model: nn.utils.remove_weight_norm(model.part)),
+    (lambda: prune.l1_unstructured(nn.Linear(16, 8), "weight", 0.5), r"prune\.remove", FLOATS,
+     lambda model: prune.remove(model.part, "weight")),
     (lambda: nn.Embedding(10, 8, max_norm=0.5), r"renorm_\(module\.norm_type, 0, module\.max_norm\)", IDS, renormalize),
 ]  # fmt: skip
 
