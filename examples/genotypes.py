@@ -6,9 +6,10 @@
 
 A genotype is 0, 1 or 2, the number of copies of an allele; 3 stands for a missing one. VanRaden's relationship matrix
 is Z Z' divided by the sum of 2 p (1 - p) over SNPs with allele frequencies p, where Z has genotypes minus 2 p, and 0
-for missing ones. One Gram matrix of integers is enough to compute it. KING's kinship consists of four counts over the
-SNPs that are known in both individuals. The first individuals get simulated children, so that some kinships are known:
-1/4.
+for missing ones. The standardized matrix, which GCTA computes, divides each SNP of Z by the square root of 2 p (1 - p),
+and the product by the number of SNPs. One Gram matrix of integers is enough to compute either. KING's kinship consists
+of four counts over the SNPs that are known in both individuals. The first individuals get simulated children, so that
+some kinships are known: 1/4.
 
 SNPs come in blocks, whose sums fit int32; the file is mapped, and only one block of it is unpacked at a time.
 """
@@ -28,7 +29,7 @@ import int8blas
 
 MISSING = 3
 BLOCK = 8192  # SNPs; 254 * 254 * 8192 fits int32
-STEPS = 127  # steps per copy, for imputed means: two copies are 254
+STEPS = 127  # the most steps per copy, for imputed means and for weights of SNPs: two copies are 254
 SHIPPED = "feature_selection/examples/toydata.5chrom.bed"
 CHILDREN = 50
 # The content of each byte of a .bed file: four genotypes, the lowest two bits first, as copies of the first allele.
@@ -57,28 +58,43 @@ def with_children(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def means_of(x: np.ndarray) -> np.ndarray:
-    """The mean of each SNP's known genotypes, which is twice the frequency of its allele."""
-    known = x < MISSING
-    if known.all():
-        return x.sum(axis=1, dtype=np.int64) / x.shape[1]
-    return (x * known).sum(axis=1, dtype=np.int64) / np.maximum(known.sum(axis=1), 1)
+    """The mean of each SNP's known genotypes, twice the frequency of its allele. Products with ones are sums."""
+    ones = np.ones(x.shape[1], np.uint8)
+    missing = int8blas.matmul(x == MISSING, ones)
+    return (int8blas.matmul(x, ones) - MISSING * missing) / np.maximum(x.shape[1] - missing, 1)
+
+
+def deviations_of(means: np.ndarray) -> np.ndarray:
+    """The standard deviation of each SNP's genotypes, the square root of 2 p (1 - p)."""
+    return np.sqrt(means * (1 - means / 2))
 
 
 # --- matrices --------------------------------------------------------------------------------------------------------
 
 
-def relationship(blocks: list[np.ndarray]) -> np.ndarray:
-    """VanRaden's matrix, float64. Missing genotypes are the mean of their SNP, rounded to 1 / 127."""
+def relationship(blocks: list[np.ndarray], standardized: bool = False) -> np.ndarray:
+    """VanRaden's or the standardized matrix, float64. Missing genotypes are the mean of their SNP.
+
+    Means, and weights of SNPs, are rounded: the largest weight of a block is 127 steps. The matrix is divided by the
+    sum of the SNPs' variances times their rounded weights; exact weights would make this their number."""
     gram, scale = np.zeros((blocks[0].shape[1],) * 2), 0.0
     for x in blocks:
         means, missing = means_of(x), x == MISSING
-        scale += float((means * (1 - means / 2)).sum())
-        if missing.any():
-            imputed = np.rint(STEPS * means).astype(np.uint8)
-            steps = np.where(missing, imputed[:, np.newaxis], x * np.uint8(STEPS))
-            gram += int8blas.matmul(steps.T, steps) / STEPS**2
-        else:
+        deviations, has_missing = deviations_of(means), missing.any()
+        if not standardized and not has_missing:
+            scale += float(np.square(deviations).sum())
             gram += int8blas.matmul(x.T, x)
+            continue
+        weights = np.ones(len(x))
+        if standardized:
+            np.divide(1, deviations, out=weights, where=deviations > 0)
+        unit = STEPS / weights.max()
+        copy = np.rint(unit * weights)
+        scale += float(np.square(copy / unit * deviations).sum())
+        steps = x * copy.astype(np.uint8)[:, np.newaxis]
+        if has_missing:
+            steps = np.where(missing, np.rint(copy * means).astype(np.uint8)[:, np.newaxis], steps)
+        gram += int8blas.matmul(steps.T, steps) / unit**2
     # Subtracting the mean from genotypes subtracts the means of rows and columns from the Gram matrix.
     rows = gram.mean(axis=1)
     return (gram - rows[:, np.newaxis] - rows + rows.mean()) / scale
@@ -95,14 +111,17 @@ def kinship(blocks: list[np.ndarray]) -> np.ndarray:
     return (both - 2 * (opposite + opposite.T)) / np.maximum(first + first.T, 1)
 
 
-def float_relationship(blocks: list[np.ndarray], dtype: type) -> np.ndarray:
+def float_relationship(blocks: list[np.ndarray], standardized: bool, dtype: type) -> np.ndarray:
     """The same matrix by NumPy, in float32 or float64; missing genotypes are replaced by means."""
     gram, scale = np.zeros((blocks[0].shape[1],) * 2, dtype), 0.0
     for x in blocks:
         means = means_of(x)
-        scale += float((means * (1 - means / 2)).sum())
+        deviations = deviations_of(means)
+        scale += np.count_nonzero(deviations) if standardized else float(np.square(deviations).sum())
         z = x.astype(dtype) - means.astype(dtype)[:, np.newaxis]
         z[x == MISSING] = 0
+        if standardized:
+            z /= np.where(deviations > 0, deviations, 1).astype(dtype)[:, np.newaxis]
         gram += z.T @ z
     return gram / dtype(scale)
 
@@ -133,11 +152,15 @@ def main() -> int:
         count = blocks[0].shape[1]
         missing = sum(np.count_nonzero(x == MISSING) for x in blocks) / sum(x.size for x in blocks)
         print(f"{count:,} individuals, {sum(map(len, blocks)):,} SNPs, {missing:.1%} missing")
-        exact = float_relationship(blocks, np.float64)
-        for name, function, *more in (("int8blas", relationship), ("NumPy float32", float_relationship, np.float32)):
-            timed(function, blocks[:1], *more)  # the first call starts threads
-            found, milliseconds = timed(function, blocks, *more)
-            print(f"  relationships, {name}: {milliseconds:.0f} ms, largest error {np.abs(found - exact).max():.1e}")
+        for kind in ("VanRaden", "standardized"):
+            is_standardized = kind == "standardized"
+            exact = float_relationship(blocks, is_standardized, np.float64)
+            ours, theirs = ("int8blas", relationship), ("NumPy float32", float_relationship, np.float32)
+            for name, function, *more in (ours, theirs):
+                timed(function, blocks[:1], is_standardized, *more)  # the first call starts threads
+                found, milliseconds = timed(function, blocks, is_standardized, *more)
+                error = np.abs(found - exact).max()
+                print(f"  {kind} relationships, {name}: {milliseconds:.0f} ms, largest error {error:.1e}")
     found, milliseconds = timed(kinship, holes)
     children = min(CHILDREN, count // 3)
     adults = count - children
