@@ -2,7 +2,7 @@
 and predictions of perceptrons in int8.
 
     neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer: int8blas.Index
-    cluster         KMeans: exact distances, and exact sums of each cluster's rows
+    cluster         KMeans, MiniBatchKMeans: exact distances, and exact sums of each cluster's rows
     decomposition   PCA: the eigenvectors of an exact covariance
     perceptron      quantize_estimator: predictions of MLPClassifier and MLPRegressor by InnerProduct
     coding          from samples to bytes: uint8 and int8 unchanged, floats in int8 steps
@@ -10,7 +10,7 @@ and predictions of perceptrons in int8.
 Only this room imports scikit-learn, and no other room imports this one.
 """
 
-from int8blas.sklearn.cluster import KMeans
+from int8blas.sklearn.cluster import KMeans, MiniBatchKMeans
 from int8blas.sklearn.decomposition import PCA
 from int8blas.sklearn.neighbors import (
     KNeighborsClassifier,
@@ -26,6 +26,7 @@ __all__ = [
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
+    "MiniBatchKMeans",
     "NearestNeighbors",
     "quantize_estimator",
 ]

@@ -1,4 +1,4 @@
-"""``KMeans``: Lloyd's algorithm on bytes."""
+"""``KMeans`` and ``MiniBatchKMeans``: Lloyd's algorithm on bytes, with all samples or a few in each step."""
 
 from __future__ import annotations
 
@@ -94,25 +94,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self
             The estimator.
         """
-        x = validate_data(self, X, order="C")
-        for name in ("n_clusters", "n_init", "max_iter"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if len(x) < self.n_clusters:
-            raise ValueError(f"n_samples={len(x)} should be >= n_clusters={self.n_clusters}")
-        self._coding = Coding(x, one_step=True)
-        rows, random = self._coding(x), check_random_state(self.random_state)
+        rows, random = self._first_rows(X, "n_clusters", "n_init", "max_iter"), check_random_state(self.random_state)
         best = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             found = _lloyd(rows, self._first_centers(rows, random), self.max_iter, self.tol)
             if best is None or found[2] < best[2]:
                 best = found
         assert best is not None
-        self._centers, self.labels_, inertia, self.n_iter_ = best
-        self.inertia_ = inertia * float(self._coding.step[0]) ** 2
-        self.cluster_centers_ = self._coding.floats(self._centers)
-        self._n_features_out = self.n_clusters
-        return self
+        return self._keep(*best)
 
     def predict(self, X: Any) -> Labels:  # noqa: N803
         """Return the cluster of each sample.
@@ -168,6 +157,25 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """
         return -float(np.square(self.transform(X).min(axis=1)).sum())
 
+    def _first_rows(self, X: Any, *positive: str) -> Int8:  # noqa: N803
+        """Check samples and the named parameters; set the coding, and return the samples as bytes."""
+        x = validate_data(self, X, order="C")
+        for name in positive:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if len(x) < self.n_clusters:
+            raise ValueError(f"n_samples={len(x)} should be >= n_clusters={self.n_clusters}")
+        self._coding = Coding(x, one_step=True)
+        return self._coding(x)
+
+    def _keep(self, centers: Floats, labels: Labels, inertia: float, iterations: int) -> Self:
+        """Set the attributes of a fitted estimator; return it."""
+        self._centers, self.labels_, self.n_iter_ = centers, labels, iterations
+        self.inertia_ = inertia * float(self._coding.step[0]) ** 2
+        self.cluster_centers_ = self._coding.floats(centers)
+        self._n_features_out = self.n_clusters
+        return self
+
     def _first_centers(self, rows: Int8, random: np.random.RandomState) -> Floats:
         if isinstance(self.init, str):
             if self.init == "random":
@@ -179,6 +187,152 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         if centers.shape != (self.n_clusters, rows.shape[1]):
             raise ValueError(f"init must have shape {(self.n_clusters, rows.shape[1])}, got {centers.shape}")
         return np.clip((centers - self._coding.middle) / self._coding.step, -128, 127)
+
+
+class MiniBatchKMeans(KMeans):
+    """k-means clustering of bytes by steps of a few samples, with the attributes of scikit-learn's ``MiniBatchKMeans``.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        The number of clusters.
+    init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
+        The first centers, as for :class:`KMeans`; they are drawn from three batches.
+    n_init : int, optional
+        The number of draws of first centers; the centers with the least inertia of three batches are kept.
+    max_iter : int, optional
+        The maximum number of passes: each pass has as many steps as there are batches among the samples.
+    batch_size : int, optional
+        The samples of a step, drawn at random.
+    max_no_improvement : int or None, optional
+        The fit ends after this many steps in which the smoothed inertia of a batch has not become smaller.
+    reassignment_ratio : float, optional
+        A cluster with fewer samples than this part of the largest one moves to a sample of the batch.
+    random_state : int, RandomState or None, optional
+        The generator that draws first centers and batches.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of float64
+        The means of all samples that steps have assigned to each cluster, of shape (n_clusters, n_features).
+    labels_ : ndarray of int32
+        The cluster of each sample; after `partial_fit`, of the last samples.
+    inertia_ : float
+        The sum of squared distances of these samples, as bytes, to their centers.
+    n_iter_, n_steps_ : int
+        The passes that were begun, and the steps.
+
+    See Also
+    --------
+    KMeans : all samples in each iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from int8blas.sklearn import MiniBatchKMeans
+    >>> x = np.array([[0, 0], [3, 4], [250, 255], [255, 255]] * 50, np.uint8)
+    >>> found = MiniBatchKMeans(2, random_state=0).fit(x)
+    >>> found.labels_[:4] == found.labels_[0]
+    array([ True,  True, False, False])
+    >>> found = MiniBatchKMeans(2, random_state=0)
+    >>> for some in np.split(x, 4):
+    ...     found = found.partial_fit(some)
+    >>> found.n_steps_
+    4
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 100,
+        batch_size: int = 1024,
+        max_no_improvement: int | None = 10,
+        reassignment_ratio: float = 0.01,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(n_clusters, init=init, n_init=n_init, max_iter=max_iter, random_state=random_state)
+        self.batch_size, self.max_no_improvement = batch_size, max_no_improvement
+        self.reassignment_ratio = reassignment_ratio
+
+    def fit(self, X: Any, y: None = None) -> Self:  # noqa: N803
+        """Find clusters.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        rows = self._first_rows(X, "n_clusters", "n_init", "max_iter", "batch_size")
+        self._begin(rows)
+        size, least, without = min(self.batch_size, len(rows)), np.inf, 0
+        batches = max(1, len(rows) // size)
+        smooth, weight = np.inf, min(1.0, 2 * size / (len(rows) + 1))
+        for _ in range(self.max_iter * batches):
+            batch = rows[self._random.randint(0, len(rows), size)]
+            inertia = float(self._step(batch)[1].mean())
+            smooth = inertia if smooth == np.inf else smooth * (1 - weight) + inertia * weight
+            without = 0 if smooth < least else without + 1
+            least = min(least, smooth)
+            if self.max_no_improvement is not None and without >= self.max_no_improvement:
+                break
+        labels, distances = _assigned(rows, self._centers, _squares(rows))
+        return self._keep(self._centers, labels, float(distances.sum()), -(-self.n_steps_ // batches))
+
+    def partial_fit(self, X: Any, y: None = None) -> Self:  # noqa: N803
+        """Take one step with some samples; the first samples set the steps in which floats become bytes.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        if hasattr(self, "_centers"):
+            rows = self._coding(validate_data(self, X, reset=False, order="C"))
+        else:
+            rows = self._first_rows(X, "n_clusters", "n_init")
+            self._begin(rows)
+        labels, distances = self._step(rows)
+        return self._keep(self._centers, labels, float(distances.sum()), 1)
+
+    def _begin(self, rows: Int8) -> None:
+        """Set the first centers, without samples."""
+        self._random, self.n_steps_ = check_random_state(self.random_state), 0
+        some = rows[self._random.permutation(len(rows))[: max(3 * self.batch_size, self.n_clusters)]]
+        starts = [self._first_centers(some, self._random) for _ in range(self.n_init)]
+        self._centers = min(starts, key=lambda centers: _assigned(some, centers, _squares(some))[1].sum())
+        self._sums, self._counts = np.zeros(self._centers.shape, np.int64), np.zeros(self.n_clusters, np.int64)
+
+    def _step(self, rows: Int8) -> tuple[Labels, Floats]:
+        """Assign rows, and move the centers to the means of all rows they have got. Return labels and distances."""
+        labels, distances = _assigned(rows, self._centers, _squares(rows))
+        _move(self._sums, rows, np.full(len(rows), -1, np.int32), labels)
+        self._counts += np.bincount(labels, minlength=self.n_clusters)
+        self.n_steps_ += 1
+        if self.n_steps_ % (10 + int(self._counts.min())) == 0:
+            few = np.flatnonzero(self._counts < self.reassignment_ratio * self._counts.max())[: len(rows) // 2]
+            count = np.delete(self._counts, few).min()
+            self._counts[few] = count
+            self._sums[few] = rows[self._random.choice(len(rows), len(few), replace=False)].astype(np.int64) * count
+        known = self._counts > 0
+        self._centers[known] = self._sums[known] / self._counts[known, np.newaxis]
+        return labels, distances
 
 
 def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:

@@ -111,6 +111,37 @@ def test_clusters_do_not_depend_on_threads_or_the_instruction_set(digits):
     assert all(np.array_equal(each.cluster_centers_, found[0].cluster_centers_) for each in found)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, float])
+def test_clusters_by_batches(digits, kind):
+    x = mean_of(kind, digits[0])
+    theirs = cluster.MiniBatchKMeans(10, n_init=3, random_state=0).fit(x.astype(float))
+    ours = estimators.MiniBatchKMeans(10, n_init=3, random_state=0, batch_size=256).fit(x)
+    assert ours.inertia_ < 1.05 * theirs.inertia_
+    assert np.array_equal(ours.predict(x), ours.labels_)
+    assert 1 <= ours.n_iter_ <= ours.n_steps_
+    same = estimators.MiniBatchKMeans(10, n_init=3, random_state=0, batch_size=256).fit(x)
+    assert np.array_equal(same.cluster_centers_, ours.cluster_centers_)
+
+
+def test_steps_with_some_samples(digits):
+    x, first = digits[0], digits[0][:10].astype(float)
+    found = estimators.MiniBatchKMeans(10, init=first)
+    sums, counts, centers = np.zeros(first.shape), np.zeros(10), first.copy()
+    for some in np.array_split(x, 5):
+        distances = np.square(some[:, np.newaxis] - centers).sum(axis=2)
+        found.partial_fit(some)
+        assert (found.labels_ == distances.argmin(axis=1)).mean() > 0.99
+        np.add.at(sums, found.labels_, some)
+        counts += np.bincount(found.labels_, minlength=10)
+        centers[counts > 0] = (sums / np.maximum(counts, 1)[:, np.newaxis])[counts > 0]
+        assert np.allclose(found.cluster_centers_, centers)
+    assert found.n_steps_ == 5
+    rare = estimators.MiniBatchKMeans(3, init=[[0.0], [1], [200]], random_state=0, reassignment_ratio=0.5)
+    for _ in range(10):
+        rare.partial_fit(np.array([[0], [1], [0], [2]], np.uint8))
+    assert rare.cluster_centers_.max() <= 2  # no sample is near 200
+
+
 def test_a_cluster_without_samples_gets_the_farthest():
     x = np.array([[0, 0], [1, 0], [250, 250], [9, 9]], np.uint8)
     found = estimators.KMeans(3, init=[[0.0, 0], [0, 0], [0, 0]]).fit(x)
