@@ -61,7 +61,7 @@ LEVELS = {  # the first matching pattern applies
     # would lose 5 %, and loops over elements more.
     "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|gemm/saturation|"
     "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
-    "neighbors/": ["-O1", *INLINE],
+    "neighbors/(distances|hamming|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that only check arguments are as fast with -Og, and compile in a third of the time.
     "convolution/|core/(machine|results|verbose)|gemm/(explain|matmul|packing|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)": ["-Og", *INLINE],

@@ -269,10 +269,16 @@ def distances_call(m: int, n: int, k: int, packed: bool) -> Call:
     return api.sqeuclidean(x, api.pack_b(y, trans_b=True) if packed else y, out=Empty((m, n), np.int32))
 
 
-def nearest_call(queries: int, rows: int, metric: str, packed: bool) -> Call:
+def hamming_call(m: int, n: int, k: int) -> Call:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (m, k), np.uint8), rng.integers(0, 256, (n, k), np.uint8)
+    return api.hamming(x, api.pack_b(y, trans_b=True), out=Empty((m, n), np.int32))
+
+
+def nearest_call(queries: int, rows: int, metric: str, packed: bool, k: int = 10) -> Call:
     rng = np.random.default_rng(0)
     asked, base = rng.integers(-127, 128, (queries, 384), np.int8), rng.integers(-127, 128, (rows, 384), np.int8)
-    return api.nearest(asked, api.pack_b(base, trans_b=True) if packed else base, 10, metric=metric)
+    return api.nearest(asked, api.pack_b(base, trans_b=True) if packed else base, k, metric=metric)
 
 
 def everyday() -> Cases:
@@ -291,6 +297,11 @@ def everyday() -> Cases:
     for queries, metric, packed in product((1, 16, 64), ("inner", "sqeuclidean", "cosine"), (False, True)):
         name = f"{queries} of 20,000 {metric}{' packed' * packed}"
         yield Case("nearest", name, partial(nearest_call, queries, 20_000, metric, packed), "nearest")
+    for rows, queries, k in ((10_000, 64, 100), (10_000, 64, 1000), (10_000, 64, 10_000), (100_000, 16, 100)):
+        make = partial(nearest_call, queries, rows, "inner", True, k)
+        yield Case("nearest", f"{k} of {rows:,} for {queries}", make, "nearest")
+    for queries, rows, size in ((1, 10_000, 32), (64, 10_000, 32), (256, 1000, 128)):
+        yield Case("hamming", f"{queries}x{rows}x{size}", partial(hamming_call, queries, rows, size), "hamming")
 
 
 def values(*shape: int) -> np.ndarray:

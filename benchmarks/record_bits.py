@@ -145,6 +145,8 @@ def everyday(rng: Rng) -> Cases:
         yield f"sqeuclidean packed {name}", partial(int8blas.sqeuclidean, x, packed)
         for metric in ("inner", "sqeuclidean", "cosine"):
             yield f"nearest {metric} {name}", partial(int8blas.nearest, x, [packed, y], 7, metric=metric)
+        if (x.dtype, y.dtype) == (UINT8, UINT8):
+            yield f"hamming {name}", partial(int8blas.hamming, x, packed)
 
 
 def packed(rng: Rng) -> Cases:

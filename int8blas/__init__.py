@@ -18,7 +18,7 @@ The rooms. Each imports only the rooms to its left::
     layers        InnerProduct, RealProduct, RNN, LSTM, GRU, DynamicLSTM
     elementwise   quantize and its variants, eltwise, binary, sum, concat, pooling, softmax, layer_norm, gather, reorder
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
-    neighbors     nearest, sqeuclidean, Index
+    neighbors     nearest, sqeuclidean, hamming, Index
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
     sklearn       scikit-learn's estimators on bytes: only its user imports it, and scikit-learn with it
     torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
@@ -73,6 +73,7 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.layers.rnn import GRU, LSTM, RNN
 from int8blas.neighbors.distances import sqeuclidean
+from int8blas.neighbors.hamming import hamming
 from int8blas.neighbors.index import Index
 from int8blas.neighbors.nearest import nearest
 from int8blas.network.folding import fold_batch_norm, shifted_bias
@@ -127,6 +128,7 @@ __all__ = [
     "get_include",
     "global_avg_pool",
     "global_max_pool",
+    "hamming",
     "im2col",
     "layer_norm",
     "load",

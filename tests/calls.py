@@ -46,6 +46,7 @@ CALLS = {
     ),
     "matmul": (lambda a, b, **k: int8blas.matmul(a, b, **k), U8, S8),
     "sqeuclidean": (lambda x, y, **k: int8blas.sqeuclidean(x, y, **k), U8, S8.T),
+    "hamming": (lambda x, y, **k: int8blas.hamming(x, y, **k), U8, U8[:2]),
     "nearest": (lambda x, y, e: int8blas.nearest(x, y, 2, exclude=e)[1], U8, S8.T, np.array([False, True, False])),
     "syrk": (lambda a, c: int8blas.syrk_u8s32(1, a, 2, c), U8, np.ones((5, 5), np.int32)),
     "pack_b": (lambda b: int8blas.pack_b(b).unpack(), S8),

@@ -47,6 +47,8 @@ int8blas.reorder(x, out=tensor)
 int8blas.quantize(view, 0.5)
 assert_type(int8blas.sqeuclidean(a, packed, dtype=np.int32), Ints)
 assert_type(int8blas.sqeuclidean(a, tensor, out=view), memoryview)
+assert_type(int8blas.hamming(a, packed), Ints)
+assert_type(int8blas.hamming(a, a, out=view), memoryview)
 assert_type(int8blas.nearest(a, packed, 1), tuple[npt.NDArray[np.int64], npt.NDArray[np.int32 | np.int64]])
 assert_type(
     int8blas.nearest(tensor, [a, packed], 1, metric="cosine", exclude=range(1), callback=print),

@@ -176,3 +176,12 @@ def index(draws: Draws, metric: Any) -> Result:
 def real_product(draws: Draws, group: Any, rows: Any) -> Result:
     layer = int8blas.RealProduct(draws.reals((200, 33)), bias=draws.reals(33), group=group)
     return layer(draws.reals((rows, 200)))
+
+
+@golden(shape=((1, 90, 48), (16, 33, 130), (5, 700, 9)))
+def bits(draws: Draws, shape: Any) -> Result:
+    """Return Hamming distances, all and the smallest."""
+    m, n, k = shape
+    x, y = draws.integers((m, k), "uint8"), draws.integers((n, k), "uint8")
+    found = int8blas.nearest(x, [int8blas.pack_b(y, trans_b=True), y[:7]], 50, metric="hamming")
+    return [int8blas.hamming(x, y), *found]

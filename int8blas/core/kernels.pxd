@@ -582,7 +582,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_cell_fn cells[4]
         i8_dynamic_cell_fn dynamic_lstm
 
-    enum: I8_INNER, I8_SQEUCLIDEAN, I8_COSINE
+    enum: I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING
 
     ctypedef struct i8_above_args:
         int64_t count
@@ -594,7 +594,16 @@ cdef extern from "isa/kernels.h" nogil:
         int32_t *found
 
     ctypedef struct i8_neighbors_kernels:
-        int64_t (*above[3])(const i8_above_args *) noexcept nogil
+        int64_t (*above[4])(const i8_above_args *) noexcept nogil
+
+    ctypedef struct i8_hamming_args:
+        int64_t rows, columns, groups
+        const uint8_t *x
+        ptrdiff_t x_row
+        const int8_t *panels
+        int32_t *dst
+        ptrdiff_t dst_row
+        int32_t flip
 
     enum: I8_WIDE_S16, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS, I8_WIDE_MAX_TILE
     enum: I8_INT_S8, I8_INT_U8, I8_INT_S16, I8_INT_U16, I8_INT_S32, I8_INT_U32, I8_INT_S64, I8_INT_U64
@@ -635,6 +644,7 @@ cdef extern from "isa/kernels.h" nogil:
         const i8_gemm_kernels *gemm
         const i8_matrix *matrix
         const i8_wide_kernels *wide
+        void (*hamming)(const i8_hamming_args *) noexcept nogil
         const i8_convolution_kernels *convolution
         const i8_packing_kernels *packing
         const i8_stage_kernels *stage

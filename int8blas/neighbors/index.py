@@ -20,11 +20,10 @@ from int8blas.neighbors import index_files
 from int8blas.neighbors.nearest import nearest
 from int8blas.neighbors.shards import Ids, Mask, Rows, Shard, Vectors, appended, removed
 
-METRICS = ("cosine", "inner", "sqeuclidean")
+METRICS = ("cosine", "inner", "sqeuclidean", "hamming")
+DISTANCES = ("sqeuclidean", "hamming")  # the smallest are the best
 # The number of vectors that are quantized, or converted to floats, at a time: 12 MiB if a vector has 384 elements.
 BLOCK = 8192
-# Copying a row that a filter keeps takes as long as searching this many rows for up to 8 queries (AVX512-VNNI).
-COPYING = 19
 # Rescoring ranks this many candidates for each of the k wanted vectors.
 CANDIDATES = 4
 # The number of rows that a search by radius first finds for each query, and the factor by which it grows.
@@ -39,7 +38,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = Array | Callable[[Ids], npt.ArrayLike]
 Filter: TypeAlias = range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]
 if TYPE_CHECKING:
-    _Metric: TypeAlias = Literal["cosine", "inner", "sqeuclidean"]
+    _Metric: TypeAlias = Literal["cosine", "inner", "sqeuclidean", "hamming"]
 
 
 class Queries(NamedTuple):
@@ -74,11 +73,12 @@ class Index:
     ----------
     dim : int
         The number of elements of a vector.
-    metric : {'cosine', 'inner', 'sqeuclidean'}, optional
-        The score of a vector, as in :func:`nearest`: largest cosines, largest inner products, or smallest squared
-        distances come first.
+    metric : {'cosine', 'inner', 'sqeuclidean', 'hamming'}, optional
+        The score of a vector, as in :func:`nearest`: largest cosines, largest inner products, smallest squared
+        distances, or smallest numbers of different bits come first.
     dtype : dtype, optional
-        The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors.
+        The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors. The default
+        is int8, or uint8 for Hamming distances, whose vectors are packed bits.
     scale : float, optional
         The scale for inner products and distances of floats: an element x is stored as ``x / scale``, rounded, from
         -128 to 127. By default the first floats that are added set it, to their largest magnitude divided by 127. For
@@ -134,7 +134,7 @@ class Index:
         self,
         dim: SupportsIndex,
         metric: _Metric = "cosine",
-        dtype: npt.DTypeLike = "int8",
+        dtype: npt.DTypeLike | None = None,
         *,
         scale: float | None = None,
     ) -> None:
@@ -142,8 +142,11 @@ class Index:
         if self.dim < 1:
             raise ValueError(f"dim must be at least 1, got {shown(dim)}")
         if not isinstance(metric, str) or metric not in METRICS:
-            raise ValueError(f"metric must be 'cosine', 'inner' or 'sqeuclidean', got {shown(metric)}")
-        self.metric, self.dtype = metric, int8_dtype(dtype, "dtype")
+            raise ValueError(f"metric must be 'cosine', 'inner', 'sqeuclidean' or 'hamming', got {shown(metric)}")
+        default = "uint8" if metric == "hamming" else "int8"
+        self.metric, self.dtype = metric, int8_dtype(default if dtype is None else dtype, "dtype")
+        if metric == "hamming" and self.dtype != np.uint8:
+            raise ValueError(f"dtype must be uint8, packed bits, for metric 'hamming', got {self.dtype}")
         self.scale: float | None = None if scale is None else real(scale, "scale")
         if self.scale is not None:
             if metric == "cosine" or self.dtype == np.uint8:
@@ -232,7 +235,7 @@ class Index:
             _check_count(numbers, len(rows))
             self._shards = tuple(appended(removed(self._shards, numbers), Vectors(rows, numbers, scales)))
 
-    def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    def reconstruct(self, ids: npt.ArrayLike) -> npt.NDArray[np.float32 | np.uint8]:
         """Return the stored vectors: integers times scales.
 
         Parameters
@@ -243,7 +246,7 @@ class Index:
         Returns
         -------
         ndarray of float32
-            Shape (N, dim), or (dim,) for one id.
+            Shape (N, dim), or (dim,) for one id. For Hamming distances uint8, the packed bits.
 
         Raises
         ------
@@ -252,7 +255,8 @@ class Index:
         """
         shards, wanted = self._shards, _ids_of(ids, "ids")
         numbers, places = np.unique(wanted, return_inverse=True)
-        result, found = np.empty((len(numbers), self.dim), np.float32), np.zeros(len(numbers), bool)
+        dtype = np.uint8 if self.metric == "hamming" else np.float32
+        result, found = np.empty((len(numbers), self.dim), dtype), np.zeros(len(numbers), bool)
         for shard in shards:
             which = shard.positions(numbers)
             target = np.searchsorted(numbers, shard.ids[which])
@@ -263,14 +267,14 @@ class Index:
             raise KeyError(f"ids must be of vectors in the index, {numbers[~found][0]} is not")
         return result[places[0]] if np.ndim(ids) == 0 else result[places]
 
-    def blocks(self) -> Iterator[tuple[Ids, npt.NDArray[np.float32]]]:
+    def blocks(self) -> Iterator[tuple[Ids, npt.NDArray[np.float32 | np.uint8]]]:
         """Iterate over all vectors, some thousands at a time.
 
         Yields
         ------
         ids : ndarray of int64
             Ids, in the order in which the vectors were added.
-        vectors : ndarray of float32
+        vectors : ndarray of float32 or uint8
             Their vectors, as :meth:`reconstruct` returns them.
         """
         for shard in self._shards:
@@ -315,7 +319,7 @@ class Index:
         rescore : array_like of float or callable, optional
             The float vectors: an array (which may be mapped from a file) with the vector of each id in the row of that
             number, or a function from ids to rows. The search finds the 4 k best vectors, and returns the best k of
-            them by the scores of their floats, in float64.
+            them by the scores of their floats, in float64. It must be None for Hamming distances.
 
         Returns
         -------
@@ -337,9 +341,11 @@ class Index:
         count = integer(k, "k")
         if count < 1:
             raise ValueError(f"k must be at least 1, got {shown(k)}")
+        if rescore is not None and self.metric == "hamming":
+            raise ValueError("rescore must be None for metric 'hamming': packed bits are no floats")
         shards = self._shards  # read before the scale, which is set before the first shard
         queries = self._queries(q, shards)
-        searched = _searched(shards, include, exclude, len(queries.rows))
+        searched = _searched(shards, include, exclude)
         if rescore is None:
             scores, ids = self._find(queries, searched, count)
         else:
@@ -382,7 +388,7 @@ class Index:
             raise ValueError("radius must be a number, got nan")
         shards = self._shards  # read before the scale, which is set before the first shard
         queries = self._queries(q, shards)
-        searched = _searched(shards, include, exclude, len(queries.rows))
+        searched = _searched(shards, include, exclude)
         found: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries.rows)
         live, k, left = sum(part.live for part in searched), RADIUS_ROWS, np.arange(len(queries.rows))
         # Find more rows for the queries whose last row is within the radius too.
@@ -390,7 +396,8 @@ class Index:
             count, more = max(1, MOST_FOUND // k), []
             for some in np.split(left, range(count, len(left), count)):
                 scores, ids = self._find(queries.only(some), searched, k)
-                inside = np.count_nonzero(scores <= worst if self.metric == "sqeuclidean" else scores >= worst, axis=1)
+                is_inside = scores <= worst if self.metric in DISTANCES else scores >= worst
+                inside = np.count_nonzero(is_inside, axis=1)
                 done = (inside < k) | (k >= live)
                 for i in np.flatnonzero(done):
                     found[some[i]] = scores[i, : inside[i]].copy(), ids[i, : inside[i]].copy()
@@ -517,6 +524,8 @@ class Index:
         array, scale = self._array(given, "q"), 1.0 if self.scale is None else self.scale
         factor = 1.0 if self.metric == "cosine" else scale * scale
         is_single = given.ndim == 1
+        if self.metric == "hamming" and array.dtype != np.uint8:
+            raise dtype_error(array, "q", ("uint8",), q)
         if array.dtype in (np.int8, np.uint8):
             return Queries(array, factor, array, scale, is_single)
         if array.dtype != np.float32:
@@ -531,7 +540,9 @@ class Index:
         factors = steps * np.float64(scale) if self.metric == "inner" else 1.0
         return Queries(_rounded(array, steps), factors, array, 1.0, is_single)
 
-    def _floats(self, rows: Rows, scales: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
+    def _floats(self, rows: Rows, scales: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32 | np.uint8]:
+        if self.metric == "hamming":
+            return rows.view(np.uint8)
         if scales is not None:
             return dequantize(np.ascontiguousarray(rows), scales, axis=0)
         return dequantize(np.ascontiguousarray(rows), 1.0 if self.scale is None else self.scale)
@@ -666,9 +677,8 @@ def _check_count(ids: Ids, count: int) -> None:
         raise ValueError("ids must have each id once")
 
 
-def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter | None, count: int) -> list[Searched]:
-    """Return the rows that filters leave, for `count` queries. If few rows of a shard remain, they are copied, so that
-    the removed rows cost nothing."""
+def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter | None) -> list[Searched]:
+    """Return the rows that filters leave."""
     wanted = None if include is None else _filter(include, "include")
     unwanted = None if exclude is None else _filter(exclude, "exclude")
     parts = []
@@ -682,11 +692,8 @@ def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter
         if shard.removed is not None:
             left &= ~shard.removed
         live = int(np.count_nonzero(left))
-        if COPYING * live > (len(shard) - live) * max(1, count / 8):
+        if live:
             parts.append(Searched(shard.rows, shard.ids, None if live == len(shard) else ~left, live))
-        elif live:
-            which = np.flatnonzero(left)
-            parts.append(Searched(shard.take(which), shard.ids[which], None, live))
     return parts
 
 

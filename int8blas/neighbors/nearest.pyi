@@ -16,7 +16,7 @@ def nearest(
     base: _Shard | Sequence[_Shard],
     k: SupportsIndex,
     *,
-    metric: Literal["inner", "sqeuclidean"] = "inner",
+    metric: Literal["inner", "sqeuclidean", "hamming"] = "inner",
     exclude: _Excluded | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32 | np.int64]]: ...

@@ -3,12 +3,12 @@
 import operator
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand
-from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, current_kernels
+from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_PANEL, current_kernels
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.traced import traced
@@ -16,15 +16,16 @@ from int8blas.core.words import shown
 from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, is_in_memory, set_product_type, start
-from int8blas.neighbors.best cimport Best, Entry, real_of_key
+from int8blas.neighbors.best cimport Best, Entry, entries_room, real_of_key
+from int8blas.neighbors.hamming cimport packed_rows
 from int8blas.neighbors.search cimport (
-    MOST_QUERIES, Search, Shard, batch_size, begin, finish, integer_score, parts_for, search_step, step_panels,
-    term_bound)
+    MOST_QUERIES, Search, Shard, batch_size, begin, finish, integer_score, needs_squares, parts_for, search_step,
+    step_panels, term_bound)
 from int8blas.neighbors.squares cimport row_squares
 
 cnp.import_array()
 
-cdef tuple METRICS = ("inner", "sqeuclidean", "cosine")
+cdef tuple METRICS = ("inner", "sqeuclidean", "cosine", "hamming")
 
 cdef int64_t wanted_count(object k) except -1:
     try:
@@ -36,7 +37,14 @@ cdef int64_t wanted_count(object k) except -1:
     return min(count, INT64_MAX)
 
 
-cdef object as_shard(object x, str name, int64_t k):
+cdef int check_bits(object x, str name) except -1:
+    """Raise an error unless an operand has packed bits."""
+    if x.dtype != np.uint8:
+        raise TypeError(f"{name} must be uint8, packed bits, for metric 'hamming', got {x.dtype}")
+    return 0
+
+
+cdef object as_shard(object x, str name, int64_t k, int metric):
     """Check a shard; return it as a PackedB or an array of rows."""
     if not isinstance(x, PackedB):
         x = int8_operand(x, name)
@@ -45,16 +53,18 @@ cdef object as_shard(object x, str name, int64_t k):
     elements = x.shape[0] if isinstance(x, PackedB) else x.shape[1]
     if elements != k:
         raise ValueError(f"{name} must have vectors of {k} elements, as queries have, got {elements}")
+    if metric == I8_HAMMING:
+        check_bits(x, name)
     return x
 
 
-cdef list as_shards(object base, int64_t k):
+cdef list as_shards(object base, int64_t k, int metric):
     """Check the base; return its shards."""
     if not isinstance(base, (list, tuple)):
-        return [as_shard(base, "base", k)]
+        return [as_shard(base, "base", k, metric)]
     if not base:
         raise ValueError("base must have at least one shard, got none")
-    return [as_shard(x, f"base[{i}]", k) for i, x in enumerate(base)]
+    return [as_shard(x, f"base[{i}]", k, metric) for i, x in enumerate(base)]
 
 
 cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
@@ -68,7 +78,7 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
         packed.fill(g)
         packed.fill_split(g, min(<int64_t>MOST_QUERIES, g.m))
         shard.matrix = &packed._matrix
-        shard.squares = NULL if s.metric == I8_INNER else packed.squares()
+        shard.squares = packed.squares() if needs_squares(s) else NULL
     else:
         set_b(g, <cnp.ndarray>x, True)
         shard.matrix, shard.squares = NULL, NULL
@@ -111,20 +121,21 @@ cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
 
 cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray scores) except -1:
     """Store the results of the current queries, from query `first` on."""
-    cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices) + first * s.most
-    cdef int64_t *score = <int64_t *>cnp.PyArray_DATA(scores) + first * s.most
+    cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices)
+    cdef char *score = <char *>cnp.PyArray_DATA(scores)
+    cdef int64_t at = first * s.most, query, i
     cdef const Entry *entry
-    cdef int64_t query, i
     for query in range(s.queries):
         for i in range(s.most):
             entry = &s.best[query].entries[i]
-            index[0] = entry.index
+            index[at] = entry.index
             if s.metric == I8_COSINE:
-                (<double *>score)[0] = real_of_key(entry.key)
+                (<double *>score)[at] = real_of_key(entry.key)
+            elif s.wide:
+                (<int64_t *>score)[at] = integer_score(s, query, entry)
             else:
-                score[0] = integer_score(s, query, entry)
-            index += 1
-            score += 1
+                (<int32_t *>score)[at] = <int32_t>integer_score(s, query, entry)
+            at += 1
     return 0
 
 
@@ -139,11 +150,13 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
     s.queries = batch_size(s, count)
     s.parts = parts_for(s, max_threads())
     best = np.empty(s.parts * s.queries * sizeof(Best), np.uint8)
-    entries = np.empty((s.parts * s.queries * s.most, sizeof(Entry)), np.uint8)
+    entries = np.empty((s.parts * s.queries * entries_room(s.most), sizeof(Entry)), np.uint8)
     s.best = <Best *>cnp.PyArray_DATA(best)
     while first < count:
         s.queries = batch_size(s, count - first)
         some = queries[first:first + s.queries].view(np.uint8)
+        if s.metric == I8_HAMMING:
+            some = packed_rows(some)
         s.rows = <const uint8_t *>cnp.PyArray_DATA(some)
         if flips:
             some = some ^ np.uint8(0x80)
@@ -175,15 +188,17 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Parameters
     ----------
     queries : array_like of uint8 or int8
-        Vectors q of shape (M, K), or one vector of shape (K,).
+        Vectors q of shape (M, K), or one vector of shape (K,). For Hamming distances, here and in `base`, uint8: 8 K
+        packed bits.
     base : PackedB, array_like of uint8 or int8, or list of these
         The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors`, of shape (N, K). A list of such
         shards, of any sizes, is searched as one base, with rows numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
-    metric : {'inner', 'sqeuclidean', 'cosine'}, optional
-        The score of a row: ``q @ x``, largest first; ``sum((q - x)**2)``, smallest first; or
-        ``q @ x / sqrt((q @ q) * (x @ x))``, largest first.
+    metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional
+        The score of a row: ``q @ x``, largest first; ``sum((q - x)**2)``, smallest first;
+        ``q @ x / sqrt((q @ q) * (x @ x))``, largest first; or the number of bits in which q and x differ, smallest
+        first.
     exclude : range, slice or array_like of bool, optional
         Rows to leave out: a range or slice of consecutive numbers, or a mask of shape (N,) that is true for them.
     callback : callable, optional
@@ -205,7 +220,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
 
     See Also
     --------
-    sqeuclidean : all distances.
+    sqeuclidean, hamming : all distances.
 
     Notes
     -----
@@ -246,7 +261,11 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         raise ValueError(f"queries must have 1 or 2 dimensions, got shape {(<object>x).shape}")
     x = np.ascontiguousarray(x.reshape(1, -1) if is_single else x)
     s.k = x.shape[1]
-    matrices = as_shards(base, s.k)
+    if s.metric == I8_HAMMING:
+        check_bits(x, "queries")
+        if s.k > INT32_MAX // 8:
+            raise ValueError(f"queries must have rows of at most {INT32_MAX // 8} bytes, got {s.k}")
+    matrices = as_shards(base, s.k, s.metric)
     s.kernels = current_kernels()
     s.wide, s.panels, s.shard_count = False, 0, len(matrices)
     shards = np.empty(s.shard_count * sizeof(Shard), np.uint8)
@@ -259,12 +278,11 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         set_product_type(&s.shards[i].g.epilogue, s.wide)
         s.shards[i].g.known.uncached = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
     _mask = set_excluded(&s, exclude, rows)
-    if s.metric != I8_INNER:
+    if needs_squares(&s):
         squares = row_squares(x, 1)
     indices = np.empty((x.shape[0], s.most), np.int64)
-    scores = np.empty((x.shape[0], s.most), np.float64 if s.metric == I8_COSINE else np.int64)
+    dtype = np.float64 if s.metric == I8_COSINE else np.int64 if s.wide else np.int32
+    scores = np.empty((x.shape[0], s.most), dtype)
     if s.most:
         search(&s, x, squares, indices, scores, callback)
-    if s.metric != I8_COSINE and not s.wide:
-        scores = scores.astype(np.int32)
     return (indices[0], scores[0]) if is_single else (indices, scores)

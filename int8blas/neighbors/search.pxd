@@ -2,16 +2,16 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
-from int8blas.core.kernels cimport I8_INNER, I8_SQEUCLIDEAN, i8_kernels
+from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_INNER, I8_SQEUCLIDEAN, i8_kernels
 from int8blas.gemm.packing cimport PackedMatrix
 from int8blas.gemm.problem cimport Problem
-from int8blas.neighbors.best cimport Best, Entry
+from int8blas.neighbors.best cimport Best, Entry, entries_room
 
 cdef enum:
     # Most queries that pass through the base together.
     MOST_QUERIES = 256
-    # Most entries of a thread, 4 MiB: more than 1024 rows to find are found for fewer queries at a time.
-    MOST_ENTRIES = MOST_QUERIES * 1024
+    # Most entries of a thread, 1 MiB: many rows are found for fewer queries at a time.
+    MOST_ENTRIES = 1 << 16
 
 
 # The rows of one matrix of the base, packed or plain: their product with all queries, except A and C.
@@ -26,7 +26,7 @@ cdef struct Shard:
 # Queries, the base, and the best rows so far. All panels before `panel` have been searched.
 cdef struct Search:
     const i8_kernels *kernels
-    int metric                  # I8_INNER, I8_SQEUCLIDEAN or I8_COSINE
+    int metric                  # I8_INNER, I8_SQEUCLIDEAN, I8_COSINE or I8_HAMMING
     bint wide                   # whether sums are s64
     int64_t most                # rows to find for each query
     # Excluded rows, by running index: a range, a mask, or neither.
@@ -34,7 +34,8 @@ cdef struct Search:
     const uint8_t *excluded
     int64_t shard_count, panels
     Shard *shards
-    # Queries, contiguous: unchanged, and as u8 for packed shards.
+    # Queries, contiguous: unchanged, and as u8 for packed shards. For Hamming distances `rows` are in the form of
+    # panels (i8_hamming_args).
     int64_t queries, k
     const uint8_t *rows
     const uint8_t *unsigned_rows
@@ -55,16 +56,25 @@ cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is
 
 cdef inline int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept nogil:
     """Return the largest magnitude that one k can add to a score, for operands of the same signedness or not."""
+    if metric == I8_HAMMING:
+        return 8
     if metric == I8_SQEUCLIDEAN:
         return 255 * 255 if same_sign else 383 * 383
     return 255 * 128 if not same_sign else 128 * 128 if is_signed else 255 * 255
 
 
+cdef inline bint needs_squares(const Search *s) noexcept nogil:
+    return s.metric == I8_SQEUCLIDEAN or s.metric == I8_COSINE
+
+
 cdef inline int64_t batch_size(const Search *s, int64_t count) noexcept nogil:
     """Return how many of `count` queries pass through the base together."""
-    return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // max(<int64_t>1, s.most))))
+    cdef int64_t room = max(<int64_t>1, entries_room(s.most))
+    return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // room)))
 
 
 cdef inline int64_t integer_score(const Search *s, int64_t query, const Entry *entry) noexcept nogil:
-    """Return the inner product or the squared distance of an entry."""
+    """Return the inner product or the distance of an entry."""
+    if s.metric == I8_HAMMING:
+        return ~entry.key
     return entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key

@@ -5,30 +5,36 @@ Each thread has a range of the base and goes through it block by block::
     search_part     the blocks of one thread
       search_block    multiply all queries by a block of base rows, into a buffer in the L2 cache
         scan_sums       find each query's sums above its threshold, by csrc/neighbors/above_body.h: nearly none
-          insert          update the heap of the query's best rows; its worst row is the next threshold
+          insert          update the query's best rows (best.pyx); they set the next threshold
 
-The best rows of a query are the best rows in all threads' heaps. Rows have an order without ties, by score and then by
-index, so results do not depend on threads, blocks or shards.
+If a mask excludes most rows of a block, the other rows are copied first, and only they are multiplied. Hamming
+distances come from a kernel of their own (hamming.pyx) in place of the product.
 
-Keys of entries are integers, larger is better: the inner product; |q|^2 minus the squared distance; or the bits of a
-cosine, s / sqrt(|q|^2 * |x|^2) in f64, mapped to an integer of the same order. Cosines are compared with a threshold in
-f32 that is slightly too low, so that rounding hides no row.
+The best rows of a query are the best rows that all threads have found. Rows have an order without ties, by score and
+then by index, so results do not depend on threads, blocks or shards.
+
+Keys of entries are integers, larger is better: the inner product; |q|^2 minus the squared distance; ~d of a Hamming
+distance d, which is also its sum; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64, mapped to an integer of the
+same order. Cosines are compared with a threshold in f32 that is slightly too low, so that rounding hides no row.
 """
 
 from libc.float cimport FLT_MAX
 from libc.math cimport sqrt
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_COSINE, I8_INNER, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args
+from int8blas.core.kernels cimport (
+    I8_COSINE, I8_GROUP, I8_HAMMING, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args, i8_hamming_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, allocate, carve, free, release
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
-from int8blas.gemm.problem cimport Problem, slice_panels
-from int8blas.neighbors.best cimport Best, Entry, insert, key_of_real, real_of_key, set_empty, sort_heap
+from int8blas.gemm.problem cimport Panels, Problem, slice_panels
+from int8blas.neighbors.best cimport (
+    Best, Entry, entries_room, finish_best, insert, key_of_real, merge, real_of_key, set_empty)
 
 cdef enum:
     # Bytes of a block's sums, a quarter of a usual L2 cache; fewest and most rows of a block, whose vectors of squares
@@ -41,6 +47,11 @@ cdef enum:
     FIRST_SCANNED = 128
     # Bytes of a cache line.
     LINE = 64
+    # Bytes of a block's copied rows, half of a usual L2 cache.
+    COPIED_BYTES = 1 << 19
+    # Copying a row takes as long as multiplying it by this many queries. A search in a tenth of 500,000 x 384 takes 84
+    # ms with copies and 75 without for 4 queries, 77 and 127 for 16 (AVX512-VNNI).
+    COPYING = 40
     # Number of entries from which several threads sort the results.
     FINISHED_ENTRIES = 1 << 16
 
@@ -58,12 +69,18 @@ cdef struct Room:
     int32_t *short_squares
     float *lengths
     int32_t *found
+    # Copied rows as panels, with the facts about them that a packed matrix has, and their running indices.
+    uint8_t *panels
+    int64_t *col_sums
+    uint8_t *certified
+    int64_t *numbers
 
 
-# Rows of a shard.
+# Rows of a shard, from row `first` of the shard on; or rows that were copied from there.
 cdef struct Block:
-    int64_t first, rows         # first row, in the shard; number of rows
+    int64_t first, rows
     int64_t index               # running index of the first row
+    bint copied
     const int64_t *squares
 
 
@@ -75,6 +92,17 @@ cdef inline int64_t block_rows(const Search *s) noexcept nogil:
     """Return the rows of a block, a multiple of whole panels."""
     cdef int64_t size = 8 if s.wide else 4, rows = SUMS_BYTES // (size * s.queries)
     return max(<int64_t>LEAST_ROWS, min(<int64_t>MOST_ROWS, rows // LEAST_ROWS * LEAST_ROWS))
+
+
+cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
+    return ceil_div(s.k, I8_GROUP) * I8_GROUP * I8_PANEL
+
+
+cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
+    """Return the most rows that are copied for a block, whole panels; one panel if no row is excluded by a mask."""
+    if s.excluded is NULL:
+        return I8_PANEL
+    return min(block_rows(s), max(<int64_t>1, COPIED_BYTES // max(<int64_t>1, panel_bytes(s))) * I8_PANEL)
 
 
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
@@ -97,11 +125,11 @@ cdef int parts_for(const Search *s, int threads) noexcept nogil:
 
 
 cdef void begin(Search *s, Entry *entries) noexcept nogil:
-    """Start a search with empty heaps; `entries` has `most` entries for each query of each part."""
+    """Start a search without best rows; `entries` has room for each query of each part."""
     cdef int64_t i
     s.panel = 0
     for i in range(s.parts * s.queries):
-        set_empty(&s.best[i], entries + i * s.most)
+        set_empty(&s.best[i], entries + i * entries_room(s.most))
 
 
 cdef inline bint is_excluded(const Search *s, int64_t index) noexcept nogil:
@@ -122,7 +150,7 @@ cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexce
 
 cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
     cdef double length
-    if s.metric == I8_INNER:
+    if not needs_squares(s):
         return sum_
     if s.metric == I8_SQEUCLIDEAN:
         return 2 * sum_ - squares
@@ -131,13 +159,13 @@ cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t
 
 
 cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nogil:
-    """Set the threshold that a row must exceed to enter a full heap."""
+    """Set the threshold that a sum must exceed for a key above `worst`."""
     cdef double worst
     if s.metric != I8_COSINE:
         # Unused for s64 sums.
-        best.threshold = <int32_t>best.entries[0].key
+        best.threshold = <int32_t>best.worst
         return
-    worst = real_of_key(best.entries[0].key)
+    worst = real_of_key(best.worst)
     worst *= 1 - SLACK if worst >= 0 else 1 + SLACK
     # With a query of zeros all cosines are 0, and the first rows are the best.
     best.limit = <float>(worst * sqrt(<double>s.query_squares[query])) if s.query_squares[query] > 0 else FLT_MAX
@@ -145,13 +173,18 @@ cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nog
 
 cdef inline void offer(const Search *s, Best *best, int64_t query, int64_t sum_, int64_t squares,
                        int64_t index) noexcept nogil:
-    """Insert a row into a query's heap if it is good enough."""
+    """Insert a row into a query's best rows if it is good enough."""
     cdef Entry entry
     if is_excluded(s, index):
         return
     entry.key, entry.index = key_of(s, sum_, query, squares), index
-    if insert(best, s.most, entry) and best.count == s.most:
+    if entry.key > best.worst and insert(best, s.most, entry):
         set_threshold(s, best, query)
+
+
+cdef inline int64_t index_of(const Room *w, const Block *b, int64_t row) noexcept nogil:
+    """Return the running index of a row of a block."""
+    return w.numbers[row] if b.copied else b.index + row
 
 
 cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
@@ -161,23 +194,23 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
     cdef i8_above_args t
     t.found = w.found
     while first < b.rows:
-        t.count = min(<int64_t>(SCANNED if best.count == s.most else FIRST_SCANNED), b.rows - first)
+        t.count = min(<int64_t>(SCANNED if best.worst > INT64_MIN else FIRST_SCANNED), b.rows - first)
         t.sums, t.squares, t.lengths = sums + first, w.short_squares + first, w.lengths + first
         t.threshold, t.limit = best.threshold, best.limit
         count = s.kernels.neighbors.above[s.metric](&t)
         for i in range(count):
             j = first + w.found[i]
-            offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)
+            offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))
         first += t.count
 
 
-cdef void scan_wide_sums(const Search *s, const Block *b, Best *best, int64_t query,
+cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """Offer every s64 sum of a query to its heap. K is so long that this takes hardly any time compared with the
+    """Offer every s64 sum of a query to its best rows. K is so long that this takes hardly any time compared with the
     product."""
     cdef int64_t j
     for j in range(b.rows):
-        offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, b.index + j)
+        offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))
 
 
 cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block *b) noexcept nogil:
@@ -185,9 +218,11 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
     cdef const Problem *g = &shard.g
     cdef int64_t i
     b.squares = NULL
-    if s.metric == I8_INNER:
+    if not needs_squares(s):
         return
-    if shard.squares is not NULL:
+    if b.copied:
+        b.squares = w.squares
+    elif shard.squares is not NULL:
         b.squares = shard.squares + b.first
     elif shard.matrix is not NULL:
         for i in range(ceil_div(b.rows, I8_PANEL)):
@@ -218,10 +253,85 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
     if own.panels.data is NULL:
         own.b.data = address(&own.b, 0, b.first)
         return
+    if b.copied:
+        own.known.uncached = False
+        own.panels.data, own.panels.col_sums, own.panels.certified = <int8_t *>w.panels, w.col_sums, w.certified
+        own.panels.pair_sums = NULL
+        own.panels.split.panels = NULL
+        own.panels.as_s8 = NULL
     if own.a.sign_flip:
         # The queries were shifted to u8 once, for all blocks.
         own.a.data, own.a.sign_flip = s.unsigned_rows, 0
-    slice_panels(&own.panels, panel, own.k)
+    if not b.copied:
+        slice_panels(&own.panels, panel, own.k)
+
+
+cdef void copy_rows(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t first) noexcept nogil:
+    """Copy the rows of a panel that are not excluded, with the facts about them, after the copied rows of `b`."""
+    cdef const Panels *source = &shard.g.panels
+    cdef int64_t groups = ceil_div(s.k, I8_GROUP), row, g
+    cdef const uint32_t *x
+    cdef uint32_t *y
+    for row in range(first, min(first + I8_PANEL, shard.g.n)):
+        if s.excluded[shard.first + row]:
+            continue
+        x = <const uint32_t *>(source.data + row // I8_PANEL * source.step) + row % I8_PANEL
+        y = <uint32_t *>(w.panels + b.rows // I8_PANEL * source.step) + b.rows % I8_PANEL
+        for g in range(groups):
+            y[g * I8_PANEL] = x[g * I8_PANEL]
+        w.numbers[b.rows], w.col_sums[b.rows] = shard.first + row, source.col_sums[row]
+        if shard.squares is not NULL:
+            w.squares[b.rows] = shard.squares[row]
+        w.certified[b.rows // I8_PANEL] &= source.certified[row // I8_PANEL]
+        b.rows += 1
+
+
+cdef int64_t count_left(const Search *s, int64_t first, int64_t end) noexcept nogil:
+    """Return the number of rows that a mask does not exclude."""
+    cdef int64_t left = 0, i
+    for i in range(first, end):
+        left += not s.excluded[i]
+    return left
+
+
+cdef int64_t take_block(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t panels) noexcept nogil:
+    """Set the rows of the next block, from row b.first of a shard with `panels` panels left; return its panels. If few
+    rows are left by a mask, copy them, from more panels."""
+    cdef int64_t some = min(block_rows(s) // I8_PANEL, panels), left
+    b.index = shard.first + b.first
+    b.rows = min(some * I8_PANEL, shard.g.n - b.first)
+    b.copied = False
+    if s.excluded is NULL or shard.matrix is NULL:
+        return some
+    left = count_left(s, b.index, b.index + b.rows)
+    if left == 0 or COPYING * left >= (b.rows - left) * s.queries:
+        return some
+    b.copied, b.rows, some = True, 0, 0
+    memset(w.certified, 1, copied_rows(s) // I8_PANEL)
+    while some < panels and b.rows + I8_PANEL <= copied_rows(s):
+        copy_rows(s, shard, w, b, b.first + some * I8_PANEL)
+        some += 1
+    return some
+
+
+cdef void set_hamming_sums(const Search *s, const Shard *shard, const Room *w, const Block *b) noexcept nogil:
+    """Store ~d for the Hamming distances d of all queries and a block's rows. Pack plain rows first."""
+    cdef const Problem *g = &shard.g
+    cdef i8_hamming_args t
+    cdef int64_t i
+    t.rows, t.columns, t.groups, t.flip = s.queries, b.rows, ceil_div(s.k, I8_GROUP), -1
+    t.x, t.x_row, t.dst, t.dst_row = s.rows, t.groups * I8_GROUP, <int32_t *>w.sums, sums_row(s) // 4
+    if shard.matrix is not NULL:
+        t.panels = <int8_t *>w.panels if b.copied else g.panels.data + b.first // I8_PANEL * g.panels.step
+        s.kernels.hamming(&t)
+        return
+    t.panels = <int8_t *>w.panels
+    for i in range(ceil_div(b.rows, I8_PANEL)):
+        t.columns = min(<int64_t>I8_PANEL, b.rows - i * I8_PANEL)
+        s.kernels.packing.pack_panel(w.panels, I8_PANEL, <int>t.columns, s.k, address(&g.b, 0, b.first + i * I8_PANEL),
+                                     g.b.column, g.b.row, SIGN_BIT)
+        s.kernels.hamming(&t)
+        t.dst += t.columns
 
 
 cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
@@ -229,17 +339,19 @@ cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block 
     cdef Problem own
     cdef int64_t query
     cdef const char *sums
-    b.index = shard.first + b.first
-    if is_wholly_excluded(s, b.index, b.index + b.rows):
+    if not b.copied and is_wholly_excluded(s, b.index, b.index + b.rows):
         return 0
-    set_block(s, shard, w, b, &own)
-    if gemm(&own):
-        return -1
+    if s.metric == I8_HAMMING:
+        set_hamming_sums(s, shard, w, b)
+    else:
+        set_block(s, shard, w, b, &own)
+        if gemm(&own):
+            return -1
     set_squares(s, shard, w, b)
     for query in range(s.queries):
         sums = w.sums + query * sums_row(s)
         if s.wide:
-            scan_wide_sums(s, b, &best[query], query, <const int64_t *>sums)
+            scan_wide_sums(s, w, b, &best[query], query, <const int64_t *>sums)
         else:
             scan_sums(s, w, b, &best[query], query, <const int32_t *>sums)
     return 0
@@ -254,6 +366,10 @@ cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
     w.short_squares = <int32_t *>carve(&memory, 4 * rows)
     w.lengths = <float *>carve(&memory, 4 * rows)
     w.found = <int32_t *>carve(&memory, 4 * SCANNED)
+    w.panels = <uint8_t *>carve(&memory, copied_rows(s) // I8_PANEL * panel_bytes(s))
+    w.col_sums = <int64_t *>carve(&memory, 8 * copied_rows(s))
+    w.certified = <uint8_t *>carve(&memory, copied_rows(s) // I8_PANEL)
+    w.numbers = <int64_t *>carve(&memory, 8 * copied_rows(s))
     return memory - start
 
 
@@ -268,7 +384,7 @@ cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogi
     cdef const Search *s = (<const StepJob *>job).s
     cdef int64_t panels = (<const StepJob *>job).end - s.panel
     cdef int64_t panel = s.panel + share(panels, part, parts), end = s.panel + share(panels, part + 1, parts)
-    cdef int64_t step = block_rows(s) // I8_PANEL, i = 0, local, some
+    cdef int64_t i = 0, local
     cdef const Shard *shard
     cdef Room w
     cdef Block b
@@ -282,11 +398,9 @@ cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogi
             i += 1
         shard = &s.shards[i]
         local = panel - shard.first_panel
-        some = min(min(step, end - panel), shard_panels(s, i) - local)
         b.first = local * I8_PANEL
-        b.rows = min(some * I8_PANEL, shard.g.n - b.first)
+        panel += take_block(s, shard, &w, &b, min(end - panel, shard_panels(s, i) - local))
         status = search_block(s, shard, &w, &b, s.best + part * s.queries)
-        panel += some
     release(memory)
     return status
 
@@ -302,16 +416,13 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
 
 
 cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept nogil:
-    """Merge the heaps of all threads for a query, and sort the first thread's entries."""
+    """Sort the best rows of a query that each thread has found, and merge them."""
     cdef const Search *s = <const Search *>job
-    cdef Best *best = s.best + query
-    cdef const Best *other
-    cdef int64_t part, i
-    for part in range(1, s.parts):
-        other = s.best + part * s.queries + query
-        for i in range(other.count):
-            insert(best, s.most, other.entries[i])
-    sort_heap(best)
+    cdef int64_t part
+    for part in range(s.parts):
+        finish_best(s.best + part * s.queries + query, s.most)
+        if part > 0:
+            merge(s.best + query, s.most, s.best + part * s.queries + query)
     return 0
 
 
@@ -335,7 +446,7 @@ cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept 
     q.rows = <uint8_t *>carve(&memory, s.queries * s.k)
     q.squares = <int64_t *>carve(&memory, 8 * s.queries)
     q.best = <Best *>carve(&memory, s.parts * s.queries * sizeof(Best))
-    q.entries = <Entry *>carve(&memory, s.parts * s.queries * s.most * sizeof(Entry))
+    q.entries = <Entry *>carve(&memory, s.parts * s.queries * entries_room(s.most) * sizeof(Entry))
     return memory - start
 
 

@@ -20,6 +20,7 @@ RECORDED = {
     964: "48a2949f7326649f5fb4cf7d639036b73bf357c18cd167c32525ea628c6bf826",
     1246: "7b41bdcdeddbf1626ceb521075e593984bd97ef04dae477f37d836946d860815",
     1266: "572fd19da821a11210fc823e539dae035cb4ed5ae50ec1e01d52d113d5b3ae11",
+    1269: "f6f3cc7c69068d143f91f1906765500dbf5a2c17fd80ce2b4508d1bab1e0cdd2",
 }
 # Public functions without golden bits of their own.
 NOT_GOLDEN = {

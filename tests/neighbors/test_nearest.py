@@ -17,6 +17,8 @@ from others import assert_other_threads_run_during
 import int8blas
 
 METRICS = ("inner", "sqeuclidean", "cosine")
+# More than this number of rows to find is a list, not a heap.
+MOST_OF_HEAP = 64
 
 
 def packed(rows):
@@ -45,7 +47,7 @@ def test_every_pair_of_types(isa, pair, form, metric, rng):
     for m, n, k in ((1, 1, 1), (1, 300, 33), (2, 130, 4), (3, 17, 64), (7, 1000, 30), (16, 515, 65), (40, 257, 130)):
         queries, rows = operands(rng, pair, m, n, k)
         base = FORMS[form](rows)
-        for wanted in (1, 10, 1024):
+        for wanted in (1, 10, MOST_OF_HEAP, MOST_OF_HEAP + 1, 100, 1024):
             check(queries, base, rows, wanted, metric, m=m, n=n)
 
 
@@ -55,6 +57,17 @@ def test_more_rows_and_queries_than_a_block(isa, form, metric, rng):
     for m, n, k in ((1, 20000, 5), (300, 1500, 12), (2, 9000, 33)):
         queries, rows = rng.integers(-128, 128, (m, k), np.int8), rng.integers(-128, 128, (n, k), np.int8)
         check(queries, FORMS[form](rows), rows, 10, metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_lists_that_are_shortened_often(isa, metric, rng):
+    """Scores of all spreads: equal, nearly equal, and in all digits; rising, falling, and in any order."""
+    for n, k, spread in ((30_000, 3, 2), (30_000, 40, 128), (9_000, 3, 128), (30_000, 1, 1)):
+        rows = rng.integers(-spread, spread, (n, k), np.int8)
+        order = np.argsort(reference.scores(rows[:1], rows, metric)[0], kind="stable")
+        for some, wanted, threads in ((rows, 100, 1), (rows[order], 1000, 2), (rows[order[::-1]], 333, 3)):
+            with int8blas.num_threads(threads):
+                check(rows[:3], packed(some), some, wanted, metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -193,6 +206,20 @@ def test_rows_are_left_out(isa, metric, rng):
             check(queries, base, rows, 300, metric, exclude=some, excluded=np.array(some, int))
         check(queries, base, rows, 9, metric, exclude=slice(-100, None), excluded=np.arange(800, 900))
         check(queries, base, rows, 9, metric, exclude=slice(None), excluded=np.arange(900))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_few_rows_that_are_left_are_copied(isa, pair, metric, rng):
+    for m, n, k in ((1, 5000, 20), (40, 3000, 33), (300, 2000, 5), (2, 3000, 1)):
+        queries, rows = operands(rng, pair, m, n, k)
+        parts = [rows[:1000], packed(rows[1000:1017]), packed(rows[1017:])]
+        for kept, threads in ((0.3, 1), (0.1, 2), (0.01, 3), (0.0005, 1)):
+            mask = rng.random(n) >= kept
+            mask[n // 2 : n // 2 + 700] = True
+            mask[:3] = False
+            with int8blas.num_threads(threads):
+                for base in (packed(rows), parts):
+                    check(queries, base, rows, 40, metric, exclude=mask, excluded=np.flatnonzero(mask), kept=kept, m=m)
 
 
 def test_fewer_rows_than_wanted(isa, rng):
@@ -341,7 +368,7 @@ def test_other_python_threads_run_during_a_search(rng):
         ({"k": 0}, ValueError, "k must be at least 1, got 0"),
         ({"k": -(2**70)}, ValueError, "k must be at least 1, got -1180591620717411303424"),
         ({"k": 1.0}, TypeError, "k must be an integer, got float"),
-        ({"metric": "l2"}, ValueError, "metric must be 'inner', 'sqeuclidean' or 'cosine', got 'l2'"),
+        ({"metric": "l2"}, ValueError, "metric must be 'inner', 'sqeuclidean', 'cosine' or 'hamming', got 'l2'"),
         (
             {"exclude": np.zeros(3, bool)},
             ValueError,

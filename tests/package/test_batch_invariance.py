@@ -136,6 +136,7 @@ LAYERS = {
     "matmul, int64": (of_columns(lambda x, y: int8blas.matmul(x, y.T, dtype=np.int64)), (200,), U8),
     "sqeuclidean": (of_columns(int8blas.sqeuclidean), (200,), S8),
     **{f"nearest, {metric}": (nearest(metric), (200,), S8) for metric in ("inner", "sqeuclidean", "cosine")},
+    "hamming": (with_operand(int8blas.hamming, (90, 200), U8), (200,), U8),
     **{f"InnerProduct to {np.dtype(dst)}": (lambda rng, dst=dst: inner_product(rng, dst=dst), (200,), U8)
        for dst in (U8, S8, np.int32, F32, F16)},
     "InnerProduct of int8": (lambda rng: inner_product(rng, S8), (200,), S8),

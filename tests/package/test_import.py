@@ -13,7 +13,7 @@ import int8blas
 
 PUBLIC = (
     "gemm_u8s8s32", "gemm_s8s8s32", "gemm_s8u8s32", "gemm_u8u8s32", "matmul", "pack_b", "PackedB", "would_saturate",
-    "nearest", "sqeuclidean", "Index",
+    "nearest", "sqeuclidean", "hamming", "Index",
     "syrk_u8s32", "syrk_s8s32",
     "available_isas", "use_isa", "num_threads", "show_config", "explain", "reorder", "weights_scales",
     "quantize", "dequantize", "requantize", "quantized_multiplier", "activation_factor", "weights_factor",

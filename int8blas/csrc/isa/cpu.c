@@ -67,6 +67,7 @@ static int detect(void)
     found |= avx2 && BIT(leaf7_1[EAX], 4) ? I8_CPU(avxvnni) : 0;
     found |= avx512 ? I8_CPU(avx512bw) : 0;
     found |= avx512 && BIT(leaf7[ECX], 1) ? I8_CPU(avx512vbmi) : 0;
+    found |= avx512 && BIT(leaf7[ECX], 14) ? I8_CPU(avx512vpopcntdq) : 0;
     found |= vnni ? I8_CPU(avx512vnni) : 0;
 #ifdef I8_AMX
     const int tiles = (saved & 0x60000) == 0x60000 && BIT(leaf7[EDX], 24) && BIT(leaf7[EDX], 25); /* TILE, INT8 */

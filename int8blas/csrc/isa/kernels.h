@@ -23,6 +23,7 @@ typedef struct {
     const i8_gemm_kernels *gemm;
     const i8_matrix *matrix; /* or NULL */
     const i8_wide_kernels *wide;
+    i8_hamming_fn hamming;
     const i8_convolution_kernels *convolution;
     const i8_packing_kernels *packing;
     const i8_stage_kernels *stage;

@@ -22,7 +22,8 @@
     extern const i8_kernels i8_kernels_##set;                                                                          \
     extern const i8_gemm_kernels i8_gemm_##set;                                                                        \
     extern const i8_wide_kernels i8_wide_##set;                                                                        \
-    extern const i8_convolution_kernels i8_convolution_##set;
+    extern const i8_convolution_kernels i8_convolution_##set;                                                          \
+    void i8_hamming_##set(const i8_hamming_args *t);
 #define I8_DECLARE_WIDTH(width)                                                                                        \
     extern const i8_tiles i8_saturating_##width;                                                                       \
     extern const i8_packing_kernels i8_packing_##width;                                                                \

@@ -25,6 +25,7 @@ const i8_kernels I8_TABLE(kernels) = {
     .gemm = &I8_PASTE(i8_gemm, I8_KERNELS),
     .matrix = I8_MATRIX,
     .wide = &I8_PASTE(i8_wide, I8_KERNELS),
+    .hamming = I8_PASTE(i8_hamming, I8_KERNELS),
     .convolution = &I8_PASTE(i8_convolution, I8_KERNELS),
     .packing = &I8_WIDTH_TABLE(packing),
     .stage = &I8_WIDTH_TABLE(stage),

@@ -186,6 +186,12 @@ I8_INLINE i8_vec i8_dot2_any(i8_vec acc, i8_vec a, i8_vec b)
 I8_BINARY(i8_xor, uint8x16_t, veorq_u8)
 I8_BINARY(i8_and, uint8x16_t, vandq_u8)
 
+/* Add the number of bits of each byte to it; the sums of the four bytes of each dword. */
+#define I8_COUNT_BITS(acc, x) vaddq_u8(acc, vcntq_u8(x))
+#define I8_SUM_BYTES(x) vpaddlq_u16(vpaddlq_u8(x))
+I8_BINARY(i8_count_bits, uint8x16_t, I8_COUNT_BITS)
+I8_UNARY(i8_sum_bytes, uint8x16_t, I8_SUM_BYTES)
+
 /* See interleave.h. */
 I8_BINARY(i8_low_8, uint8x16_t, vzip1q_u8)
 I8_BINARY(i8_high_8, uint8x16_t, vzip2q_u8)

@@ -111,6 +111,17 @@ I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return I8_MM(srai_epi16)(x, 8); }
 /* The low and the high 4 bits of every byte, u4. */
 I8_INLINE i8_vec i8_low_halves(i8_vec x) { return i8_and(x, i8_set_8(15)); }
 I8_INLINE i8_vec i8_high_halves(i8_vec x) { return i8_low_halves(I8_MM(srli_epi16)(x, 4)); }
+/* Add the number of bits of each byte to it; the sums of the four bytes of each dword. */
+I8_INLINE i8_vec i8_count_bits(i8_vec acc, i8_vec x)
+{
+    const i8_vec bits = i8_repeat_unit(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const i8_vec low = I8_MM(shuffle_epi8)(bits, i8_low_halves(x));
+    return I8_MM(add_epi8)(acc, I8_MM(add_epi8)(low, I8_MM(shuffle_epi8)(bits, i8_high_halves(x))));
+}
+I8_INLINE i8_vec i8_sum_bytes(i8_vec x)
+{
+    return I8_MM(madd_epi16)(I8_MM(maddubs_epi16)(x, i8_set_8(1)), i8_set_16(1));
+}
 /* acc + low + 16 * high, both summed over pairs of s16. */
 I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
 {

@@ -1,4 +1,4 @@
-/* The search for nearest rows: find sums above a threshold. */
+/* The search for nearest rows: find sums above a threshold; and distances of packed bits. */
 #ifndef I8_NEIGHBORS_H
 #define I8_NEIGHBORS_H
 
@@ -7,11 +7,12 @@
 /* Store in `found` the positions j of `count` sums, in rising order, for which
  *
  *     I8_INNER          sums[j] > threshold
+ *     I8_HAMMING        the same
  *     I8_SQEUCLIDEAN    2 * sums[j] - squares[j] > threshold       modulo 2**32; the value fits s32
  *     I8_COSINE         (float)sums[j] >= limit * lengths[j]       in f32, each operation rounded once
  *
  * and return their number. `found` has room for `count` positions. Members that a metric does not use are ignored. */
-enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_METRICS };
+enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING, I8_METRICS };
 typedef struct {
     int64_t count;
     const int32_t *sums, *squares;
@@ -22,6 +23,25 @@ typedef struct {
 } i8_above_args;
 
 typedef int64_t (*i8_above_fn)(const i8_above_args *);
+
+/* Hamming distances of rows x and columns of packed panels (I8_PANEL columns, groups of I8_GROUP bytes):
+ *
+ *     dst[i * dst_row + j] = flip ^ (the number of bits in which row i and column j differ)
+ *
+ * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes, in the form of the panels: with the same
+ * sign flip, and the same bytes after the end of a row. Distances fit s32. The kernel reads whole panels and stores no
+ * more than `columns` columns. `flip` is 0, or -1 to store ~distance, whose order is the reverse. */
+typedef struct {
+    int64_t rows, columns, groups;
+    const uint8_t *x;
+    ptrdiff_t x_row;
+    const int8_t *panels;
+    int32_t *dst;
+    ptrdiff_t dst_row; /* in elements */
+    int32_t flip;
+} i8_hamming_args;
+
+typedef void (*i8_hamming_fn)(const i8_hamming_args *);
 
 /* The kernels of a search for a vector width. */
 typedef struct {
