@@ -14,7 +14,7 @@ problem, independently of all problems before it.
 from importlib import import_module
 from importlib.util import find_spec
 
-FAMILIES = ("gemm", "packing", "matmul", "integers", "syrk", "neighbors", "convolution", "deconvolution",
+FAMILIES = ("gemm", "packing", "matmul", "integers", "syrk", "neighbors", "index", "convolution", "deconvolution",
             "inner_product", "four_bits", "pooling", "recurrent", "quantization", "elementwise", "normalization",
             "reorder", "files")  # fmt: skip
 if find_spec("onnx"):

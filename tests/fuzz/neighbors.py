@@ -1,4 +1,4 @@
-"""nearest, by every metric, of rows, packed rows and shards, and sqeuclidean."""
+"""nearest, by every metric, of rows, packed rows and shards, sqeuclidean and hamming."""
 
 from itertools import pairwise
 
@@ -9,22 +9,25 @@ from arrays import SIGN_PAIRS
 import int8blas
 
 WORK = 15
-METRICS = ("inner", "sqeuclidean", "cosine")
+METRICS = ("inner", "sqeuclidean", "cosine", "hamming")
 
 
 def problem(draws):
-    pair = draws.among(SIGN_PAIRS)
+    pair, metric = draws.among(SIGN_PAIRS), draws.among(METRICS)
+    is_bits = metric == "hamming"
     m, n, k = draws.sizes(3, WORK, empty=False)
-    x, y = draws.array(pair.a_dtype, (m, k)), draws.array(pair.b_dtype, (n, k))
+    x_dtype, y_dtype = (np.uint8, np.uint8) if is_bits else (pair.a_dtype, pair.b_dtype)
+    x, y = draws.array(x_dtype, (m, k)), draws.array(y_dtype, (n, k))
     if draws.below(3) == 0:
-        out = draws.output(draws.among((np.int32, np.int64)), (m, n)) if draws.below(2) else None
-        return {"x": x, "y": y, "packed": bool(draws.below(2)), "out": out}
+        dtypes = (np.int32,) if is_bits else (np.int32, np.int64)
+        out = draws.output(draws.among(dtypes), (m, n)) if draws.below(2) else None
+        return {"x": x, "y": y, "packed": bool(draws.below(2)), "out": out, "is_bits": is_bits}
     excluded = sorted({draws.below(n) for _ in range(draws.below(3))}) if draws.below(2) else []
     cuts = sorted(draws.integer(1, n - 1) for _ in range(draws.below(3))) if n > 1 else []
     return {
         "x": x,
         "y": y,
-        "metric": draws.among(METRICS),
+        "metric": metric,
         "count": draws.integer(1, n),
         "excluded": excluded,
         "cuts": sorted(set(cuts)),
@@ -39,10 +42,12 @@ def packed(problem, rows):
 def run(problem):
     x, y = problem["x"], problem["y"]
     if "metric" not in problem:
+        y = packed(problem, y)
         if problem["out"] is None:
-            return (int8blas.sqeuclidean(x, packed(problem, y), dtype=np.int64),)
+            is_bits = problem["is_bits"]
+            return (int8blas.hamming(x, y).astype(int) if is_bits else int8blas.sqeuclidean(x, y, dtype=np.int64),)
         memory, out = problem["out"].fresh()
-        int8blas.sqeuclidean(x, packed(problem, y), out=out)
+        (int8blas.hamming if problem["is_bits"] else int8blas.sqeuclidean)(x, y, out=out)
         return (memory,)
     cuts = [0, *problem["cuts"], len(y)]
     shards = [packed(problem, y[i:j]) for i, j in pairwise(cuts)]
@@ -55,7 +60,8 @@ def run(problem):
 
 def oracle(problem):
     if "metric" not in problem:
-        expected = reference_neighbors.sqeuclidean(problem["x"], problem["y"])
+        function = reference_neighbors.hamming if problem["is_bits"] else reference_neighbors.sqeuclidean
+        expected = function(problem["x"], problem["y"])
         out = problem["out"]
         return (expected if out is None else out.holding(expected.astype(out.dtype)),)
     return reference_neighbors.nearest(

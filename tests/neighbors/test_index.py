@@ -14,11 +14,13 @@ from arrays import assert_same
 from errors import refused, s8, u8
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_index import Model
 
 import int8blas
 from int8blas.neighbors import index_files, shards
 
-METRICS = ("cosine", "inner", "sqeuclidean")
+OF_FLOATS = ("cosine", "inner", "sqeuclidean")
+METRICS = (*OF_FLOATS, "hamming")
 KINDS = ("float", "int8", "uint8")
 
 
@@ -27,47 +29,6 @@ def small_shards(monkeypatch):
     """Let shards be packed, merged and full after only a few rows."""
     monkeypatch.setattr(shards, "LEAST", 8)
     monkeypatch.setattr(shards, "MOST", 48)
-
-
-class Model:
-    """The oracle: vectors by id in the order in which they were added, as integers with factors."""
-
-    def __init__(self, metric, kind, dim, scale):
-        self.metric, self.kind, self.scale, self.dim = metric, kind, np.float32(scale), dim
-        self.vectors = {}
-
-    def quantized(self, x):
-        """Quantized rows and the step of each row."""
-        if self.kind != "float":
-            return x, np.ones(len(x), np.float32)
-        steps = np.full(len(x), self.scale)
-        if self.metric == "cosine":
-            steps = np.maximum(np.abs(x).max(axis=1) / np.float32(127), np.finfo(np.float32).tiny)
-        return np.clip(np.rint(x / steps[:, np.newaxis]), -128, 127).astype(np.int8), steps
-
-    def asked(self, q):
-        """Quantized queries and the factor of each query's scores."""
-        if self.metric == "cosine":
-            return self.quantized(q)[0], np.ones(len(q))
-        if self.metric == "sqeuclidean" or self.kind != "float":
-            scale = float(self.scale) if self.kind == "float" else 1.0
-            return self.quantized(q)[0], np.full(len(q), scale * scale)
-        steps = np.maximum(np.abs(q).max(axis=1) / np.float32(127), np.finfo(np.float32).tiny)
-        return np.rint(q / steps[:, np.newaxis]).astype(np.int8), steps.astype(float) * float(self.scale)
-
-    def put(self, ids, x):
-        rows, steps = self.quantized(x)
-        for id_, row, step in zip(ids, rows, steps, strict=True):
-            self.vectors.pop(int(id_), None)
-            self.vectors[int(id_)] = row, step
-
-    def every(self, q, allowed):
-        """The scores and the ids of all allowed vectors, best first for each query."""
-        ids = np.array([id_ for id_ in self.vectors if allowed(id_)], np.int64)
-        rows, factors = self.asked(q)
-        base = np.array([self.vectors[id_][0] for id_ in ids]).reshape(len(ids), self.dim).astype(rows.dtype)
-        order, scores = reference.nearest(rows, base, len(ids), self.metric)
-        return scores * factors[:, np.newaxis], ids[order]
 
 
 def draw(rng, kind, count, dim, spread):
@@ -109,7 +70,7 @@ def check_searches(index, model, rng, q):
     assert np.array_equal(found_scores, scores[:, :k])
     radius = float(rng.choice(scores.reshape(-1))) if scores.size else 0.0
     limits, found_scores, found = index.range_search(q, radius, **filters)
-    inside = scores <= radius if model.metric == "sqeuclidean" else scores >= radius
+    inside = scores <= radius if model.metric in reference.DISTANCES else scores >= radius
     assert_same(limits, np.concatenate([[0], np.cumsum(inside.sum(axis=1))]))
     assert_same(found, ids[inside])
     assert np.array_equal(found_scores, scores[inside])
@@ -135,6 +96,7 @@ def check_contents(index, model):
 @given(st.sampled_from(METRICS), st.sampled_from(KINDS), st.integers(0, 2**32 - 1))
 def test_any_sequence_of_changes(tmp_path_factory, metric, kind, seed):
     rng = np.random.default_rng(seed)
+    kind = "uint8" if metric == "hamming" else kind
     dim, spread, scale = int(rng.integers(1, 20)), int(rng.choice([1, 5, 127])), 0.06
     index = int8blas.Index(
         dim,
@@ -179,7 +141,7 @@ def test_any_sequence_of_changes(tmp_path_factory, metric, kind, seed):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_many_vectors_in_shards_of_the_usual_sizes(metric, rng):
-    x = rng.integers(-128, 128, (5000, 20), np.int8)
+    x = rng.integers(-128, 128, (5000, 20), np.int8).view(np.uint8 if metric == "hamming" else np.int8)
     index = int8blas.Index(20, metric)
     for start, end in ((0, 1), (1, 1500), (1500, 2999), (2999, 5000)):
         index.add(x[start:end])
@@ -194,7 +156,7 @@ def test_many_vectors_in_shards_of_the_usual_sizes(metric, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_FLOATS)
 def test_scores_are_close_to_those_of_floats(metric, dtype, rng):
     x, q = (rng.normal(size=(n, 64)).astype(dtype) for n in (300, 7))
     index = int8blas.Index(64, metric)
@@ -240,7 +202,7 @@ def test_no_scale_comes_from_nothing():
     assert int8blas.Index(2, "sqeuclidean").search([[1.0, 1000]], 3)[1].shape == (1, 0)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_FLOATS)
 def test_ranking_of_integers_with_a_scale(metric, rng):
     index = int8blas.Index(6, metric, scale=None if metric == "cosine" else 0.5)
     x, q = rng.integers(-128, 128, (200, 6), np.int8), rng.integers(-128, 128, (4, 6), np.int8)
@@ -251,7 +213,7 @@ def test_ranking_of_integers_with_a_scale(metric, rng):
     assert (found[1] == ids).mean() > 0.9  # rounding may swap two nearly equal cosines
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_FLOATS)
 def test_ranking_by_floats(metric, tmp_path, rng):
     x, q = (rng.normal(size=(n, 16)).astype(np.float32) for n in (400, 20))
     index = int8blas.Index(16, metric)
@@ -560,7 +522,12 @@ def test_new_ids_go_on_behind_those_that_were_loaded(tmp_path):
     [
         ({"dim": 0}, ValueError, "dim must be at least 1, got 0"),
         ({"dim": 2.0}, TypeError, "dim must be an integer, got float"),
-        ({"metric": "l2"}, ValueError, "metric must be 'cosine', 'inner' or 'sqeuclidean', got 'l2'"),
+        ({"metric": "l2"}, ValueError, "metric must be 'cosine', 'inner', 'sqeuclidean' or 'hamming', got 'l2'"),
+        (
+            {"metric": "hamming", "dtype": np.int8},
+            ValueError,
+            "dtype must be uint8, packed bits, for metric 'hamming', got int8",
+        ),
         ({"dtype": np.float32}, TypeError, "dtype must be uint8 or int8, got float32"),
         ({"scale": 1.0}, ValueError, "scale must be None for cosines, got 1.0"),
         ({"scale": 1.0, "metric": "inner", "dtype": "uint8"}, ValueError, "scale must be None for uint8, got 1.0"),
@@ -572,6 +539,23 @@ def test_new_ids_go_on_behind_those_that_were_loaded(tmp_path):
 def test_errors_of_an_index(arguments, error, text):
     with refused(error, text):
         int8blas.Index(**({"dim": 3} | arguments))
+
+
+def test_an_index_of_bits(rng):
+    x = rng.integers(0, 256, (300, 6), np.uint8)
+    index = int8blas.Index(6, "hamming")
+    assert index.dtype == np.uint8
+    index.add(x)
+    assert_same(index.reconstruct([5, 3]), x[[5, 3]])
+    assert_same(index.reconstruct(7), x[7])
+    assert_same(np.concatenate([rows for _, rows in index.blocks()]), x)
+    for q in (x[:2].view(np.int8), x[:2].astype(np.float32)):
+        with refused(TypeError, f"q must be uint8, got {q.dtype}"):
+            index.search(q, 3)
+    with refused(TypeError, "x must be uint8, got int8"):
+        index.add(x[:2].view(np.int8))
+    with refused(ValueError, "rescore must be None for metric 'hamming': packed bits are no floats"):
+        index.search(x[0], 3, rescore=x.astype(np.float32))
 
 
 @pytest.mark.parametrize(
