@@ -6,7 +6,7 @@
 
 #include "isa/list.h"
 
-/* Bits of i8_cpu_features(): one for each instruction set of the list, and one for each extension that some CPUs have. */
+/* Bits of i8_cpu_features(): one for each instruction set of the list, and one for each extension of some CPUs. */
 #define I8_NUMBER(set) I8_NUMBER_##set,
 enum { I8_SETS(I8_NUMBER) I8_NUMBER_avx512vbmi, I8_NUMBER_avx512vpopcntdq };
 #define I8_CPU(set) (1 << I8_NUMBER_##set)
