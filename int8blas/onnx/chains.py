@@ -75,7 +75,7 @@ def step(pattern: Pattern, chain: Chain, columns: Columns) -> bool:
     if name in pattern.kept:
         return False
     if len(consumers) == 2:
-        return gated(pattern, chain, name, consumers) or gated(pattern, chain, name, consumers[::-1])
+        return add_gated(pattern, chain, name, consumers) or add_gated(pattern, chain, name, consumers[::-1])
     if len(consumers) != 1:
         return False
     consumer = consumers[0]
@@ -121,7 +121,7 @@ def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns =
     return None if value is None else as_operand(value, columns.ndim, columns.axis, columns.size)
 
 
-def gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
+def add_gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) -> bool:
     """Add x * f(x) to a chain if int8blas has it as one function. `consumers` are the first node of f and the
     product.
     """
@@ -200,7 +200,7 @@ def chained_graph(graph: Graph) -> Graph:
     inside: set[str] = set()
     for node in graph.nodes:
         if len(node.outputs) == 1 and node.outputs[0] not in inside:
-            chain = begun(pattern, node, known)
+            chain = chain_from(pattern, node, known)
             if chain is not None:
                 parts = tuple(part for each in chain[1:] for part in each.parts or (each.label,))
                 new[chain[-1].outputs[0]] = replace(chain[0], parts=parts)
@@ -210,11 +210,11 @@ def chained_graph(graph: Graph) -> Graph:
     return replace(graph, nodes=left)
 
 
-def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
+def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
     """Return the chain node that begins with a node, followed by the nodes it replaces; None if the chain has one
     node.
     """
-    source, ops = beginning(pattern, node, known)
+    source, ops = source_of_chain(pattern, node, known)
     first = None if ops is not None else pair_of(pattern, node, known)
     if ops is None and first is None:
         return None
@@ -233,7 +233,7 @@ def begun(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
     return [new, node, *behind.nodes]
 
 
-def beginning(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
+def source_of_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
     """Return the float32 source of a node that can begin a chain, and the node's post-ops or None."""
     for name in node.inputs:
         if name not in known or pattern.constant(name) is not None:

@@ -41,11 +41,8 @@ def of_range(layer: Call, x: Array) -> Array:
     return y
 
 
-def dynamic_conv(
-    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Call:  # fmt: skip
-    sums = ConvolutionSums(site, (1, 3, 4), auto_pad, dilations, group, pads, strides)
+def dynamic_conv(site: Site, *, ops: Any = (), **geometry: Any) -> Call:
+    sums = ConvolutionSums(site, (1, 3, 4), **geometry)
     weights, scale = site.constants[1], site.constants[2]
     layer = sums.layer(
         weights, site.constants.get(3), site.constants.get(4), UINT8, dst_dtype=np.float32, zero_points={},
@@ -94,11 +91,8 @@ def quantized_product(site: Site, *, ops: Any = ()) -> Call:
     return lambda a, *_: layer(a)
 
 
-def quantized_conv(
-    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Call:  # fmt: skip
-    sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
+def quantized_conv(site: Site, *, ops: Any = (), **geometry: Any) -> Call:
+    sums = ConvolutionSums(site, (3, 5, 8), **geometry)
     weights = site.constants[3]
     layer = sums.layer(
         weights, site.constants[5], site.constants.get(8), site.constants[2].dtype, **epilogue(site, ops)

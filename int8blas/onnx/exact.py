@@ -203,14 +203,14 @@ def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[n
         else:
             forms = [(first * second / last, 1.0, 1.0), (1.0, 1.0, last / first / second), (first / last, second, 1.0),
                      (first, second / last, 1.0)]  # fmt: skip
-        tried = itertools.chain([(a, b, y)], (moved(form, pair) for pair in PAIRS for form in forms))
+        tried = itertools.chain([(a, b, y)], (perturbed(form, pair) for pair in PAIRS for form in forms))
         for scales in tried:
             values = np.array(scales, np.float32)
             if (np.isfinite(values) & (values > np.finfo(np.float32).smallest_normal)).all():
                 yield values[0], values[1], values[2]
 
 
-def moved(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
+def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
     """Round three numbers to float32, and move the numbers other than 1 by some units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)

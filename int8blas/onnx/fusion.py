@@ -31,7 +31,7 @@ from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.chains import chained_graph
 from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
-from int8blas.onnx.integer import regular, same_quantization
+from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern, chained, is_number, other, sole_producer
 from int8blas.onnx.products import PRODUCTS
@@ -39,7 +39,7 @@ from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
 
 # Reasons why a node cannot become a quantized operator.
-ENDING = "its result, for it alone, is not quantized by one constant scale and zero point"
+NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
@@ -63,29 +63,24 @@ def of_inputs(operator: str) -> Rewrite:
         found = [x for x in parts if x is not None and x.axis is None]
         if len(found) != len(parts):
             return None
-        inputs = pattern.triples(found), pattern.ending(last)
+        inputs = pattern.triples(found), pattern.quantization_of(last)
         names = (*inputs[1], *inputs[0]) if operator == "QLinearConcat" else (*inputs[0], *inputs[1])
         return Node(operator, MICROSOFT, names, last.outputs, {**node.attributes, **STEPS}, node.name)
 
     return rewrite
 
 
-def moved(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    """Let an operator that moves elements move int8 elements, if its input and its result have equal quantizations."""
+def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
+    """Let an operator that moves elements move int8 elements, if its input and its result have equal quantizations. A
+    MaxPool needs a positive scale too, which keeps the order of numbers."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
-    names = x.scale, pattern.zero_name(x), *pattern.ending(last)
+    names = x.scale, pattern.zero_name(x), *pattern.quantization_of(last)
     values = [value for name in names if (value := pattern.constant(name)) is not None]
-    if len(values) < 4 or not same_quantization(*values):
+    if len(values) < 4 or not same_quantization(*values) or (node.kind == "MaxPool" and not positive_finite(values[0])):
         return None
     return replace(node, inputs=(x.name, *node.inputs[1:]), outputs=last.outputs)
-
-
-def pooled(pattern: Pattern, node: Node, last: Node) -> Node | None:
-    """Let a MaxPool move int8 elements, if a positive scale keeps the order of their numbers."""
-    scale = pattern.constant(last.inputs[1])
-    return None if scale is None or not regular(scale) else moved(pattern, node, last)
 
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
@@ -95,7 +90,7 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
     scale = None if last is None else pattern.constant(last.inputs[1])
-    if last is None or scale is None or not regular(scale) or moved(pattern, node, last) is not None:
+    if last is None or scale is None or not positive_finite(scale) or moved_bytes(pattern, node, last) is not None:
         return None
     name = f"{node.outputs[0]} in bytes of int8blas"
     first = replace(last, inputs=(node.inputs[0], *last.inputs[1:]), outputs=(name,))
@@ -104,8 +99,8 @@ def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
 
 STATIC: dict[str, Rewrite] = {
     **{name.removeprefix("QLinear"): of_inputs(name) for name in FLOAT_STEPS},
-    **{kind: moved for kind, traits in TABLE.traits.items() if traits.moves},
-    "MaxPool": pooled,
+    **{kind: moved_bytes for kind, traits in TABLE.traits.items() if traits.moves},
+    "MaxPool": moved_bytes,
 }
 
 
@@ -165,7 +160,7 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
     """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
-    graph = replace(graph, nodes=[inside(node, opsets, dynamic) for node in graph.nodes])
+    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, dynamic) for node in graph.nodes])
     graph = folded_graph(graph, opsets)
     if any(node.kind in FORMULAS for node in graph.nodes):
         graph = rewritten_graph(graph, formula)
@@ -182,15 +177,15 @@ def rewritten_graph(
     graph if no node is replaced."""
     pattern = Pattern.of(graph, dynamic)
     replaced: dict[str, list[Node]] = {}
-    taken: set[int] = set()
+    rewritten_nodes: set[int] = set()
     for node in graph.nodes:
-        new = None if id(node) in taken else rewrite(pattern, node)
+        new = None if id(node) in rewritten_nodes else rewrite(pattern, node)
         if new is not None:
             replaced[(new if isinstance(new, Node) else new[-1]).outputs[0]] = made = []
             for each in [new] if isinstance(new, Node) else new:
-                inside = pattern.inside(each)
-                taken.update(map(id, inside))
-                parts = tuple(part for old in inside for part in old.parts or (old.label,))
+                old_nodes = pattern.nodes_between(each)
+                rewritten_nodes.update(map(id, old_nodes))
+                parts = tuple(part for old in old_nodes for part in old.parts or (old.label,))
                 made.append(replace(each, parts=parts, origin=node.label))
     if not replaced and not pattern.reasons:
         return graph
@@ -230,10 +225,10 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
     if node.kind in STATIC and len(node.outputs) == 1:
         producers = [pattern.producers.get(name) for name in node.inputs]
         if any(producer is not None and producer.operator == "DequantizeLinear" for producer in producers):
-            pattern.refuse(node, ENDING if pattern.end(node) is None else INPUTS)
+            pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
 
 
-def inside(node: Node, opsets: Mapping[str, int], dynamic: bool) -> Node:
+def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], dynamic: bool) -> Node:
     """Rewrite the subgraphs of a node."""
     if not any(True for _ in node.subgraphs()):
         return node

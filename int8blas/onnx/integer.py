@@ -27,7 +27,7 @@ from int8blas.gemm.matmul import matmul
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.onnx.graph import Array
 from int8blas.onnx.operands import as_operand, of_rows
-from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits
+from int8blas.onnx.table import DOMAIN, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
 from int8blas.onnx.types import BYTES, FLOAT32, AutoPad, dtype_of, is_short
 from int8blas.onnx.windows import CHANNELS_LAST, SAME, TURNS, padding_of, windows
 from int8blas.stage.attributes import Attributes
@@ -65,7 +65,7 @@ def quantize_linear(
         raise ValueError(f"y_zero_point must be an integer of 8 to 32 bits, got {dtype.name}")
     kind = type_of_division(y_scale, precision)
     x, y_scale = x.astype(kind, copy=False), y_scale.astype(kind, copy=False)
-    if kind != np.float32 or dtype not in BYTES or block_size or y_scale.ndim > 1 or not regular(y_scale):
+    if kind != np.float32 or dtype not in BYTES or block_size or y_scale.ndim > 1 or not positive_finite(y_scale):
         return quantized(x, y_scale, zero_point, axis, block_size)
     over = along(y_scale, x.ndim, axis, "y_scale")
     factor = y_scale.reshape(-1) if over is not None else y_scale.reshape(())
@@ -85,12 +85,17 @@ def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
 def prepared_quantize(
     site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1
 ) -> Call:
-    """Check a constant scale and zero point once, at load."""
     general = functools.partial(
         quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
     )
-    numbers = constant_numbers(site, 1, 2)
-    if numbers is None or block_size or precision not in (0, FLOAT32):
+    return general if block_size or precision not in (0, FLOAT32) else quantizer(site, 1, general)
+
+
+def quantizer(site: Site, place: int, general: Call) -> Call:
+    """Return a function that quantizes by the scale at a place of the inputs and the zero point after it. If both are
+    constant, check them once, at load."""
+    numbers = constant_numbers(site, place, place + 1)
+    if numbers is None:
         return general
     factor, zero = numbers
     shift, dtype = int(zero), zero.dtype
@@ -115,7 +120,7 @@ def constant_numbers(site: Site, *places: int) -> list[Any] | None:
     variable, or has a number that int8blas does not support."""
     values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
     scales, zeros = values[::2], values[1::2]
-    if len(values) < len(places) or not all(scale.dtype == np.float32 and regular(scale) for scale in scales):
+    if len(values) < len(places) or not all(scale.dtype == np.float32 and positive_finite(scale) for scale in scales):
         return None
     return [value.reshape(-1)[0] for value in values] if all(zero.dtype in BYTES for zero in zeros) else None
 
@@ -137,7 +142,7 @@ def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, outpu
     return call
 
 
-def regular(scale: Array) -> bool:
+def positive_finite(scale: Array) -> bool:
     """Return whether all scales are positive and finite, as int8blas requires: quantization then keeps the order of
     numbers."""
     return bool((np.isfinite(scale) & (scale > 0)).all())
@@ -154,12 +159,12 @@ def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero:
 def quantized(x: Array, scale: Array, zero_point: Array, axis: int, block_size: int) -> Array:
     """Compute QuantizeLinear in NumPy, for x and a scale of one type. NaN becomes the zero point, as in int8blas."""
     limits = np.iinfo(zero_point.dtype)
-    factor, zero = spread(scale, x, axis, block_size), spread(zero_point, x, axis, block_size)
+    factor, zero = broadcastable(scale, x, axis, block_size), broadcastable(zero_point, x, axis, block_size)
     rounded = np.nan_to_num(np.rint(x / factor).astype(np.float64)) + zero
     return np.clip(rounded, limits.min, limits.max).astype(zero_point.dtype)
 
 
-def spread(values: Array, x: Array, axis: int, block_size: int) -> Array:
+def broadcastable(values: Array, x: Array, axis: int, block_size: int) -> Array:
     """Reshape parameters so that they broadcast against x: one value, one for each index of an axis, or one for each
     block."""
     if values.size == 1:
@@ -177,10 +182,10 @@ def dequantize_linear(
     plain = x.dtype in (*BYTES, np.dtype(np.int32)) and x_scale.dtype == np.float32 and not block_size
     zero_point = zero_of(x_zero_point, x.dtype)
     dtype = dtype_of(output_dtype) if output_dtype else x_scale.dtype
-    if not plain or not regular(x_scale) or x_scale.ndim > 1:
-        difference = x.astype(np.int64) - spread(zero_point, x, axis, block_size)
+    if not plain or not positive_finite(x_scale) or x_scale.ndim > 1:
+        difference = x.astype(np.int64) - broadcastable(zero_point, x, axis, block_size)
         # 16-bit floats cannot hold all differences: multiply in float32 and round the product.
-        factor = spread(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
+        factor = broadcastable(x_scale.astype(np.float32) if is_short(x_scale) else x_scale, x, axis, block_size)
         return np.asarray(difference.astype(factor.dtype) * factor).astype(dtype)
     over = along(x_scale, x.ndim, axis, "x_scale")
     shape = (-1,) if over is not None else ()
@@ -228,7 +233,7 @@ def rounding_product(
     if b_scale is None or b_zero is None:
         return None
     factor = np.asarray(np.float32(alpha) * n.a_scale.reshape(()) * b_scale / n.y_scale.reshape(()), np.float32)
-    if not regular(factor) or (bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix))):
+    if not positive_finite(factor) or (bias is not None and (bias.dtype != np.int32 or bias.size != len(matrix))):
         return None
     zeros: dict[str, Any] = {"src": int(n.a_zero.item()), "dst": int(n.y_zero.item())}
     if b_zero.any():
@@ -302,7 +307,7 @@ def qlinear_matmul(site: Site) -> Call:
     numbers = [value.reshape(()) for value in known if value is not None and value.size == 1]
     if len(numbers) == len(known) and numbers[5].dtype in BYTES:
         factor = scale_of_sums(numbers[0], numbers[2], numbers[4])
-        if regular(factor):
+        if positive_finite(factor):
             return of_two_tensors(multiply, factor, numbers[1], numbers[3], numbers[5])
 
     def call(
@@ -337,7 +342,7 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
     """Return sat(rne(f32(acc) * factor) + zero_point)."""
     over = axis + acc.ndim if axis < 0 else axis
     values = factor.reshape(()) if factor.size == 1 else as_operand(factor, acc.ndim, over, acc.shape[over])
-    if values is not None and zero_point.size == 1 and zero_point.dtype in BYTES and regular(factor):
+    if values is not None and zero_point.size == 1 and zero_point.dtype in BYTES and positive_finite(factor):
         zero, along_axis = zero_point.reshape(-1)[0], over if values.ndim else None
         return np.asarray(requantize(acc, values, zero, zero_point.dtype, axis=along_axis, scheme="onnx"))
     limits = np.iinfo(zero_point.dtype)
@@ -348,96 +353,12 @@ def requantized(acc: Array, factor: Array, zero_point: Array, axis: int = -1) ->
 # -------------------------------------------------------------------------------------- convolutions ------
 
 
-def conv_integer(
-    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Call:  # fmt: skip
-    sums = ConvolutionSums(site, (1, 3), auto_pad, dilations, group, pads, strides)
-    return lambda x, w, x_zero_point=None, w_zero_point=None: sums(x, w, x_zero_point, w_zero_point, None)
-
-
-def qlinear_conv(
-    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Call:  # fmt: skip
-    sums = ConvolutionSums(site, (3, 5, 8), auto_pad, dilations, group, pads, strides)
-    if sums.constants is not None and {1, 2, 3, 4, 5, 6, 7} <= {*site.constants}:
-        layer = rounding_convolution(sums, site)
-        if layer is not None:
-            return layer
-
-    def call(
-        x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array, w_zero_point: Array, y_scale: Array,
-        y_zero_point: Array, bias: Array | None = None,
-    ) -> Array:  # fmt: skip
-        acc = sums(x, w, x_zero_point, w_zero_point, bias)
-        factor = (x_scale * w_scale / y_scale).astype(np.float32)
-        if factor.size != 1:
-            factor = factor.reshape(-1, *[1] * (x.ndim - 2))
-        return requantized(acc, factor, y_zero_point, 1)
-
-    return call
-
-
-def source_given(ops: Any) -> Attributes:
-    """Return an epilogue with these post-ops. Each call passes the source's scale and zero point."""
-    return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
-
-
-def conv_to_float(
-    site: Site, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
-    kernel_shape: Sizes | None = None, ops: Any = (), pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Call:  # fmt: skip
-    """Compute f32(sums) * (scale * factor) + bias, then post-ops, in one layer for each source type."""
-    sums = ConvolutionSums(site, (1, 4, 5), auto_pad, dilations, group, pads, strides)
-    attributes = source_given(ops)
-    factor = site.constants.get(6)
-    scales = {} if factor is None else {"weights": factor}
-
-    @functools.cache
-    def layer_of(dtype: np.dtype[Any]) -> Convolution:
-        w, w_zero, bias = sums.constants or (None, None, None)
-        assert w is not None
-        return sums.layer(
-            w, w_zero, bias, dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}, scales=scales
-        )  # fmt: skip
-
-    def call(
-        x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
-        bias: Array | None = None, *_: Array,
-    ) -> Array:  # fmt: skip
-        one = scale.size == 1 and scale.ndim <= x.ndim
-        if sums.constants is None or not one or scale.dtype != np.float32 or not regular(scale):
-            acc = sums(x, w, x_zero, w_zero, None).astype(np.float32)
-            shape = (-1, *(1,) * (x.ndim - 2))
-            y = acc * (scale if factor is None else scale * factor.reshape(shape))
-            y = y if bias is None else y + bias.reshape(shape)
-            return np.moveaxis(eltwise(np.moveaxis(y, 1 - x.ndim, -1), ops), -1, 1 - x.ndim) if len(ops) else y
-        layer = layer_of(x.dtype)
-        sums.check(x, w)
-        zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
-        return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
-
-    return call
-
-
-def channels_last(layer: Call, x: Array, **values: Any) -> Array:
-    """Apply a channels-last layer, the fast layout, and return a view with channels second.
-
-    Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout. So
-    this function copies only the first image, and results of operators that change the layout.
-    """
-    to, back = TURNS[x.ndim]
-    y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
-    return y.transpose(back)
-
-
 class ConvolutionSums:
     """The exact int32 sums of a convolution. The layer is created once if the inputs at `fixed` are constant."""
 
     def __init__(
-        self, site: Site, fixed: Sizes, auto_pad: str, dilations: Sizes | None, group: int, pads: Sizes | None,
-        strides: Sizes | None,
+        self, site: Site, fixed: Sizes, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
+        kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
     ) -> None:  # fmt: skip
         self.auto_pad, self.dilations, self.group, self.pads, self.strides = auto_pad, dilations, group, pads, strides
         self.packed, names = site.packed, site.node.inputs
@@ -503,12 +424,89 @@ class ConvolutionSums:
         return channels_last(layer, x, zero_points={"src": zero_point})
 
 
+@passes_to(ConvolutionSums.__init__)
+def conv_integer(site: Site, **geometry: Any) -> Call:
+    sums = ConvolutionSums(site, (1, 3), **geometry)
+    return lambda x, w, x_zero_point=None, w_zero_point=None: sums(x, w, x_zero_point, w_zero_point, None)
+
+
+@passes_to(ConvolutionSums.__init__)
+def qlinear_conv(site: Site, **geometry: Any) -> Call:
+    sums = ConvolutionSums(site, (3, 5, 8), **geometry)
+    if sums.constants is not None and {1, 2, 3, 4, 5, 6, 7} <= {*site.constants}:
+        layer = rounding_convolution(sums, site)
+        if layer is not None:
+            return layer
+
+    def call(
+        x: Array, x_scale: Array, x_zero_point: Array, w: Array, w_scale: Array, w_zero_point: Array, y_scale: Array,
+        y_zero_point: Array, bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        acc = sums(x, w, x_zero_point, w_zero_point, bias)
+        factor = (x_scale * w_scale / y_scale).astype(np.float32)
+        if factor.size != 1:
+            factor = factor.reshape(-1, *[1] * (x.ndim - 2))
+        return requantized(acc, factor, y_zero_point, 1)
+
+    return call
+
+
+def source_given(ops: Any) -> Attributes:
+    """Return an epilogue with these post-ops. Each call passes the source's scale and zero point."""
+    return Attributes(scales={"src": 0}, zero_points={"src": 0}, post_ops=[*ops])
+
+
+def conv_to_float(site: Site, *, ops: Any = (), **geometry: Any) -> Call:
+    """Compute f32(sums) * (scale * factor) + bias, then post-ops, in one layer for each source type."""
+    sums = ConvolutionSums(site, (1, 4, 5), **geometry)
+    attributes = source_given(ops)
+    factor = site.constants.get(6)
+    scales = {} if factor is None else {"weights": factor}
+
+    @functools.cache
+    def layer_of(dtype: np.dtype[Any]) -> Convolution:
+        w, w_zero, bias = sums.constants or (None, None, None)
+        assert w is not None
+        return sums.layer(
+            w, w_zero, bias, dtype, dst_dtype=np.float32, attributes=attributes, zero_points={}, scales=scales
+        )  # fmt: skip
+
+    def call(
+        x: Array, w: Array, scale: Array, x_zero: Array | None = None, w_zero: Array | None = None,
+        bias: Array | None = None, *_: Array,
+    ) -> Array:  # fmt: skip
+        one = scale.size == 1 and scale.ndim <= x.ndim
+        if sums.constants is None or not one or scale.dtype != np.float32 or not positive_finite(scale):
+            acc = sums(x, w, x_zero, w_zero, None).astype(np.float32)
+            shape = (-1, *(1,) * (x.ndim - 2))
+            y = acc * (scale if factor is None else scale * factor.reshape(shape))
+            y = y if bias is None else y + bias.reshape(shape)
+            return np.moveaxis(eltwise(np.moveaxis(y, 1 - x.ndim, -1), ops), -1, 1 - x.ndim) if len(ops) else y
+        layer = layer_of(x.dtype)
+        sums.check(x, w)
+        zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
+        return channels_last(layer, x, scales={"src": scale.reshape(-1)[0]}, zero_points={"src": zero})
+
+    return call
+
+
+def channels_last(layer: Call, x: Array, **values: Any) -> Array:
+    """Apply a channels-last layer, the fast layout, and return a view with channels second.
+
+    Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout. So
+    this function copies only the first image, and results of operators that change the layout.
+    """
+    to, back = TURNS[x.ndim]
+    y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
+    return y.transpose(back)
+
+
 def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     """Return a QLinearConv with constant scales and zero points, which the layer computes completely; None if the layer
     does not support these values."""
     x_scale, x_zero, w_scale, y_scale, y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
     factor = (x_scale * w_scale / y_scale).astype(np.float32)
-    if not regular(factor) or y_zero.dtype not in BYTES or y_zero.size != 1 or sums.constants is None:
+    if not positive_finite(factor) or y_zero.dtype not in BYTES or y_zero.size != 1 or sums.constants is None:
         return None
     w, zero_point, bias = sums.constants
     assert w is not None

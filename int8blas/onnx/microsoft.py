@@ -22,7 +22,7 @@ import numpy as np
 
 from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.pooling import avg_pool
-from int8blas.elementwise.quantization import dequantize, quantize, requantize
+from int8blas.elementwise.quantization import requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
@@ -36,11 +36,12 @@ from int8blas.onnx.integer import (
     constant_numbers,
     dynamic_quantize_linear,
     multiplication,
+    positive_finite,
     prepared_dequantize,
     prepared_quantize,
     qlinear_conv,
     quantize_linear,
-    regular,
+    quantizer,
     requantized,
     rounding_product,
     same_quantization,
@@ -78,7 +79,7 @@ def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, 
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
     constant = len(numbers) == len(fixed)
-    if float_steps and constant and all(map(regular, numbers[::2])):
+    if float_steps and constant and all(map(positive_finite, numbers[::2])):
         return fused_binary(name, numbers)
     exactly = constant and not float_steps and exact.takes(*fixed)
     known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed) if exactly else None
@@ -151,25 +152,14 @@ def leaky_relu_table(site: Site, *, alpha: float = 0.01, float_steps: int = 0) -
 
 
 def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
-    """Check constant scales and zero points once, at load."""
     function = normalization.softmax if opset >= 13 else normalization.softmax_of_rows
+    to_real, to_bytes = prepared_dequantize(site), quantizer(site, 3, quantize_linear)
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
-        y = function(real(x, scale, zero), axis=axis)
-        return quantize_linear(y, y_scale, zero_of(y_zero, x.dtype))
+        y: Array = to_bytes(function(to_real(x, scale, zero), axis=axis), y_scale, zero_of(y_zero, x.dtype))
+        return y
 
-    numbers = constant_numbers(site, 1, 2, 3, 4)
-    if numbers is None:
-        return call
-    scale, zero, y_scale, y_zero = numbers
-
-    def call_constant(x: Array, *constants: Array) -> Array:
-        if x.dtype != zero.dtype:
-            return call(x, *constants)
-        y = function(dequantize(x, scale, int(zero)), axis=axis)
-        return np.asarray(quantize(y, y_scale, int(y_zero), y_zero.dtype, scheme="onnx"))
-
-    return call_constant
+    return call
 
 
 def conversion(
@@ -223,7 +213,8 @@ def average(
     site: Site, *, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, channels_last: int = 0, count_include_pad: int = 0,
     kernel_shape: Sequence[int], pads: Sizes = None, strides: Sizes = None,
 ) -> Call:  # fmt: skip
-    """Average quantized windows as f32(sum) / count. Check constant scales and zero points once, at load."""
+    """Average quantized windows as f32(sum) / count."""
+    to_bytes = quantizer(site, 3, quantize_linear)
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         image = np.moveaxis(x, -1, 1) if channels_last else x
@@ -234,25 +225,12 @@ def average(
         else:
             at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad)
             y = pooled(avg_pool, image, at, dst_dtype=np.float32)
-            y = (y - np.float32(0 if zero is None else zero.item())) * scale.reshape(())
-        y = np.moveaxis(y, 1, -1) if channels_last else y
-        return quantize_linear(y, y_scale, zero_of(y_zero, x.dtype))
+            y -= np.float32(0 if zero is None else zero.item())
+            y *= scale.reshape(())
+        result: Array = to_bytes(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, zero_of(y_zero, x.dtype))
+        return result
 
-    numbers = constant_numbers(site, 1, 2, 3, 4)
-    if numbers is None or ceil_mode or channels_last or count_include_pad:
-        return call
-    scale, zero, y_scale, y_zero = numbers
-
-    def call_constant(x: Array, *constants: Array) -> Array:
-        if x.dtype != zero.dtype or x.ndim not in TURNS:
-            return call(x, *constants)
-        at = windows(x.shape[2:], kernel_shape, strides, pads, None, auto_pad)
-        y = pooled(avg_pool, x, at, dst_dtype=np.float32)
-        y -= np.float32(zero)
-        y *= scale
-        return np.asarray(quantize(y, y_scale, int(y_zero), y_zero.dtype, scheme="onnx"))
-
-    return call_constant
+    return call
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
@@ -373,7 +351,7 @@ def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None
     columns = b.shape[1]
     values = as_operand(scale, 1, 0, columns), as_operand(zero_of(zero, b.dtype), 1, 0, columns)
     added = None if bias is None else vector(bias, 1, 0, columns)
-    if values[0] is None or values[1] is None or not regular(scale) or (bias is not None and added is None):
+    if values[0] is None or values[1] is None or not positive_finite(scale) or (bias is not None and added is None):
         return None
     zeros = {"weights": values[1]} if values[1].any() else {}
 

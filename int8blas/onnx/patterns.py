@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Node
-from int8blas.onnx.integer import dequantize_linear, quantize_linear, regular
+from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_linear
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 
@@ -61,7 +61,7 @@ class Pattern:
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
-    def inside(self, new: Node) -> list[Node]:
+    def nodes_between(self, new: Node) -> list[Node]:
         """Return the nodes that a new node replaces: all nodes between the inputs and the outputs of the new node."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
@@ -175,7 +175,7 @@ class Pattern:
         """Return whether a QuantizeLinear gives its least result for `low` and its largest for `high`, so that limits
         before it change nothing."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
-        if scale is None or zero is None or not regular(scale):
+        if scale is None or zero is None or not positive_finite(scale):
             return False
         reached = quantize_linear(np.array([low, high], np.float32), scale, zero).tolist()
         return reached == [np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max]
@@ -193,7 +193,7 @@ class Pattern:
         """Return the inputs of a quantized operator: for each tensor its name, its scale's and its zero point's."""
         return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
-    def ending(self, last: Node) -> tuple[str, str]:
+    def quantization_of(self, last: Node) -> tuple[str, str]:
         """Return the names of a QuantizeLinear's scale and zero point."""
         return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], last.input(2)))
 

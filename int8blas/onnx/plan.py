@@ -208,7 +208,7 @@ class Planner:
                 constants.update(zip(node.outputs, folded, strict=False))
         inputs = [*(value.name for value in graph.inputs), *captured]
         outputs = [value.name for value in graph.outputs]
-        calls = taken(calls, outputs)
+        calls = used_calls(calls, outputs)
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
         from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
         return replace(assembled(calls, constants, inputs, outputs, from_shapes), results=graph.outputs)
@@ -238,7 +238,7 @@ class Planner:
         return call, names, node
 
 
-def taken(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:
+def used_calls(calls: Sequence[Bound], outputs: Sequence[str]) -> list[Bound]:
     """Return the calls whose results are used."""
     names = set(outputs)
     result = []

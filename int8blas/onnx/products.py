@@ -31,7 +31,7 @@ import numpy as np
 from int8blas.onnx.chains import ONE, Columns, chain_behind
 from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.graph import Array, Node
-from int8blas.onnx.integer import regular, same_quantization, spread
+from int8blas.onnx.integer import broadcastable, positive_finite, same_quantization
 from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, other, sole_producer
@@ -64,7 +64,7 @@ class Tail:
         """Return the QuantizeLinear after the tail, or None. Drop the limits before it that saturation replaces."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
-        if end is None or scale is None or not regular(scale):
+        if end is None or scale is None or not positive_finite(scale):
             return None
         while self.ops and (limits := limits_of(self.ops[-1])) is not None and pattern.saturates(end, *limits):
             self.ops.pop()
@@ -145,14 +145,14 @@ def rewritten_in_steps(
 ) -> Node | None:
     """Rewrite a MatMul that is quantized, dequantized, added to a constant vector, and quantized again, with the bits
     of the quantized product and of these nodes. Quantizers write a MatMul's bias this way."""
-    factors, columns, ending = found[:2], found[3], pattern.ending(last)
+    factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
     if middle is None or y is None:
         return None
-    names = (factors[0].scale, factors[1].scale, ending[0], ending[1], y.scale, pattern.zero_name(y))
+    names = (factors[0].scale, factors[1].scale, quantization[0], quantization[1], y.scale, pattern.zero_name(y))
     known = pattern.constants(names)
-    if known is None or not same_quantization(*known[2:]) or not all(map(regular, known[:3])):
+    if known is None or not same_quantization(*known[2:]) or not all(map(positive_finite, known[:3])):
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
@@ -161,7 +161,7 @@ def rewritten_in_steps(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
     factor = np.asarray(known[0].reshape(-1) * known[1].reshape(-1) / known[2].reshape(-1), np.float32)
-    if not by_column or end is None or known[0].size != 1 or not regular(factor):
+    if not by_column or end is None or known[0].size != 1 or not positive_finite(factor):
         return None
     limits, shift = np.iinfo(known[3].dtype), int(known[3].item())
     ops = [
@@ -173,7 +173,7 @@ def rewritten_in_steps(
     one = constant_named(pattern, node, "one", np.ones((), np.float32))
     source, matrix = pattern.triples(factors)[:3], pattern.triples(factors)[3:]
     scale = constant_named(pattern, node, "scale", factor)
-    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.ending(end)[1])
+    inputs = (source[0], one, source[2], matrix[0], scale, matrix[2], one, pattern.quantization_of(end)[1])
     return Node("QuantizedMatMul", DOMAIN, inputs, end.outputs, {"ops": ops}, node.name)
 
 
@@ -187,10 +187,10 @@ def rewritten_exactly(
     bias = pattern.int32_bias(node.input(2), a, b, alpha)
     if bias is None or (bias and beta != 1) or alpha <= 0 or node.kind == "ConvTranspose":
         return None
-    factors, ending = pattern.triples((a, b)), pattern.ending(last)
+    factors, quantization = pattern.triples((a, b)), pattern.quantization_of(last)
     if node.kind == "Gemm":
-        return Node("QGemm", MICROSOFT, (*factors, bias, *ending), last.outputs, attributes, node.name)
-    inputs = (*factors, *ending, *([bias] if bias else []))
+        return Node("QGemm", MICROSOFT, (*factors, bias, *quantization), last.outputs, attributes, node.name)
+    inputs = (*factors, *quantization, *([bias] if bias else []))
     return Node(f"QLinear{node.kind}", "", inputs, last.outputs, attributes, node.name)
 
 
@@ -201,7 +201,9 @@ def rewritten_with_tail(
     a, b, weights, columns = found
     attributes = dict(node.attributes)
     alpha, beta, turned = attributes.pop("alpha", 1), attributes.pop("beta", 1), attributes.pop("transB", 0)
-    scales = [scale for each in (a, b) if (scale := pattern.constant(each.scale)) is not None and regular(scale)]
+    scales = [
+        scale for each in (a, b) if (scale := pattern.constant(each.scale)) is not None and positive_finite(scale)
+    ]
     if alpha <= 0 or len(scales) < 2:
         return pattern.refuse(node, FACTORS)
     if node.kind == "ConvTranspose" and (attributes.get("output_shape") or attributes.get("auto_pad") in SAME):
@@ -219,7 +221,7 @@ def rewritten_with_tail(
     factor = np.asarray(scales[1] if alpha == 1 else scales[1] * np.float32(alpha), np.float32).reshape(-1)
     factor = factor if tail.factor is None else factor * tail.factor
     with np.errstate(over="ignore"):
-        if not regular(factor) or not np.isfinite(factor * scales[0]).all():
+        if not positive_finite(factor) or not np.isfinite(factor * scales[0]).all():
             return pattern.refuse(node, FACTORS)
     source, before = pattern.triples([a]), []
     if attributes.pop("transA", 0):
@@ -228,8 +230,8 @@ def rewritten_with_tail(
         source[0] = name
     matrix = constant_named(pattern, node, "weights", weights.T) if turned else b.name
     factors = *source, matrix, constant_named(pattern, node, "scale", factor), pattern.zero_name(b)
-    ending = ("", "") if end is None else pattern.ending(end)
-    inputs = (*factors, *ending, constant_named(pattern, node, "bias", tail.bias))
+    quantization = ("", "") if end is None else pattern.quantization_of(end)
+    inputs = (*factors, *quantization, constant_named(pattern, node, "bias", tail.bias))
     operator = f"Quantized{node.kind.replace('Gemm', 'MatMul')}"
     outputs = (end or tail.last).outputs
     return [*before, Node(operator, DOMAIN, inputs, outputs, {**attributes, "ops": tail.ops}, node.name)]
@@ -245,7 +247,7 @@ def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
         return None
     last, triples = pattern.end(node), pattern.triples((a, b))
     if last is not None:
-        return Node("QLinearMatMul", "", (*triples, *pattern.ending(last)), last.outputs, {}, node.name)
+        return Node("QLinearMatMul", "", (*triples, *pattern.quantization_of(last)), last.outputs, {}, node.name)
     names = [triples[i] for i in (0, 3, 1, 4, 2, 5)]
     return Node("MatMulIntegerToFloat", MICROSOFT, tuple(names), node.outputs, {}, node.name)
 
@@ -276,7 +278,7 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
         return None
     weights_scale = other(product, producer.outputs[1])
     value = None if weights_scale is None else pattern.floats(weights_scale)
-    if weights_scale is None or value is None or not regular(value):
+    if weights_scale is None or value is None or not positive_finite(value):
         return None
     return producer.inputs[0], weights_scale, value
 
@@ -361,13 +363,13 @@ def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
     x, scale = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
     line = None if scale is None else affine_of(pattern, node, scale.size)
     own = None if x is None else pattern.constant(x.scale)
-    if x is None or line is None or own is None or x.axis is not None or not regular(own):
+    if x is None or line is None or own is None or x.axis is not None or not positive_finite(own):
         return None
     chain = chain_behind(pattern, node)
     tail = Tail(chain.last, None, None, chain.ops)
     end = tail.quantizer(pattern)
     numbers = constant_named(pattern, node, "factor", line[0]), constant_named(pattern, node, "summand", line[1])
-    inputs = (*pattern.triples([x]), *numbers, *(() if end is None else pattern.ending(end)))
+    inputs = (*pattern.triples([x]), *numbers, *(() if end is None else pattern.quantization_of(end)))
     return Node("QuantizedChain", DOMAIN, inputs, (end or tail.last).outputs, {"ops": tail.ops}, node.name)
 
 
@@ -431,7 +433,7 @@ def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | 
     if scale.dtype != np.float32 or node.attributes.get("output_dtype", FLOAT32) not in (0, FLOAT32):
         return None
     if len(values) > 2 and values[2].any():
-        centered = weights.astype(np.int16) - spread(values[2].astype(np.int16), weights, axis, block)
+        centered = weights.astype(np.int16) - broadcastable(values[2].astype(np.int16), weights, axis, block)
         weights = centered.astype(np.int8)
         if (weights != centered).any():
             return None
@@ -461,7 +463,7 @@ def rewritten_stored(pattern: Pattern, node: Node) -> Node | None:
         found = found.transposed() if found is not None and turned else found
     else:
         found = dequantized_weights(pattern, producer, turned)
-    if found is None or not found.weights.size or not regular(found.scale):
+    if found is None or not found.weights.size or not positive_finite(found.scale):
         return None
     count, bias = found.weights.shape[1], None
     columns = Columns(count, 2, 1) if node.kind == "Gemm" else Columns(count, 1, 0)

@@ -213,11 +213,14 @@ def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
     return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
 
 
-def choices_of(function: Callable[..., Any], parameter: inspect.Parameter) -> tuple[Any, ...]:
+def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
+    while name not in signature_of(function).parameters:
+        function = PASSES[function]
+    annotation = signature_of(function).parameters[name].annotation
     while isinstance(function, functools.partial):
         function = function.func
-    hint = eval(parameter.annotation, inspect.unwrap(function).__globals__)
+    hint = eval(annotation, inspect.unwrap(function).__globals__)
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
@@ -241,8 +244,7 @@ def check_attributes(operator: Operator, node: Node) -> None:
             if required and name not in GIVEN:
                 raise ValueError(f"{node} must have attribute {name!r}, got none")
         elif isinstance(value, str):
-            source = PASSES.get(operator.function, operator.function)
-            choices = choices_of(source if name in attributes_of(source) else operator.function, parameter)
+            choices = choices_of(operator.function, name)
             if choices and value not in choices:
                 raise ValueError(f"attribute {name!r} of {node} must be one of {', '.join(choices)}, got {value!r}")
         kind = type(parameter.default)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from int8blas.onnx.graph import Graph, Node, needed
-from int8blas.onnx.integer import regular
+from int8blas.onnx.integer import positive_finite
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern, Quantized
 from int8blas.onnx.shape import MOST_INPUTS, VIEWS
@@ -60,7 +60,7 @@ def moves_alone(pattern: Pattern, node: Node) -> bool:
     name = node.outputs[0]
     found = pattern.dequantized(name)
     scale = None if found is None else pattern.constant(found.scale)
-    if found is None or scale is None or not regular(scale) or found.axis is not None or name in pattern.kept:
+    if found is None or scale is None or not positive_finite(scale) or found.axis is not None or name in pattern.kept:
         return False
     return all(
         (consumer.operator == "QuantizeLinear" or TABLE.traits_of(consumer).of_shape or keeps_bytes(pattern, consumer))

@@ -77,10 +77,10 @@ def windows(
 ) -> Windows:  # fmt: skip
     """Return the windows that a node's attributes describe."""
     attributes = [None if values is None else tuple(values) for values in (strides, pads, dilations)]
-    return laid_out(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
+    return cached_windows(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
 
 
-def lay_out(
+def find_windows(
     spatial: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...] | None, pads: tuple[int, ...] | None,
     dilations: tuple[int, ...] | None, auto_pad: str, ceil_mode: int,
 ) -> Windows:  # fmt: skip
@@ -110,7 +110,7 @@ def lay_out(
     return Windows(kernel, strides, dilations, padding, tuple(outputs), declared)
 
 
-laid_out = functools.lru_cache(lay_out)
+cached_windows = functools.lru_cache(find_windows)
 is_whole = functools.lru_cache(Windows.is_whole)
 
 
