@@ -371,6 +371,8 @@ def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Fl
         is_over = np.array_equal(labels, before) or moved <= enough or (is_rounded and inertia >= least)
         centers, least = new, min(least, inertia)
         if is_over and not is_rounded:
+            if moved == 0:  # labels and distances are already those of the centers
+                return centers, labels, inertia, iterations
             break
         is_rounded = is_rounded and not is_over
     labels, distances = _assigned(rows, centers, squares)
@@ -415,7 +417,7 @@ def _terms(words: Words, rows: Int8) -> Floats:
 
 
 def _squares(rows: Int8) -> Floats:
-    return np.einsum("nd,nd->n", rows, rows, dtype=np.float64)
+    return sqeuclidean(rows, np.zeros(rows.shape[1], np.int8)).astype(np.float64)
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
