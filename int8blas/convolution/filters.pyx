@@ -14,7 +14,8 @@ from int8blas.core.arrays cimport bounds
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_up
-from int8blas.core.threads cimport max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
+from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport has_zero
@@ -303,10 +304,15 @@ cdef class Filters:
         threads = max_threads()
         if has_zero(&j.g.b) and not j.in_place:
             _memory = window_sums(&j.g, &j.image, self.groups, self.window.channels, j.size, &j.windows)
-        with nogil:
-            elapsed = seconds()
-            status = run_all(&j, threads)
-            elapsed = seconds() - elapsed
+        elapsed = seconds()
+        if keeps_gil(all_products(&j) * product_work(&j.g), GIL_WORK):
+            status, threads = run_all(&j, 1), 1
+        else:
+            with nogil:
+                end_turn()
+                status = run_all(&j, threads)
+                take_turn()
+        elapsed = seconds() - elapsed
         if status:
             raise MemoryError(f"{name}: no memory for the workspace")
         if verbose and not dry_run:
@@ -325,6 +331,7 @@ cdef class Filters:
             compensation = self.compensation(bound)
             g.known.col_init = <const int32_t *>cnp.PyArray_DATA(compensation)
         with nogil:
+            end_turn()
             elapsed = seconds()
             e.memory = <char *>acquire(parts * size)
             if e.memory is not NULL:
@@ -332,6 +339,7 @@ cdef class Filters:
                     run_parts(execute, &e, parts, parts)
                 release(e.memory)
             elapsed = seconds() - elapsed
+            take_turn()
         if e.memory is NULL:
             raise MemoryError(f"{name}: no memory for the workspace")
         if verbose and not dry_run:

@@ -16,7 +16,7 @@ import numpy as np
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div
-from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
+from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_work
 from int8blas.gemm.problem cimport Problem
 
 cnp.import_array()
@@ -98,7 +98,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
     cdef SumsJob job
     cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], units = groups * size[0]
     cdef double bytes_read = <double>(size[0] * groups * channels)
-    cdef int d, status
+    cdef int d
     cdef bint shared = g.b.zero_points is NULL
     cdef cnp.ndarray array = np.empty((3 if shared else 2, groups, pixels), np.int32)
     job.g, job.image, job.channels = g, image[0], channels
@@ -108,9 +108,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
     for d in range(3):
         job.image.out[d] = size[d + 1]
         bytes_read *= image.size[d]
-    with nogil:
-        status = run_parts(sums_of_group, &job, units, threads_for(bytes_read, THREAD_PACKED_BYTES, <double>units))
-    if status:
+    if run_work(sums_of_group, &job, units, bytes_read, THREAD_PACKED_BYTES, GIL_BYTES):
         raise MemoryError("no memory for the sums of the windows")
     windows.sums, windows.starts, windows.pixels = job.sums, job.starts, pixels
     return array

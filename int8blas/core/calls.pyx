@@ -5,6 +5,8 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
+from int8blas.core.turns cimport enter_run, leave_run
+
 cnp.import_array()
 
 cdef object SCALAR = np.generic
@@ -28,6 +30,7 @@ def run_calls(list calls, list slots, described):
     cdef tuple call, places, arguments
     cdef object function, results, value, slot, which = None
     cdef Py_ssize_t i
+    enter_run()
     try:
         for call in calls:
             function, places, which = call[0], call[1], call[4]
@@ -50,6 +53,8 @@ def run_calls(list calls, list slots, described):
                 slots[<Py_ssize_t>slot] = None
     except Exception as error:
         raise described(error, which)
+    finally:
+        leave_run()
 
 
 cdef object as_result(object value):

@@ -26,6 +26,7 @@ from libc.stdint cimport int64_t
 from int8blas.core.machine cimport this_machine
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.split cimport share
+from int8blas.core.turns cimport end_turn, forget_runs, keeps_gil, shared_cpus, take_turn
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
 cdef extern from "core/openmp.h" nogil:
@@ -266,10 +267,14 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
                   double gil_work) noexcept:
     """Run all parts on the number of threads for which `work` is enough; release the GIL unless that takes longer than
     the work."""
-    if work <= gil_work:
+    cdef int status
+    if keeps_gil(work, gil_work):
         return run_parts(function, job, parts, 1)
     with nogil:
-        return run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
+        end_turn()
+        status = run_parts(function, job, parts, threads_for(work, thread_work, <double>parts))
+        take_turn()
+    return status
 
 
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
@@ -304,8 +309,9 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or one for each CPU."""
-    return min(allowed_threads(), cpus)
+    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or one for each CPU that the
+    networks which run at the same time leave to it."""
+    return min(allowed_threads(), shared_cpus(cpus))
 
 
 cdef int allowed_threads() noexcept nogil:
@@ -329,6 +335,7 @@ cdef int process_threads() noexcept nogil:
 def _after_fork_in_child():
     global forked
     forked = region_ran
+    forget_runs()
 
 
 def thread_count(value, name):

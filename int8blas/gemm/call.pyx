@@ -9,6 +9,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas.core.threads cimport GIL_WORK, max_threads
+from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.four_bits cimport PackedB4
@@ -122,12 +123,14 @@ cdef int run(Problem *g, str name) except -1:
     if verbose:
         run_verbose(g, name)
         return saturated
-    if <double>g.m * g.n * (g.k + 1) <= GIL_WORK:
+    if keeps_gil(<double>g.m * g.n * (g.k + 1), GIL_WORK):
         status = gemm(g)
     else:
         g.threads = max_threads()
         with nogil:
+            end_turn()
             status = gemm(g)
+            take_turn()
     check_memory(status, name)
     return saturated
 

@@ -25,6 +25,7 @@ from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
@@ -264,11 +265,13 @@ cdef class DynamicLSTM:
             d.last_h = cnp.PyArray_BYTES(h_t) + 4 * offset
             d.last_c = <float *>cnp.PyArray_DATA(c_t) + offset
         with nogil:
+            end_turn()
             elapsed = seconds()
             open_arena()
             status = execute(&e)
             close_arena()
             elapsed = seconds() - elapsed
+            take_turn()
         if status:
             raise MemoryError("DynamicLSTM: no memory for the workspace")
         if verbose:

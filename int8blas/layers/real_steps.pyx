@@ -29,8 +29,8 @@ import numpy as np
 from int8blas.core.kernels cimport I8_CHUNK, i8_kernels, i8_post_op
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport round_up
-from int8blas.core.threads cimport run_parts
-from int8blas.core.threads cimport max_threads
+from int8blas.core.threads cimport max_threads, run_parts
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.problem cimport DynamicSource, Problem
 from int8blas.layers.inner_product cimport InnerProduct
@@ -267,7 +267,9 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
         set_product(&g.last, other, last, sums[:, 2 * g.units:])
         g.last_threads = divide(&g.last)
     with nogil:
+        end_turn()
         failed = run_lstm(&g) if c is not None else run_gru(&g, reset_after) if count == 3 else run_rnn(&g)
+        take_turn()
     if failed:
         raise MemoryError("the steps of a recurrent layer: no memory for the workspace")
     return y, (state, other) if c is not None else (state,)

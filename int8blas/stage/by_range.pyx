@@ -15,7 +15,8 @@ from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport I8_TYPE_F32, current_kernels, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport THREAD_REALS, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport GIL_BYTES, THREAD_REALS, max_threads, paid_threads, run_parts
+from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 
 cnp.import_array()
 
@@ -95,12 +96,20 @@ def quantize_whole(x):
         The zero point, from 0 to 255.
     """
     cdef cnp.ndarray source = float32s(x, "x"), y
+    cdef const float *src
+    cdef uint8_t *dst
+    cdef int64_t size
     cdef float scale
     cdef int zero
     if not cnp.PyArray_IS_C_CONTIGUOUS(source):
         source = np.ascontiguousarray(source)
     y = empty_of((<object>source).shape, cnp.NPY_UINT8)
-    with nogil:
-        quantize_by_range(current_kernels(), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source),
-                          cnp.PyArray_SIZE(source), &scale, &zero, max_threads())
+    size, dst, src = cnp.PyArray_SIZE(source), <uint8_t *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(source)
+    if keeps_gil(<double>(5 * size), GIL_BYTES):
+        quantize_by_range(current_kernels(), dst, src, size, &scale, &zero, 1)
+    else:
+        with nogil:
+            end_turn()
+            quantize_by_range(current_kernels(), dst, src, size, &scale, &zero, max_threads())
+            take_turn()
     return y, scale, zero

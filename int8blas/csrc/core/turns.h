@@ -1,0 +1,91 @@
+/* Turns of threads that run networks at the same time. Between two kernels a thread needs Python's lock (the GIL) for a
+ * few microseconds. A thread that sleeps until the lock is free wakes up 5 to 50 us later, so two threads that release
+ * the lock for each kernel would be slower than one. Such a thread therefore spins until it is its turn, and then takes
+ * the lock. */
+#ifndef I8_TURNS_H
+#define I8_TURNS_H
+
+#include <stddef.h>
+
+#include "core/compiler.h"
+
+#if defined(_MSC_VER) && !defined(__clang__)
+static inline int i8_shares(void) { return 0; }
+static inline int i8_shared_cpus(int cpus) { return cpus; }
+static inline void i8_enter_run(void) { }
+static inline void i8_leave_run(void) { }
+static inline void i8_forget_runs(void) { }
+static inline void i8_end_turn(void) { }
+static inline void i8_take_turn(void) { }
+#else
+
+/* Checks of a waiting thread: about 150 us, more than Python needs between two kernels. */
+enum { I8_TURN_SPINS = 1 << 13 };
+
+static int i8_runs;                    /* threads with a run */
+static I8_THREAD_LOCAL int i8_in_runs; /* runs of this thread, one inside another */
+static const int *i8_turn;             /* &i8_in_runs of the thread whose turn it is, or NULL */
+
+/* Return whether this thread has a run, and another thread has a run too. */
+static inline int i8_shares(void) { return i8_in_runs && __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1; }
+
+/* Return this thread's share of the CPUs: all of them outside a run. */
+static inline int i8_shared_cpus(int cpus)
+{
+    const int runs = i8_in_runs ? __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) : 1;
+    return cpus > runs ? cpus / runs : 1;
+}
+
+/* Take the turn if nobody has it. */
+static inline int i8_try_turn(void)
+{
+    const int *nobody = NULL;
+    return __atomic_compare_exchange_n(&i8_turn, &nobody, &i8_in_runs, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Begin a run of a thread that holds the lock. */
+static inline void i8_enter_run(void)
+{
+    if (i8_in_runs++ == 0 && __atomic_fetch_add(&i8_runs, 1, __ATOMIC_RELAXED) > 0)
+        i8_try_turn();
+}
+
+/* End a run. The turn lasts until the thread has released the lock in its next run. */
+static inline void i8_leave_run(void)
+{
+    if (--i8_in_runs == 0)
+        __atomic_fetch_sub(&i8_runs, 1, __ATOMIC_RELAXED);
+}
+
+/* Forget the runs of other threads. */
+static inline void i8_forget_runs(void)
+{
+    i8_runs = i8_in_runs > 0;
+    i8_turn = NULL;
+}
+
+/* End the turn of a thread that has released the lock. */
+static inline void i8_end_turn(void)
+{
+    if (__atomic_load_n(&i8_turn, __ATOMIC_RELAXED) == &i8_in_runs)
+        __atomic_store_n(&i8_turn, NULL, __ATOMIC_RELAXED);
+}
+
+/* Wait for a turn before the thread takes the lock. After a long wait take the turn of a thread that does not end it,
+ * perhaps because it runs no network any more. The lock, not the turn, orders the threads' memory. */
+static inline void i8_take_turn(void)
+{
+    if (!i8_shares())
+        return;
+    for (int i = 0; i < I8_TURN_SPINS; ++i) {
+        if (!__atomic_load_n(&i8_turn, __ATOMIC_RELAXED) && i8_try_turn())
+            return;
+#ifdef I8_X86_64
+        __builtin_ia32_pause();
+#endif
+    }
+    __atomic_store_n(&i8_turn, &i8_in_runs, __ATOMIC_RELAXED);
+}
+#endif
+
+#endif
