@@ -1,7 +1,18 @@
 from os import PathLike
-from typing import Literal, SupportsIndex, overload
+from types import TracebackType
+from typing import Literal, Self, SupportsIndex, overload
+
+from typing_extensions import disjoint_base
 
 from int8blas.core.thread_setting import ThreadSetting
+
+@disjoint_base
+class ThreadLimit:
+    def __init__(self, n: int) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 def thread_count(value: SupportsIndex, name: str) -> int: ...
 @overload

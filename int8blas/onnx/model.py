@@ -16,7 +16,7 @@ from int8blas.core.file import register, save
 from int8blas.core.parameters import integer
 from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
-from int8blas.core.threads import num_threads
+from int8blas.core.threads import ThreadLimit
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
@@ -142,10 +142,11 @@ class Model:
         nothing that was computed or packed from their own values. The model keeps the plan for later runs that replace
         the same constants.
         """
-        names = [value.name for value in self._outputs]
-        unknown = [name for name in output_names or () if name not in names]
-        if unknown:
-            raise ValueError(f"output_names must be among {names}, got {unknown}")
+        if output_names is not None:
+            names = [value.name for value in self._outputs]
+            unknown = [name for name in output_names if name not in names]
+            if unknown:
+                raise ValueError(f"output_names must be among {names}, got {unknown}")
         plan, arguments = self._prepared(feeds)
         with np.errstate(all="ignore"), Recycling(), self._limit():
             results = plan.run(arguments)
@@ -288,12 +289,12 @@ class Model:
 
     def _limit(self) -> contextlib.AbstractContextManager[Any]:
         """Return the context that limits the threads of a run."""
-        return UNLIMITED if self._network.threads is None else num_threads(self._network.threads)
+        return UNLIMITED if self._network.threads is None else ThreadLimit(self._network.threads)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
-        replaced = tuple(value for value in self._network.overridable if value.name in feeds)
-        values = (*self._inputs, *replaced)
+        replaced = tuple([value for value in self._network.overridable if value.name in feeds])
+        values = self._inputs + replaced
         missing = [value.name for value in self._inputs if value.name not in feeds]
         if missing or len(feeds) > len(values):
             unknown = sorted(feeds.keys() - {value.name for value in values})
@@ -348,7 +349,7 @@ def checked(value: Value, feed: Any) -> Any:
         array = as_array(feed, name)
         if array.dtype != value.dtype:
             raise TypeError(f"{name} must be {value.dtype.name}, got {array.dtype.name}")
-    if value.shape is None:
+    if value.shape is None or array.shape == value.shape:
         return array
     pairs = zip(array.shape, value.shape, strict=False)
     if array.ndim != len(value.shape) or any(isinstance(wanted, int) and wanted != size for size, wanted in pairs):
