@@ -1,8 +1,8 @@
 """Exact 8-bit integer matrix multiplication for NumPy arrays.
 
 Functions accept arrays of other libraries (buffers, DLPack, ``__array__``) on the CPU as operands and as results,
-through NumPy's views of them. They accept float16, bfloat16 (of ml_dtypes) and float64, which is rounded to float32,
-wherever they accept float32, and bool wherever they accept uint8. docs/howto/arrays.md has the rules.
+through NumPy's views of them. If a function accepts float32, it also accepts float16, bfloat16 (of ml_dtypes), and
+float64, which it rounds to float32. If it accepts uint8, it also accepts bool. docs/howto/arrays.md has the rules.
 
 The rooms. Each imports only the rooms to its left::
 
@@ -28,7 +28,7 @@ Outside the rooms are ``calibration``, ``formats`` and ``cython_blas``, whose pa
 and ``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old pickles;
 ``_version``.
 
-A product goes through the rooms like this. A layer goes the same way, and fills in the epilogue too::
+A product goes through the rooms like this. A layer goes the same way, and also sets the epilogue::
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run

@@ -12,7 +12,7 @@ from int8blas.onnx import command as onnx_command
 
 
 class Version(argparse.Action):
-    """Prints the version and the commit, which is asked for only then."""
+    """Print the version and the commit. The commit is determined only for this option."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         known = commit()
@@ -21,7 +21,7 @@ class Version(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports an error in one line."""
+    """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\n")

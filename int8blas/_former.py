@@ -1,10 +1,10 @@
-"""The former import paths of modules: pickles that old versions wrote contain these paths."""
+"""The former import paths of modules, which are in pickles of old versions."""
 
 import importlib
 import sys
 
-# Former name of a module, as in a pickle -> its present place. Where a package now has the former name of a module, the
-# package exports the objects that pickles name.
+# The present name of a module by its former name. If a package now has the former name of a module, the package exports
+# the objects that pickles name.
 PLACES = {
     "_config": "core.config",
     "_explain": "gemm.explain",
@@ -36,6 +36,6 @@ PLACES = {
 
 
 def name_former_places() -> None:
-    """Let imports find the modules under the names that they had."""
+    """Let imports find modules under their former names."""
     for former, place in PLACES.items():
         sys.modules[f"int8blas.{former}"] = importlib.import_module(f"int8blas.{place}")

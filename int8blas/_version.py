@@ -1,4 +1,4 @@
-"""The version, which is stated here and checked or derived elsewhere, and the commit."""
+"""The version, which only this file states, and the commit."""
 
 import subprocess
 from pathlib import Path
@@ -11,16 +11,17 @@ BUILT_FROM = PACKAGE / "_commit.txt"
 
 
 def describe(root: Path) -> str:
-    """Return `git describe` of a checkout, such as ``v0.1.0-12-g1234567``; empty if `root` is not the top of one."""
+    """Return `git describe` of a checkout, such as ``v0.1.0-12-g1234567``; empty if `root` is not the top of a
+    checkout."""
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "describe", "--tags", "--always", "--dirty"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):  # no git, or not the user's checkout
+    except (OSError, subprocess.CalledProcessError):  # there is no git, or another user owns the checkout
         return ""
 
 
 def commit() -> str:
-    """Return the commit that the package runs from or was built from; empty if it was built from an sdist."""
+    """Return the commit from which the package runs or was built. It is empty for a build from an sdist."""
     return BUILT_FROM.read_text().strip() if BUILT_FROM.exists() else describe(PACKAGE.parent)

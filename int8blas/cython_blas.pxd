@@ -5,7 +5,7 @@
 #
 # with the same bits as int8blas.gemm_u8s8s32 and its variants. Arguments have the order of oneDNN's dnnl_gemm_u8s8s32:
 #
-#     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, for offsetc too.
+#     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
 #     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
 #     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
 #     alpha, beta         finite; if beta is 0, C is not read
@@ -19,10 +19,10 @@
 # Column-major matrices, as in Fortran, are transposed row-major matrices. For them swap A with B and all of their
 # arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
 #
-# Results: 0; -i if argument i (counted from 1) is the first wrong one, before anything is written; 1 if memory for the
-# workspace is missing, and C is then useless. Any threads may call the functions at the same time, even threads that
-# Python does not know. A call in a parallel region of the caller uses one thread, otherwise as many as a call from
-# Python.
+# Results: 0 for success. -i if argument i, counted from 1, is the first wrong argument; nothing is written then. 1 if
+# there is no memory for the workspace; C is undefined then. Any threads may call the functions at the same time, even
+# threads that Python has not created. A call in a parallel region of the caller uses one thread. Any other call uses
+# the threads of a call from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
@@ -38,25 +38,26 @@ cdef int gemm_u8u8s32(char transa, char transb, char offsetc, int64_t m, int64_t
                       const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                       int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil
 
-# A matrix times its transpose, in one triangle of C with the diagonal; the other triangle is neither read nor written:
+# Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The other triangle is neither read
+# nor written:
 #
 #     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 #
 # with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L' for the
-# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C give the other uplo,
+# upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C pass the other uplo,
 # for a column-major A the other trans.
 cdef int syrk_u8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 cdef int syrk_s8s32(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
                     double beta, int32_t *c, int64_t ldc) noexcept nogil
 
-# The dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
+# Compute the dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
 #
 #     result[0] := sum over i of x[i] * y[i]
 #
-# Arguments have the order of BLAS: n elements, incx and incy apart, which may be 0. A vector with a negative increment
-# is read backwards from its end in memory, x[(n - 1) * -incx]. `result` must be aligned to 8 bytes and must not overlap
-# the vectors.
+# Arguments have the order of BLAS. The vectors have n elements, incx and incy elements apart; an increment may be 0. A
+# vector with a negative increment begins at its end in memory: element i is x[(n - 1 - i) * -incx]. `result` must be
+# aligned to 8 bytes and must not overlap the vectors.
 cdef int dot_u8s8s64(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy,
                      int64_t *result) noexcept nogil
 cdef int dot_s8s8s64(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy,
@@ -66,16 +67,16 @@ cdef int dot_s8u8s64(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y,
 cdef int dot_u8u8s64(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy,
                      int64_t *result) noexcept nogil
 
-# A packed B is multiplied faster, by any number of threads at the same time. Return the bytes of a packed K x N matrix;
-# -1 if k is negative, -2 if n is negative or the matrix too large.
+# Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too large. A
+# packed B makes products faster, and any number of threads can use it at the same time.
 cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil
-# Pack op(B) into memory of the caller of this size, with any alignment, that does not overlap B. The packed matrix
-# contains addresses, so it cannot be copied or moved. Results: 0 or -i, as above.
+# Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and does
+# not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. Results: 0 or -i, as above.
 cdef int pack_b_s8(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed) noexcept nogil
 cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed) noexcept nogil
 
-# The same GEMMs with a packed B: memory that pack_b_s8 or pack_b_u8 filled, or the `address` of a PackedB, which must
-# outlive the call. Argument b is wrong if it is no packed K x N matrix of the function's dtype.
+# These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
+# outlives the call. Argument b is wrong if it is no packed K x N matrix of the function's dtype.
 cdef int gemm_u8s8s32_packed(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                              const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                              int64_t ldc, const int32_t *co) noexcept nogil
@@ -89,8 +90,8 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
                              const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                              int64_t ldc, const int32_t *co) noexcept nogil
 
-# The rows of a packed base that are nearest to each of m queries, with the results of int8blas.nearest. `base` holds n
-# vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows with transb = 'T').
+# Find the rows of a packed base that are nearest to each of m queries, with the results of int8blas.nearest. `base`
+# holds n vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows with transb = 'T').
 #
 #     metric              largest inner products ('I'), smallest squared Euclidean distances ('E') or largest cosines
 #                         ('C'); lower case is accepted

@@ -1,5 +1,5 @@
-"""The GEMMs and the search for nearest rows, for compiled code: by ``cimport``, or by address from Numba, ctypes and
-other languages.
+"""The GEMMs and the search for nearest rows, for compiled code. Cython code uses ``cimport``; Numba, ctypes and other
+languages use the addresses of the functions.
 
 ``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports them by
 
@@ -51,7 +51,7 @@ cdef enum:
 
 
 cdef inline char *aligned(const void *memory, uintptr_t alignment) noexcept nogil:
-    """Return the first address from `memory` on with this alignment, a power of 2."""
+    """Return the first address at or after `memory` with this alignment, a power of 2."""
     return <char *>((<uintptr_t>memory + alignment - 1) & ~(alignment - 1))
 
 
@@ -81,14 +81,14 @@ cdef inline bint apart(const void *x, int64_t x_bytes, const void *y, int64_t y_
 
 
 cdef inline bint is_int32(const void *values) noexcept nogil:
-    """Return whether this can be the address of int32 values."""
+    """Return whether this is a possible address of int32 values."""
     return values is not NULL and <uintptr_t>values % sizeof(int32_t) == 0
 
 
 cdef int call(const char *name, char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
               const void *a, int64_t lda, int ao, bint a_signed, const void *b, int64_t ldb, int bo, bint b_unsigned,
               bint b_packed, double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """Check the arguments of a GEMM with a plain B, set it up, and compute it; return its result."""
+    """Check the arguments of a GEMM with a plain B, set it up, and compute it. Return its result."""
     cdef Problem g
     cdef int a_transposed = transposes(transa), b_transposed = transposes(transb)
     cdef char offset = offsetc & ~0x20  # in upper case
@@ -171,7 +171,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
 cdef inline int call_packed(const char *name, char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                             const void *a, int64_t lda, int ao, bint a_signed, const void *b, int bo, bint b_unsigned,
                             double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """Call a GEMM with a packed B: its arguments and error codes lack transb, the second, and ldb, the twelfth."""
+    """Call a GEMM with a packed B. Its arguments and error codes lack transb, argument 2, and ldb, argument 12."""
     cdef int status = call(name, transa, c"N", offsetc, m, n, k, alpha, a, lda, ao, a_signed, b, 1, bo, b_unsigned,
                            True, beta, c, ldc, co)
     return status + (status < -2) + (status < -12)
@@ -369,7 +369,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
         return -2
     cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
     cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
-    # Half of the range, so that the int64 below cannot overflow.
+    # Refuse half of the range, so that the int64 below cannot overflow.
     if panels * panel_bytes >= PTRDIFF_MAX / 2:
         return -2
     # The alignments may skip bytes before the header and before the data.
@@ -427,7 +427,7 @@ cdef int pack_b_u8(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t 
 
 cdef inline bint is_result(const void *found, int64_t found_bytes, const void *queries, int64_t q_bytes,
                            const void *base, int64_t b_bytes) noexcept nogil:
-    """Return whether this can be the address of results, 8 bytes each."""
+    """Return whether this is a possible address of results of 8 bytes."""
     return (
         found is not NULL and <uintptr_t>found % 8 == 0 and apart(found, found_bytes, queries, q_bytes)
         and apart(found, found_bytes, base, b_bytes)

@@ -31,10 +31,11 @@ SUMMARY = "measure the speed of this machine, in about a minute"
 DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's
 limits, NumPy, SciPy and the installed int8 libraries."""
 ROUNDS = 40  # samples of a contestant, at most
-# The largest share of the time for the first shape of a class: large shapes come last, and may end late.
+# The largest share of the time for the first shape of a class, and how late it may end. Large shapes come last, and may
+# end late.
 FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
-LARGE = 1 << 20  # bytes of a problem; smaller ones are prepared in a time that does not depend on them
-FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # of a contestant: each sample and the calibration have a call that is not timed
+LARGE = 1 << 20  # bytes of a problem; the preparation of a smaller problem takes constant time
+FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # calls of a contestant: samples and calibration, each with a call before it
 INTERRUPTED = 130  # exit status, as in shells
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -87,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def settings(options: argparse.Namespace) -> dict[str, str]:
     """Return the variables that other libraries read when they are loaded."""
-    # Idle workers of one library must not spin on the CPUs that the next one is measured on.
+    # Idle workers of one library must not spin on the CPUs on which the next library is measured.
     found = {name: str(options.threads) for name in THREAD_VARIABLES} | {"OPENBLAS_THREAD_TIMEOUT": "20"}
     if options.isa in onednn_gemm.ISAS:
         found["ONEDNN_MAX_CPU_ISA"] = onednn_gemm.ISAS[options.isa]
@@ -95,21 +96,22 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def in_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Order the shapes: first the smallest of each class, then all others, each group from small to large."""
+    """Order the shapes: first the smallest shape of each class, then all other shapes. Both groups go from small to
+    large."""
     by_size = sorted(problems, key=lambda problem: problem.operations)
     firsts = {problem.cls: problem for problem in reversed(by_size)}.values()
     return [p for p in by_size if p in firsts] + [p for p in by_size if p not in firsts]
 
 
 class Run:
-    """The measurement, from the time `start` on, within the seconds of the options."""
+    """A measurement that starts at the time `start` and takes the seconds of the options."""
 
     def __init__(self, options: argparse.Namespace, contestants: Sequence[Peer], start: float) -> None:
         self._seconds: float = options.seconds
         self._threads: int = options.threads
         self._contestants, self._start = contestants, start
         self._peak, self._bar = Peak(options.threads), Progress()
-        self._preparing = 0.0  # seconds per byte, of the problem before
+        self._preparing = 0.0  # seconds per byte of the previous problem
 
     def _left(self) -> float:
         return self._start + self._seconds - time.perf_counter()
@@ -132,8 +134,8 @@ class Run:
         return [rows[problem] for problem in problems if problem in rows], [p for p in problems if p not in rows]
 
     def _row(self, problem: Problem, share: float, late: float) -> GemmRow | None:
-        """Measure a problem in its share of the time, unless its preparation would end more than `late` seconds late; a
-        prepared problem is always measured."""
+        """Measure a problem in its share of the time. Skip it if its preparation would end more than `late` seconds
+        late. A prepared problem is always measured."""
 
         def show() -> None:
             self._bar.show(1 - self._left() / self._seconds, f"{problem.cls} {problem}")
@@ -164,7 +166,7 @@ def save(path: Path, about: dict[str, object], rows: list[GemmRow]) -> None:
 
 
 def run(options: argparse.Namespace, start: float) -> int:
-    """Measure and report; return the exit status."""
+    """Measure and report. Return the exit status."""
     found, missing = peers.load(peers.FLOAT32 + peers.INT8 * options.peers, set(), True)
     for peer in found:
         peer.set_threads(options.threads)
@@ -195,8 +197,7 @@ def run(options: argparse.Namespace, start: float) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run in a process that has the settings from its start, because NumPy has already read its settings in this
-    process."""
+    """Run in a new process with the settings, because NumPy has already read its settings in this process."""
     start = time.perf_counter()
     wanted = settings(options)
     try:

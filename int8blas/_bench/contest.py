@@ -1,4 +1,4 @@
-"""One measured run: contestants are bound to problems, checked, and take turns."""
+"""One measured run. Contestants are bound to problems and checked, and take turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTLE = 5e-3  # seconds between contestants when workers of the last one may st
 
 
 def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[dict[str, Entry], dict[str, Prepared]]:
-    """Bind the operands of a problem to every contestant, run each once, and check its result."""
+    """Bind the operands of a problem to every contestant, run each contestant once, and check its result."""
     entries, prepared = {}, {}
     for peer in contestants:
         if not peer.supports(operands.problem):
@@ -27,7 +27,7 @@ def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[d
             ready.run()
             entry.fault = ready.check()
             prepared[peer.name] = ready
-        except Exception as error:  # a peer that refuses a shape is reported; other peers are measured
+        except Exception as error:  # report a peer that refuses a shape, and measure the other peers
             entry.fault = f"did not run: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return entries, prepared
 

@@ -9,15 +9,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-# Shares of the CPUs' time from which on a run should be repeated: a process that uses a tenth of the CPUs slows a
-# contestant down by more than most differences between contestants. Time that the hypervisor takes is lost completely,
-# so its limit is lower.
+# A run should be repeated if other processes, or the hypervisor, took at least these shares of the CPUs' time. A
+# process that uses a tenth of the CPUs slows a contestant down by more than most differences between contestants. Time
+# that the hypervisor takes is lost completely, so its limit is lower.
 OTHERS, STOLEN = 0.1, 0.01
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds so far: of the wall clock, and of busy time of the CPUs that this process may use."""
+    """Seconds until now: of the wall clock, and of busy time of the CPUs that this process may use."""
 
     clock: float
     busy: float  # CPU time of all processes
@@ -27,11 +27,11 @@ class Times:
 
 @dataclass(frozen=True)
 class Load:
-    """CPUs that were taken from a run, averaged over its time."""
+    """The number of CPUs that were taken from a run, averaged over its time."""
 
     cpus: int
-    others: float  # by other processes
-    stolen: float  # by the hypervisor
+    others: float  # taken by other processes
+    stolen: float  # taken by the hypervisor
 
     @property
     def warning(self) -> str:
@@ -48,7 +48,7 @@ class Load:
 
 
 def times_of(stat: str, cpus: Collection[int]) -> tuple[float, float]:
-    """Return the ticks that CPUs were busy and stolen, by a text like /proc/stat."""
+    """Return the busy ticks and the stolen ticks of CPUs in a text like /proc/stat."""
     busy = stolen = 0
     for line in stat.splitlines():
         name, *fields = line.split() or [""]
@@ -59,7 +59,7 @@ def times_of(stat: str, cpus: Collection[int]) -> tuple[float, float]:
 
 
 def times(stat: Path) -> Times | None:
-    """Return the times until now, or None where the system does not count them."""
+    """Return the times until now, or None if the system does not count them."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         busy, stolen = times_of(stat.read_text(), os.sched_getaffinity(0))
         if busy:
@@ -69,7 +69,7 @@ def times(stat: Path) -> Times | None:
 
 
 class Watch:
-    """The load since this object was created, or the average over the minute before if the system counts no times."""
+    """The load since this object was created. If the system counts no times, it is the average over the last minute."""
 
     def __init__(self, cpus: int, stat: Path = Path("/proc/stat")) -> None:
         self._cpus, self._stat, self._before = cpus, stat, times(stat)

@@ -66,10 +66,10 @@ def multiply_add(int64_t iterations, int threads):
 
 
 def read(cnp.ndarray buffer not None, int passes, int streams, int threads):
-    """Read a contiguous array of uint8 `passes` times, an equal share of it on each of `threads` threads, as 1 or 4
-    streams a thread.
+    """Read a contiguous array of uint8 `passes` times. Each of `threads` threads reads an equal share, as 1 or 4
+    streams.
 
-    Shares are multiples of 256 bytes; the rest is not read.
+    Shares are multiples of 256 bytes. Bytes after the last share are not read.
 
     Returns
     -------

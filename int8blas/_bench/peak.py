@@ -14,8 +14,8 @@ import numpy as np
 from int8blas._bench import loops
 from int8blas._bench.timing import Timing
 
-RUN_SECONDS = 2e-4  # of one compute contestant's call; far above the cost of starting threads
-GUESSED_GOPS = 2000  # of a thread, with a matrix unit some 6000
+RUN_SECONDS = 2e-4  # seconds of a call of a compute contestant; starting threads takes far less
+GUESSED_GOPS = 2000  # GOPS of a thread; with a matrix unit about 6000
 SMALLEST_PASS = 1 << 20  # bytes; smaller buffers are read several times per call
 
 
@@ -33,7 +33,7 @@ class Peak:
     ) -> tuple[float | None, float]:
         """Return the compute peak in GOPS, if there is one, and the read bandwidth of about `size` bytes in GB/s.
 
-        `run` measures the given calls, among others.
+        `run` measures the given calls together with other calls.
         """
         read_bytes, reads = self.read(size)
         timings = run(reads | self.compute())
@@ -42,7 +42,8 @@ class Peak:
         return peak_gops, max(read_bytes / timings[name].best for name in reads) / 1e9
 
     def compute(self) -> dict[str, Callable[[], object]]:
-        """Return "compute", a call of `compute_operations` operations; nothing if the ISA has no peak loop."""
+        """Return "compute", a call of `compute_operations` operations. Return an empty dict if the ISA has no peak
+        loop."""
         if not self.compute_operations:
             return {}
         return {"compute": partial(loops.multiply_add, self._iterations, self._threads)}
@@ -52,7 +53,7 @@ class Peak:
         reads."""
         granule = 256 * self._threads
         size = max(size // granule, 1) * granule
-        # Aligned to a cache line, and never a page of zeros that the system shares.
+        # The memory is aligned to a cache line. It has ones, because the system could share a page of zeros.
         memory = np.ones(size + 64, np.uint8)
         start = -memory.ctypes.data % 64
         buffer = memory[start : start + size]

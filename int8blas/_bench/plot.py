@@ -1,4 +1,4 @@
-"""The figures: a roofline, and the speed over each other contestant by class of shapes."""
+"""The figures: a roofline, and int8blas's speed over each other contestant by class of shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from int8blas._bench.results import GemmRow, class_means
 
 
 def obstacle(path: Path) -> str:
-    """Return in one line why no figure can be written to that file, or an empty string."""
+    """Return in one line why no figure can be written to the file, or an empty string."""
     try:
         bases = importlib.import_module("matplotlib.backend_bases")
     except ImportError:
@@ -23,7 +23,7 @@ def obstacle(path: Path) -> str:
 
 
 def save(groups: Sequence[tuple[str, list[Any]]], path: Path, kinds: Sequence[Callable[..., None]]) -> None:
-    """Draw a row of axes of these kinds for each group of rows; needs matplotlib."""
+    """Draw a row of axes of these kinds for each group of rows. This needs matplotlib."""
     importlib.import_module("matplotlib").use("Agg")
     plt = importlib.import_module("matplotlib.pyplot")
     size = (16, 5 * len(groups))

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from int8blas._bench.peers.ours import PACKED, PLAIN
 from int8blas._bench.results import ClassMeans, GemmRow, Row
 
-WIDTH = 8  # of a contestant's column
+WIDTH = 8  # characters of a contestant's column
 NO_TERMINAL = 80  # columns of a file or a pipe
-INDENT = 15  # of what a note says
+INDENT = 15  # spaces before the text of a note
 
 
 def columns() -> int:
-    """Return the columns of the terminal, or of the file or pipe instead of one."""
+    """Return the columns of the terminal, or NO_TERMINAL for a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL
 
 
@@ -51,7 +51,7 @@ def _blocks(widths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def number(value: float | None) -> str:
-    """Format three significant digits; a dash for None."""
+    """Format three significant digits, or a dash for None."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

@@ -24,10 +24,10 @@ class Entry:
     """One contestant on one problem."""
 
     name: str
-    kind: str  # as of its `Peer`
+    kind: str  # the kind of its `Peer`
     ours: bool
     comparable: bool
-    timing: Timing | None = None  # None: it could not run
+    timing: Timing | None = None  # None if it could not run
     fault: str = ""  # the error of its result, or the reason why it did not run
 
     @property
@@ -55,7 +55,7 @@ class Row(ABC):
         return self.problem.operations / seconds / 1e9 if seconds else None
 
     def ratio(self, name: str, other: str | None) -> float | None:
-        """Return how many times as fast `name` is as `other`."""
+        """Return the speed of `name` divided by the speed of `other`."""
         mine, theirs = self.seconds(name), self.seconds(other)
         return theirs / mine if mine and theirs else None
 
@@ -71,7 +71,7 @@ class Row(ABC):
     @property
     @abstractmethod
     def best_peers(self) -> dict[str, str | None]:
-        """Return, for each way in which int8blas computes the problem, the fastest peer that computes the problem in
+        """For each way in which int8blas computes the problem, return the fastest peer that computes the problem in
         this way."""
 
     @property
@@ -149,7 +149,8 @@ class GemmRow(Row):
         return self.problem.operand_bytes / self.read_gbs > self.problem.operations / self.peak_gops
 
     def speed_over(self, name: str) -> float | None:
-        """Return int8blas's speed over a correct contestant's; B is packed if it is for the contestant."""
+        """Return int8blas's speed divided by the speed of a correct contestant. B is packed if it is packed for the
+        contestant."""
         entry = self.entries[name]
         return None if entry.fault else self.ratio(PACKED if entry.kind == "packed" else PLAIN, name)
 
@@ -164,9 +165,10 @@ class GemmRow(Row):
 
 @dataclass(frozen=True)
 class ClassMeans:
-    """Geometric means over the shapes of a class, by the names of contestants; a contestant without values is left out.
+    """Geometric means over the shapes of a class, by the names of contestants. Contestants without values are omitted.
 
-    The shares and `gops` are int8blas's; `read_share` is over the shapes for which reading A and B is the limit.
+    The shares and `gops` belong to int8blas. `read_share` is the mean over the shapes for which reading A and B is the
+    limit.
     """
 
     cls: str

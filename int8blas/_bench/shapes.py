@@ -1,6 +1,6 @@
 """The problems of the benchmark: classes of shapes, and the operands of one problem.
 
-The shapes of a class have one common limit, so that a geometric mean over a class is meaningful.
+One resource limits all shapes of a class, so a geometric mean over a class is meaningful.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Product:
     """The sizes of one product, C (M x N) = A (M x K) @ B (K x N), and its class of shapes."""
 
     sizes: ClassVar[str] = "M x N x K"
-    formula: ClassVar[str] = "2 M N K"  # of the operations
+    formula: ClassVar[str] = "2 M N K"  # formula of the number of operations
 
     cls: str
     m: int
@@ -96,7 +96,7 @@ class Problem(Product):
 
 @dataclass(frozen=True)
 class Operands:
-    """Return C-ordered A and B of a problem, with the result that every contestant has to give.
+    """Return C-ordered A and B of a problem, with the result that every contestant must give.
 
     The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum
     of two products with a uint8 A leaves int16.
@@ -121,8 +121,8 @@ class Operands:
     def exact(self) -> np.ndarray:
         """Return the product in int64.
 
-        float64 holds every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result. B is
-        converted in parts, because it may be large.
+        float64 represents every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result.
+        B is converted in parts, because it may be large.
         """
         a, step = self.a.astype(np.float64), 1024
         parts = [a @ self.b[:, start : start + step].astype(np.float64) for start in range(0, self.problem.n, step)]
@@ -133,7 +133,7 @@ class Operands:
         """Return the result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to
         int16.
 
-        A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted again; for int8 B only.
+        A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted at the end. B must be int8.
         """
         shift = 128 if self.a.dtype == np.int8 else 0
         a = self.a[rows].astype(np.int64) + shift
@@ -146,7 +146,7 @@ class Operands:
         return result
 
 
-# Two shapes of most classes, for a run of a minute: B in the L1 and L2 caches, and in L3 and beyond.
+# Two shapes of most classes, for a run of a minute. One B fits the L1 and L2 caches, the other does not.
 MINUTE: list[tuple[str, tuple[int, int, int]]] = [
     ("tiny", (16, 16, 16)),
     ("tiny", (32, 32, 32)),

@@ -1,4 +1,5 @@
-"""Interleaved measuring: all contestants take turns, so that a slow moment of the machine hits all of them alike."""
+"""Interleaved measuring: all contestants take turns, so a slow moment of the machine affects all contestants
+equally."""
 
 from __future__ import annotations
 
@@ -41,11 +42,11 @@ class Timing:
 
 
 MIN_SAMPLES = 3
-# The maximum number of calls and of seconds before a sample: four passes bring operands of half a shared L3 cache back
-# into it.
+# The maximum number of calls, and of seconds, before a sample. Four passes load operands of half a shared L3 cache into
+# the cache again.
 WARM_CALLS, WARM_SECONDS = 4, 2e-3
 SLOW_SAMPLE = 0.05  # seconds; a longer sample is not slow by chance
-LATEST = 2  # budgets; a machine that has become much slower since the calibration ends the rounds early
+LATEST = 2  # multiple of the budget after which rounds end, if the machine has become much slower
 
 
 def _sample(run: Callable[[], object], inner: int) -> float:
@@ -58,8 +59,8 @@ def _sample(run: Callable[[], object], inner: int) -> float:
 def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
     """Return the calls per sample that take at least `plan.min_sample` seconds, and the measured seconds per call.
 
-    A short sample is repeated three times, and the best counts: one call can take as long as hundreds if its thread
-    wakes up, or waits for a core on which another contestant's thread still spins.
+    A short sample is repeated three times, and the shortest time counts. One call can take the time of hundreds of
+    calls if its thread wakes up, or waits for a core on which another contestant's thread still spins.
     """
     time.sleep(plan.settle)
     run()
@@ -79,9 +80,9 @@ def measure(
 ) -> dict[Name, Timing]:
     """Time all contestants, one after the other, round after round, in a new order each round.
 
-    Each sample is preceded by calls that are not timed: they bring the contestant's own operands back into the caches
-    and wake its own threads. A contestant too slow for all rounds within its share of the budget takes part in an
-    evenly spread part of them, at least three. `watch` is called before each sample, outside the timed region.
+    Calls that are not timed precede each sample: they load the contestant's operands into the caches, and wake its
+    threads. A contestant may be too slow for all rounds within its share of the budget. It then takes part in some
+    evenly spread rounds, at least three. `watch` is called before each sample, outside the timed region.
     """
     timings: dict[Name, Timing] = {}
     samples: dict[Name, int] = {}

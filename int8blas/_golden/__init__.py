@@ -1,4 +1,5 @@
-"""Golden bits: small problems of every primitive, and the digests that every machine and every release must give.
+"""Golden bits: small problems of every primitive, and the digests of their results on every machine and in every
+release.
 
 draws      operands by integer arithmetic only, equal with every version of NumPy
 cases      the table of problems: one function for each primitive, one case for each of its parameters

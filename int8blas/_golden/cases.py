@@ -17,7 +17,7 @@ CASES: dict[str, Problem] = {}
 def golden(**axes: Iterable[Any]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Add a problem for each combination of the axes' values to the table.
 
-    The function gets separate draws for each problem, and the values by name. A problem's name contains the function's
+    For each problem the function gets its own draws, and the values by name. A problem's name contains the function's
     name and the values, and determines the draws. So a new value, axis or function does not change any other problem.
     """
 

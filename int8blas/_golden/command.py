@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return the exit status: 0, or 1 if a result differs."""
-    # Importing the problems takes as long as the rest of the command line.
+    # Import the problems here: this takes the time of the whole command line otherwise.
     digests = import_module("int8blas._golden.digests")
     golden = digests.read()
     if options.list:

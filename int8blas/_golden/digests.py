@@ -31,7 +31,8 @@ def whole(digests: Mapping[str, str]) -> str:
 
 
 def digest(result: Result) -> str:
-    """Return the SHA-256 of arrays with their types and shapes; all NaN count as one, and bytes are little-endian."""
+    """Return the SHA-256 of arrays with their types and shapes. All NaN count as one value, and bytes are
+    little-endian."""
     found = hashlib.sha256()
     for value in result if isinstance(result, (list, tuple)) else [result]:
         array = np.asarray(value)
@@ -52,7 +53,7 @@ def compute(problem: Problem, isa: str, threads: int) -> str:
 def differences(
     digests: Mapping[str, str], isa: str, threads: int, problems: Mapping[str, Problem] = CASES
 ) -> Iterator[str]:
-    """Yield a line for each problem whose digest differs from the file's."""
+    """Yield a line for each problem whose digest differs from the digest in the file."""
     for name, wanted in digests.items():
         if name not in problems:
             yield f"{name}: no such problem"

@@ -19,7 +19,7 @@ WORD = 1 << 64
 
 
 class Draws:
-    """Numbers that a problem's name determines.
+    """Random numbers that the name of a problem determines.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Draws:
         info = np.iinfo(np.dtype(dtype))
         low, high = info.min if low is None else low, info.max if high is None else high
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        # The upper 32 bits of a word, scaled to the range: their product has less than 64 bits.
+        # Scale the upper 32 bits of a word to the range. The product has less than 64 bits.
         upper = self.words(math.prod(sizes)) >> np.uint64(32)
         offsets = (upper * np.uint64(high - low + 1)) >> np.uint64(32)
         return (offsets.astype(np.int64) + low).astype(dtype).reshape(sizes)
@@ -61,11 +61,11 @@ class Draws:
         return np.ldexp(values.astype(np.float64), self.integers(shape, np.int32, *exponents)).astype(dtype)
 
     def scales(self, shape: Shape, exponent: int = -7) -> npt.NDArray[np.float32]:
-        """Return float32 numbers with all their digits, from 2**exponent to twice that."""
+        """Return float32 numbers with all their digits, from 2**exponent to 2**(exponent + 1)."""
         return np.ldexp(self.integers(shape, np.int64, 1 << 23, (1 << 24) - 1).astype(np.float32), exponent - 23)
 
     def scale(self, exponent: int = -7) -> np.float32:
-        """Return one float32 number, as `scales` does."""
+        """Return one float32 number, like `scales`."""
         return np.float32(self.scales(1, exponent)[0])
 
     def values(self, shape: Shape, dtype: npt.DTypeLike) -> Array:

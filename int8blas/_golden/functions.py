@@ -1,5 +1,4 @@
-"""Problems without products: the functions of the room elementwise, and the functions of the room network that
-compute."""
+"""Problems without products: the functions of the room elementwise, and the computing functions of the room network."""
 
 from __future__ import annotations
 

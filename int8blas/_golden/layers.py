@@ -14,7 +14,7 @@ from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, 
 SHAPES = ((1, 70, 130), (7, 48, 9), (33, 65, 49))
 SRC = ("uint8", "int8")
 DST = ("uint8", "int8", "int32", "float32", "float16")
-# The functions of post-ops, with their parameters: a new function is a new row.
+# The functions of post-ops, with their parameters. A new function is a new row.
 ELTWISE: dict[str, tuple[float, ...]] = {
     "relu": (0.25,), "tanh": (), "logistic": (), "elu": (1.5,), "gelu_erf": (), "gelu_tanh": (), "swish": (1.25,),
     "hardswish": (), "clip": (-0.75, 1.5), "abs": (), "square": (), "sqrt": (), "linear": (0.5, -1.5), "round": (),
@@ -291,7 +291,7 @@ def recurrent_variants(draws: Draws, cell: Any, direction: Any, src: Any, dst: A
 
 @golden(cell=("LSTM", "GRU"), src=("uint8", "float32"))
 def negative_scales(draws: Draws, cell: Any, src: Any) -> Result:
-    """Of the data, and of weights where the float32 result shows them."""
+    """Scales of the data, and of weights where the float32 result shows them."""
     gates = 4 if cell == "LSTM" else 3
     weights = [draws.integers((size, gates, 17), "int8") for size in (20, 17)]
     layer = getattr(int8blas, cell)(

@@ -1,11 +1,11 @@
-"""Convolution on the GEMM, with a fused epilogue, without storing the matrix of im2col::
+"""Convolution on the GEMM, with a fused epilogue, and without storing the matrix of im2col::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over ic, k of (src[n, ic, o * stride + k * dilation - before] - zp_src)
                             * (weights[oc, ic, k] - zp_weights[oc])
 
-for positions o and k in each of 1 to 3 spatial dimensions; outside the image, src is zp_src. The sum is an exact
-integer; everything after it is float32, as in :class:`int8blas.InnerProduct`.
+o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is zp_src. The sum is an exact
+integer. All later operations are float32, as in :class:`int8blas.InnerProduct`.
 """
 
 from libc.stdint cimport int64_t
@@ -20,12 +20,12 @@ cnp.import_array()
 
 
 cdef class Convolution(ConvolutionLayer):
-    """A quantized convolution: created once, executed many times.
+    """A quantized convolution. It is created once and executed many times.
 
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32
-        Shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or the same with one or three
+        The shape is (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), with one, two or three
         spatial dimensions. float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
         "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
@@ -34,78 +34,78 @@ cdef class Convolution(ConvolutionLayer):
         The step from one window to the next, for all spatial dimensions or for each.
     padding : int, sequence or str, optional
         Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
-        Padding has the value of the zero point, which stands for 0. "same" and "same_lower" pad so that there are
-        ``ceil(size / stride)`` outputs; an odd element goes after the data for "same" ("same_upper" of ONNX, "SAME" of
-        TensorFlow), before it for "same_lower". "valid" means no padding.
+        Padding has the value of the zero point, which stands for 0. "same" and "same_lower" pad to ``ceil(size /
+        stride)`` outputs. An odd element goes after the data for "same" ("same_upper" of ONNX, "SAME" of TensorFlow),
+        and before the data for "same_lower". "valid" means no padding.
     dilation : int or sequence of int, optional
         The step from one element of a window to the next; 1 means no dilation (oneDNN counts from 0).
     groups : int, optional
-        Groups of channels, each with filters of its own.
+        The number of groups of channels. Each group has its own filters.
     layout : str, optional
-        The layout of source and destination: "nhwc" (the default, and the fast one) or "nchw"; with one or three
-        spatial dimensions "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
+        The layout of source and destination: "nhwc" (the default, and faster) or "nchw". With one or three spatial
+        dimensions it is "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
     src_dtype : dtype
-        uint8 or int8; with `dynamic`, float32 (such a layer also takes float16 and bfloat16 sources), float16 or
-        bfloat16.
+        uint8 or int8, or with `dynamic` float32, float16 or bfloat16. A layer with the `src_dtype` float32 also takes
+        float16 and bfloat16.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
         Masks of scales and zero points, and post-ops. The mask of the weights' scales is ``1 << 0`` for a value for
-        each output channel, or ``(1 << 0) | (1 << 1)`` for values with a dimension of groups. Values that are given
-        here need no mask.
+        each output channel, or ``(1 << 0) | (1 << 1)`` for values with a dimension of groups. Values in `scales` and
+        `zero_points` need no mask.
     scales, zero_points : mapping of str to numbers, optional
-        Values for "src", "weights" and "dst" that are the same in every execution; each execution gets the remaining
-        values. The source has one scale and one zero point. Zero points of the weights, one or one for each output
-        channel, must be given here, because they are packed with the weights.
+        Constant values for "src", "weights" and "dst". Each execution gets all other values. The source has one scale
+        and one zero point. The weights have one zero point, or one for each output channel. These must be given here,
+        because they are packed with the weights.
     dynamic : {'per_image', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each image or of all images. The source then has no
-        other scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.
+        given scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.
     dynamic_dtype : dtype, optional
-        The quantized source: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255,
-        for a range that contains 0).
+        The type of the quantized source. int8 is symmetric, with the scale max|x| / 127. uint8 has a zero point, and
+        the scale (max - min) / 255 for a range that contains 0.
     numerics : {'exact', 'saturating'}, optional
-        "saturating" computes the sums of a CPU without VNNI. For an int8 source the layer halves the weights, rounding
-        half to even, when it packs them, and doubles the sums, as oneDNN does. Weights must then be int8, without zero
+        "saturating" computes the sums of a CPU without VNNI. For an int8 source the layer halves the weights when it
+        packs them, rounding half to even, and doubles the sums, like oneDNN. Weights must then be int8, without zero
         points.
 
     Attributes
     ----------
     weights_shape : tuple of int
-        The shape in which `weights` were given.
+        The shape of the given `weights`.
     layout : str
-        As given to the constructor, in lower case; or the default.
+        The given layout in lower case, or the default.
     groups : int
         As given to the constructor.
     strides, dilation, padding : tuple
         One element for each spatial dimension; `padding` has pairs. With strides, "same" and "same_lower" stay strings,
         because the padding depends on the size of the source.
     src_dtype, dst_dtype : numpy.dtype
-        Of source and destination.
+        The types of source and destination.
     attributes : Attributes
         As given to the constructor.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
+        The constant values: the values given at creation, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
-        As given to the constructor; read-only.
+        The given bias, read-only.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
-    The formula comes from oneDNN's specification, and is computed as in :class:`InnerProduct`. The matrix of windows is
-    never in memory as a whole: each thread has a workspace of bounded size, for images of any size.
+    The formula comes from oneDNN's specification, and is computed as in :class:`InnerProduct`. The whole matrix of
+    windows is never in memory: each thread has a workspace of bounded size, for images of any size.
 
-    The layer packs the differences of weights and zero points if int8 can hold them, as it can for uint8 weights with
-    zero point 128; such zero points cost no time. Otherwise each execution sums the windows of the source, once for all
-    outputs of a group, in 8 bytes for each pixel and group. A filter of a single channel is then packed as the sum of
-    two or three int8 filters.
+    If the differences of weights and zero points fit int8, the layer packs these differences, and zero points cost no
+    time. This is so for uint8 weights with zero point 128. Otherwise each execution sums the windows of the source,
+    once for all outputs of a group, in 8 bytes for each pixel and group. A filter of a single channel is packed as the
+    sum of two or three int8 filters instead.
 
-    A float source is quantized to an int8 or uint8 array of its size; a source with gaps in memory is copied first.
-    Padding is 0.0. If an image (with 'per_tensor', any image) is not finite, all of its results are NaN; an integer
-    destination gets its zero point instead.
+    A float source is quantized to an int8 or uint8 array of its size. A source with gaps in memory is copied first.
+    Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor' the results of all
+    images are NaN then. An integer destination gets its zero point instead of NaN.
 
     Examples
     --------
@@ -145,7 +145,7 @@ cdef class Convolution(ConvolutionLayer):
         before, after = self.padding[d]
         room = size + before + after - dilation * (kernel - 1) - 1
         if room < 0:
-            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # raises the error
+            spatial.output_size(size, kernel, stride, dilation, (before, after), "src")  # this raises the error
         return room // stride + 1
 
 

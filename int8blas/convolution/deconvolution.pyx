@@ -4,9 +4,9 @@
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
-in each of 1 to 3 spatial dimensions. Outputs with the same remainder of o + before, divided by the stride, see the same
-elements k of the kernel. Each such phase is a convolution without strides, so no product with an inserted zero is
-computed. If a stride is larger than the kernel, the outputs between the phases have empty sums.
+There are 1 to 3 spatial dimensions. The outputs whose o + before has one remainder modulo the stride see the same
+elements k of the kernel. They form a phase, which is a convolution without strides. So no product with an inserted zero
+is computed. If a stride is larger than the kernel, the outputs between the phases have empty sums.
 """
 
 from itertools import product
@@ -25,7 +25,7 @@ cnp.import_array()
 
 def _phases(kernel, stride, dilation, before):
     """Return a tuple for each phase of one dimension: the phase's first output, its taps in the order of the source,
-    the distance in the source between neighbouring taps, and the padding before the source."""
+    the distance between neighbouring taps in the source, and the padding before the source."""
     taps = {}
     for k in range(kernel)[::-1]:
         taps.setdefault((k * dilation - before) % stride, []).append(k)
@@ -35,13 +35,13 @@ def _phases(kernel, stride, dilation, before):
 
 
 cdef class Deconvolution(ConvolutionLayer):
-    """A quantized deconvolution (transposed convolution): created once, executed many times.
+    """A quantized deconvolution (transposed convolution). It is created once and executed many times.
 
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32
-        Shape (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), or the same with one or three
-        spatial dimensions; quantized as by :class:`Convolution`.
+        The shape is (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), with one, two or three
+        spatial dimensions. float32 weights are quantized like the weights of :class:`Convolution`.
     bias
         As for :class:`Convolution`.
     strides : int or sequence of int, optional
@@ -49,8 +49,9 @@ cdef class Deconvolution(ConvolutionLayer):
         for each.
     padding : int, sequence or str, optional
         Elements of the destination that are cropped on both sides of all spatial dimensions, or for each dimension an
-        integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements; an odd element is
-        cropped at the end for "same", at the start for "same_lower", as with ONNX's `auto_pad`. "valid" crops nothing.
+        integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements. As with ONNX's
+        `auto_pad`, an odd element is cropped at the end for "same", and at the start for "same_lower". "valid" crops no
+        element.
     output_padding : int or sequence of int, optional
         Additional elements at the end of the destination, for all spatial dimensions or for each.
     dilation : int or sequence of int, optional
@@ -61,31 +62,31 @@ cdef class Deconvolution(ConvolutionLayer):
     Attributes
     ----------
     weights_shape : tuple of int
-        The shape in which `weights` were given.
+        The shape of the given `weights`.
     layout : str
-        As given to the constructor, in lower case; or the default.
+        The given layout in lower case, or the default.
     groups : int
         As given to the constructor.
     strides, dilation, padding, output_padding : tuple
         One element for each spatial dimension; `padding` has pairs.
     src_dtype, dst_dtype : numpy.dtype
-        Of source and destination.
+        The types of source and destination.
     attributes : Attributes
         As given to the constructor.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        The values that every execution has: those given, and the scales of quantized weights. Arrays are read-only.
+        The constant values: the values given at creation, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
-        As given to the constructor; read-only.
+        The given bias, read-only.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
     In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
-    output_padding elements. Formula and weights follow oneDNN's deconvolution; the arithmetic is that of
+    output_padding elements. Formula and weights follow oneDNN's deconvolution. The arithmetic is the arithmetic of
     :class:`InnerProduct`.
 
     Examples
@@ -101,7 +102,7 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef readonly tuple output_padding
     cdef object _output_padding
     cdef list _dimensions       # phases of each dimension
-    cdef Filters _nothing       # for outputs that no tap reaches; None if taps reach all outputs
+    cdef Filters _nothing       # filters for outputs that no tap reaches, or None
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
@@ -128,7 +129,7 @@ cdef class Deconvolution(ConvolutionLayer):
         reached = [{first for first, *_ in phases} for phases in self.find_phases()]
         if len(weights.packed) != prod(self.strides):
             return weights.of(prod(map(len, reached)))
-        # Files of version 0.2 have a matrix for each remainder, even for remainders without taps.
+        # Files of version 0.2 have a matrix for each remainder, even if the remainder has no taps.
         return tuple([packed for remainders, packed in zip(product(*map(range, self.strides)), weights.packed)
                       if all(map(set.__contains__, reached, remainders))])
 
@@ -149,7 +150,8 @@ cdef class Deconvolution(ConvolutionLayer):
                                         True)
             phases.append(self.phase_of(filters, taps, first, self.strides))
         if len(phases) < prod(self.strides):
-            # One tap and one channel. The tap adds 0: its weight is 0 or the zero point of the weights.
+            # The filters have one tap and one channel. The tap adds 0: its weight is 0 or the zero point of the
+            # weights.
             self._nothing = Filters((1, shape[0] * shape[1]) + (1,) * 4, (1,) * 3, (1,) * 3, (0,) * 3, self._saturating,
                                     False, True)
             self._nothing.set_zeros(self._zeros)
@@ -161,9 +163,10 @@ cdef class Deconvolution(ConvolutionLayer):
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
     cdef list phases_in(self, const Images *whole):
-        """Return the phases with taps, then phases for the outputs that no tap reaches.
+        """Return the phases with taps, and after them the phases for outputs that no tap reaches.
 
-        Each of the latter has outputs that taps reach in the dimensions before d and do not reach in dimension d.
+        A phase without taps has the outputs that taps reach in all dimensions before some dimension d, but not in
+        dimension d.
         """
         cdef int64_t size
         cdef int d, behind

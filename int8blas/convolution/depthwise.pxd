@@ -9,12 +9,12 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
-# An execution.
+# One execution of a layer.
 cdef struct DepthwiseJob:
-    Problem g                   # epilogue and zero points; C of the first pixel
+    Problem g                   # with epilogue and zero points; C is the first pixel
     i8_image image
     int64_t channels, multiplier
-    int64_t repeats             # copies of the weights, each shifted by one more line of the output
+    int64_t repeats             # copies of the weights; each is shifted by one more output line
     int64_t together            # output lines in a unit of work
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
@@ -27,7 +27,7 @@ cdef struct DepthwiseJob:
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
-    cdef int parts                  # int8 filters whose sum is weights minus zero points; 1: the weights alone
+    cdef int parts                  # number of int8 filters whose sum is weights minus zero points; 1: only the weights
     cdef int64_t together           # output lines computed from the same interleaved lines
 
     cdef object split_weights(self, weights)

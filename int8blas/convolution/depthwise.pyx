@@ -1,13 +1,14 @@
-"""The strategy for groups of one channel, by the kernels in csrc/convolution/depthwise_body.h (VNNI) and
+"""The strategy for groups of one channel. Its kernels are in csrc/convolution/depthwise_body.h (VNNI) and
 depthwise_pairs_body.h (without VNNI).
 
-The weights are a packed B whose k counts (w; d, h padded to a multiple of 4), with a column for each output channel. A
-unit of work is some output lines of the channels of one kernel call, computed stretch by stretch. If the channels of a
-pixel are not contiguous, or have several filters each, the stretch of the image is copied first.
+The weights are a packed B with a column for each output channel. k counts (w; d, h), where the number of (d, h) is
+padded to a multiple of 4. A unit of work is some output lines for the channels of one kernel call. It is computed
+stretch by stretch. If the channels of a pixel are not contiguous, or have several filters each, the stretch of the
+image is copied first.
 
-Weights minus zero points may exceed int8. They are then the sum of two int8 filters that see the same lines: a window
-two planes deep in which both planes are the same plane of the image. Three filters are needed if a weight is 255 above
-its zero point.
+Weights minus zero points may exceed int8. They are then the sum of two int8 filters, which are packed as a window of
+two planes. Both planes see the same plane of the image. If a weight is 255 above its zero point, three filters are
+needed.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -30,17 +31,18 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Largest window that the kernel takes, in lines and in columns; larger windows take other strategies.
+    # The largest window of the kernel, in lines and in columns. Larger windows take other strategies.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # Columns of 4 interleaved lines that a thread keeps, and outputs of a stretch.
+    # The number of columns of 4 interleaved lines that a thread keeps, and the number of outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
-    # Outputs of a line for which the interleaved columns of 2 lines must fit; TRANSPOSED_PIXELS if channels are not
-    # contiguous in the source or the destination, because long runs of pixels are then transposed.
+    # The interleaved columns of 2 lines must fit for at least this number of outputs of a line. The number is
+    # TRANSPOSED_PIXELS if channels are not contiguous in the source or the destination, because long runs of pixels are
+    # then transposed.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # Units for each thread, so that one more unit on one thread matters little.
+    # The number of units for each thread. With several units, one more unit on one thread matters little.
     THREAD_UNITS = 4
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
@@ -65,7 +67,7 @@ cdef inline int64_t window_columns(const DepthwiseJob *j, int64_t pixels) noexce
 
 
 cdef inline bint in_pairs(const DepthwiseJob *j) noexcept nogil:
-    """Return whether the kernel interleaves pairs of lines; it then takes any number of output lines."""
+    """Return whether the kernel interleaves pairs of lines. Such a kernel takes any number of output lines."""
     return j.g.kernels.convolution.depthwise_lines == 2
 
 
@@ -116,8 +118,8 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
 cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel,
                      int64_t first,
                      int64_t pixels, bint again) noexcept nogil:
-    """Compute outputs `first` to `first` + `pixels` of line h, and of the lines together with it, for the channels from
-    `channel` on, in plane (n, d); `again`: the previous stretch had these channels."""
+    """Compute outputs `first` to `first` + `pixels` of line h and of the lines that are computed together with it, in
+    plane (n, d), for the channels from `channel` on. `again` says that the previous stretch had these channels."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
@@ -210,8 +212,9 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
-    """Choose the outputs of a stretch and its lines, for kernels that take any number of lines: about a square, so that
-    few columns are interleaved twice. The interleaved columns fill three quarters of the L1 cache."""
+    """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch is
+    about a square, so that few columns are interleaved twice. Its interleaved columns fill three quarters of the L1
+    cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -227,7 +230,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
             and (threads < 2 or units >= THREAD_UNITS * threads)
         ):
             break
-        # An even number, so that no pair is divided.
+        # Take an even number of lines, so that no pair is divided.
         lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
     j.together = lines
     j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
@@ -236,13 +239,14 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
-    """Return the number of lines, or runs of lines, in a unit: they share the prepared values of its channels."""
+    """Return the number of lines, or of runs of lines, in a unit. They share the prepared values of the unit's
+    channels."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
 cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw), whose sums with bias must fit s32."""
+    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
@@ -251,7 +255,7 @@ cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, 
 
 
 cdef class DepthwiseFilters(Filters):
-    """int8 weights (g, oc, 1, kd, kh, kw), with strides, dilation and padding for d, h and w."""
+    """Filters with int8 weights (g, oc, 1, kd, kh, kw), and with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial, zeros):
         groups, outputs, _, *kernel = shape
@@ -265,7 +269,7 @@ cdef class DepthwiseFilters(Filters):
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
-        # If groups of 4 lines have room, repeat the weights for each further output line, one stride lower.
+        # If groups of 4 lines have room, add a copy of the weights for each further output line, shifted by one stride.
         lines = kernel[0] * kernel[1]
         free = round_up(lines, I8_GROUP) - lines
         self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
@@ -301,7 +305,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is the fastest: half of its channels take as long as all."""
+        """Return whether the kernel for stride 2 is faster. With half of its channels it takes the time of all
+        channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
@@ -310,7 +315,7 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up everything but the compensation; return the number of threads for which there is enough work."""
+        """Set up the job, except the compensation. Return the number of threads that the work pays for."""
         cdef int64_t columns, lines
         cdef double work, threads
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)

@@ -1,7 +1,7 @@
 """Quantization of f32, f16 or bf16 images to 8 bits, before their windows are read (csrc/stage/source_body.h).
 
-Scale and zero point follow from the range of one image or of all images, as in gemm/dynamic_source.pyx. Images that are
-not finite have no range, and their results are NaN.
+Scale and zero point follow from the range of one image or of all images, as in gemm/dynamic_source.pyx. Images with an
+infinity or NaN have no range, and their results are NaN.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -21,12 +21,12 @@ from int8blas.stage.output_stage cimport element_type
 cnp.import_array()
 
 cdef enum:
-    # Largest number of parts whose ranges are found in parallel.
+    # The maximum number of parts whose ranges are computed in parallel.
     MAX_PARTS = 64
 cdef float LARGEST = 3.402823466e38
 
 
-# The range of the finite values of one part, and the largest magnitude of all its values.
+# The range of the finite values of a part, and the largest magnitude of all its values.
 cdef struct Part:
     float range_[2]
     float largest
@@ -37,17 +37,17 @@ cdef struct ImagesJob:
     const char *src
     uint8_t *dst
     int64_t count
-    ptrdiff_t step              # bytes of a value
+    ptrdiff_t step              # bytes from one value to the next
     DynamicSource source
     Part *parts
 
 
 cdef cnp.ndarray dense(cnp.ndarray x):
-    """Return images without gaps in memory: `x` itself or a copy."""
+    """Return images without gaps in memory: `x` itself, or a copy."""
     order = [axis for axis in axes_in_memory(x) if axis > 0]
     if (<object>x).transpose(0, *order).flags.c_contiguous:
         return x
-    # Keep the channels where they are in memory: contiguous or apart.
+    # Keep the place of the channels in memory: innermost or not.
     copy = np.ascontiguousarray((<object>x).transpose(0, *order))
     return copy.transpose(0, *[1 + order.index(axis) for axis in range(1, x.ndim)])
 
@@ -79,7 +79,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
-    """Quantize all values by their range; if a value is not finite, store 0 and return False."""
+    """Quantize all values by their range. If a value is not finite, store 0 and return False."""
     cdef Part found[MAX_PARTS]
     cdef int part
     cdef bint finite = True
@@ -99,8 +99,8 @@ cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
 
 
 cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t first, int64_t count) except *:
-    """Quantize `count` images from `first` on, by their common range, to `out`: an array of int8 (symmetric) or uint8,
-    as dense as `x` and in the same order of memory."""
+    """Quantize `count` images from `first` on, by their common range, to `out`: an array of int8 (symmetric) or uint8
+    with the memory order of `x`, and like `x` without gaps."""
     cdef ImageParameters result
     cdef ImagesJob j
     cdef int64_t images = cnp.PyArray_DIM(x, 0), size = cnp.PyArray_SIZE(x) // images if images else 0

@@ -1,11 +1,11 @@
-"""Convolution with zero points that no value of their types has, which padding and packed weights cannot hold::
+"""Convolution with zero points out of the range of their types. Padding and packed weights cannot represent them::
 
     sum over the taps in the image of (x - zx) * (w - zw)
         = sum of (x - p) * w  -  (zx - p) * sum of w  -  zw * (sum of (x - p) - (zx - p) * number of taps)
 
-p is the value of x's type nearest to zx. Each sum is the result of a layer with the zero point p. For the sum of w the
-layer gets an image of ones, for the sum of (x - p) it has weights of ones, and for the number of taps both. All sums
-fit int32; the terms are int64.
+p is the value of x's type that is nearest to zx. Each sum is the result of a layer with the zero point p. For the sum
+of w the layer gets an image of ones. For the sum of (x - p) it has weights of ones. For the number of taps it has both.
+All sums fit int32, and the terms are int64.
 """
 
 from libc.stdint cimport int64_t
@@ -24,9 +24,9 @@ cnp.import_array()
 class FarSums:
     """The sums of a layer with any zero points.
 
-    `plain` is the layer without scales, with int32 results; each call gives the zero point of its source. `ones` is
-    such a layer with weights of ones and one output channel for each group. It is needed only for `zeros`, the zero
-    points of the weights.
+    `plain` is the layer without scales, and with int32 results. Each call passes the zero point of its source. `ones`
+    is such a layer with weights of ones and one output channel for each group. It is needed only if there are `zeros`,
+    the zero points of the weights.
     """
 
     def __init__(self, plain, ones, zeros):
@@ -34,7 +34,7 @@ class FarSums:
         self.axis = -1 if plain.layout.endswith("c") else 1
 
     def __call__(self, x, zero):
-        """Return the sums of images x, int64, with the channels last."""
+        """Return the int64 sums of images x, with the channels last."""
         info = np.iinfo(x.dtype)
         near = min(max(zero, info.min), info.max)
         unit = np.ones((1, *x.shape[1:]), x.dtype)
@@ -50,7 +50,8 @@ class FarSums:
 
 
 cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
-    """Apply the epilogue to sums, int64 with the channels last, and store them in a contiguous array of their shape."""
+    """Apply the epilogue to int64 sums with the channels last. Store the results in a contiguous array of this
+    shape."""
     cdef Problem g
     cdef i8_output_args o
     cdef int64_t columns = sums.shape[sums.ndim - 1], row, column
@@ -58,7 +59,7 @@ cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
     cdef const int64_t *data
     if sums.size == 0:
         return 0
-    # The epilogue may read a whole chunk behind a row.
+    # The epilogue may read a whole chunk after a row.
     own = np.zeros(sums.size + I8_MAX_COLUMNS, np.int64)
     own[:sums.size] = sums.reshape(-1)
     data = <const int64_t *>cnp.PyArray_DATA(own)

@@ -9,15 +9,15 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
-# An array of images: sizes, and steps in bytes, of n, d, h, w and channel.
+# An array of images: sizes of n, d, h, w and channel, and their steps in bytes.
 cdef struct Images:
     char *data
-    const char *end             # after the last byte
+    const char *end             # address after the last byte
     int64_t size[5]
     ptrdiff_t steps[5]
 
 
-# One thread's part of an execution, `part` of `parts`. `memory` has `size` bytes for each part.
+# A function that runs part `part` of `parts` of an execution, in one thread. `memory` has `size` bytes for each part.
 ctypedef void (*path_fn)(const void *job, int part, int parts, char *memory, size_t size) noexcept nogil
 
 
@@ -26,11 +26,11 @@ cdef class Filters:
     cdef tuple shape                # (g, oc, ic, kd, kh, kw) of the weights
     cdef int64_t merged             # groups of the weights that share one product
     cdef i8_image window            # the members that do not depend on the image
-    cdef int64_t groups, outputs    # groups after merging; output channels of each
+    cdef int64_t groups, outputs    # groups after merging; output channels of a group
     cdef bint saturating, doubled
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
-    cdef bint shares_zero           # they are equal
-    cdef bint partial               # the layer has more filters; compensate with the sums of these alone
+    cdef bint shares_zero           # whether all zero points are equal
+    cdef bint partial               # the layer has more filters; compensation takes the sums of these filters
 
     cdef int set_zeros(self, zeros) except -1
     cdef void share_zero(self, Problem *g) noexcept

@@ -1,8 +1,8 @@
 """Packed weights of a convolution, and the general strategy: products with the windows of an image.
 
 Each group of channels is a GEMM. Rows are output pixels, columns are output channels, and A is the matrix that im2col
-would make of the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the image
-itself. B has the groups side by side, each in whole panels of columns; k counts (d, h, w, channel) of a window.
+would make from the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the
+image itself. B has the groups side by side, each in whole panels of columns. k counts (d, h, w, channel) of a window.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -35,7 +35,7 @@ cdef struct PackingJob:
     int64_t groups, outputs     # as in Filters
     int64_t channels            # source channels of a group
     int64_t panels              # panels of a group
-    int outer                   # leading dimensions of the destination, n and d, computed one index at a time
+    int outer                   # leading dimensions of the destination (n, d) that are computed one index at a time
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     bint in_place               # A is the image itself
@@ -44,7 +44,8 @@ cdef struct PackingJob:
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                ptrdiff_t *line_step) noexcept nogil:
-    """Return whether the pixels in dimensions `first` to w form rows of Problem.c: evenly spaced, or in such lines."""
+    """Return whether the pixels in dimensions `first` to w can be rows of Problem.c: they are evenly spaced, or evenly
+    spaced in each line."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
     cdef int d
@@ -66,7 +67,7 @@ cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *
 
 
 cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int threads) noexcept nogil:
-    """Compute one group, at index (n, d) of the outer dimensions. Return 0, or -1 without memory."""
+    """Compute one group, at index (n, d) of the outer dimensions. Return 0, or -1 if there is no memory."""
     cdef Problem g = j.g
     cdef i8_image image = j.image
     cdef i8_stage stage = j.g.epilogue.stage[0]
@@ -111,19 +112,19 @@ cdef int64_t all_products(const PackingJob *j) noexcept nogil:
 
 
 cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
-    """Return the number of threads for which there is enough work, at most `threads`."""
+    """Return the number of threads that the work pays for, at most `threads`."""
     return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.tuning.thread_work, threads)
 
 
 cdef int run_product(const void *job, int64_t unit, int64_t _units) noexcept nogil:
-    """Compute one product on one thread. Return 0, or -1 without memory."""
+    """Compute one product on one thread. Return 0, or -1 if there is no memory."""
     cdef const PackingJob *j = <const PackingJob *>job
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     return run_group(j, unit // (images * slices), unit // slices % images, unit % slices, 1)
 
 
 cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
-    """Compute all groups. Return 0, or -1 without memory."""
+    """Compute all groups. Return 0, or -1 if there is no memory."""
     cdef int64_t group, n, d
     cdef int64_t images = j.size[0] if j.outer > 0 else 1, slices = j.size[1] if j.outer > 1 else 1
     threads = busy_threads(j, threads)
@@ -140,7 +141,7 @@ cdef int run_all(const PackingJob *j, int threads) noexcept nogil:
 
 
 cdef void set_first_product(const PackingJob *j, Problem *g, i8_image *image) noexcept nogil:
-    """Set the product of the first group and the first image; `image` then has its windows."""
+    """Set the product of the first group and the first image, and set `image` to its windows."""
     g[0], image[0] = j.g, j.image
     if j.in_place:
         g.a.data = image.src
@@ -161,7 +162,7 @@ cdef int describe_all(const PackingJob *j, int threads, double elapsed, str name
                   j.g.kernels, threads, elapsed)
 
 
-# An execution that is not a GEMM: the work of a part, and the memory of all parts, `size` bytes for each.
+# An execution that is not a GEMM. `memory` has `size` bytes for each part.
 cdef struct Execution:
     path_fn do_part
     const void *job
@@ -177,9 +178,9 @@ cdef int execute(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef class Filters:
-    """int8 weights (g, oc, ic, kd, kh, kw), with strides, dilation and padding for d, h and w.
+    """Filters with int8 weights (g, oc, ic, kd, kh, kw), and with strides, dilation and padding for d, h and w.
 
-    The packed matrix depends only on the weights and on these parameters; `pack_weights` or `restore` sets it. With
+    The packed matrix depends only on the weights and on these parameters. `pack_weights` or `restore` sets it. With
     `whole_groups`, zeros pad each line of a window to whole groups of k.
     """
 
@@ -188,7 +189,7 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Small groups share a panel of columns: the same multiply-adds as with a panel each, in fewer products.
+        # Small groups share a panel of columns. This takes fewer products with the same total of multiply-adds.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
@@ -204,7 +205,7 @@ cdef class Filters:
         return 0
 
     cdef void share_zero(self, Problem *g) noexcept:
-        """Let sums start with the term of the weights' zero points if these are equal."""
+        """If the zero points of the weights are equal, let sums start with their term."""
         if self.shares_zero and g.b.zero_points is not NULL:
             g.b.zero_point, g.b.zero_points = g.b.zero_points[0], NULL
 
@@ -215,10 +216,10 @@ cdef class Filters:
         return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
 
     cdef object matrix(self, weights):
-        """Return B: k counts (kd, kh; kw, ic), columns count (g, oc)."""
+        """Return B. k counts (kd, kh; kw, ic), and columns count (g, oc)."""
         if self.doubled:
             weights = np.rint(weights / 2).astype(np.int8)
-        # Where a filter does not see the channels of another group, its weights are 0, or their zero points.
+        # For the channels of another group a filter has weights that are 0, or equal to their zero points.
         _, outputs, channels, *kernel = self.shape
         filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
         if self.zeros is not None:
@@ -234,7 +235,7 @@ cdef class Filters:
         return padded.reshape(k, n)
 
     cdef int pack_weights(self, weights) except -1:
-        """Pack the weights, an array with the elements of `shape`; None stands for weights that add nothing."""
+        """Pack the weights, an array with the elements of `shape`. None stands for weights that add 0."""
         if weights is None:
             weights = np.zeros(self.shape, np.int8)
             if self.zeros is not None:
@@ -243,7 +244,7 @@ cdef class Filters:
         return 0
 
     cdef int restore(self, PackedB packed) except -1:
-        """Set packed weights, after checking that they have the shape of these filters."""
+        """Check that packed weights have the shape of these filters, and set them."""
         if packed.dtype != np.int8 or packed.shape != self.matrix_shape():
             raise ValueError(f"weights must have been packed as int8 of shape {self.matrix_shape()}, got {packed}")
         self.packed = packed
@@ -254,7 +255,7 @@ cdef class Filters:
         return self.packed._sums
 
     cdef object compensation(self, Bound bound):
-        """Return the start values of the sums that compensate for the zero point of the source."""
+        """Return start values of the sums, which compensate for the zero point of the source."""
         return (-bound.ao * self.column_sums()).astype(np.int32)
 
     cdef void set_problem(self, Problem *g, i8_image *image, Bound bound, const Images *src, const Images *dst,
@@ -283,8 +284,8 @@ cdef class Filters:
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
-        """Set up an execution and return its path. For the path "gemm" set the first product and its image, `g` and
-        `image`; for other paths set the workspace of a thread."""
+        """Set up an execution and return its path. For the path "gemm", set the first product `g` and its image
+        `image`. For all other paths set the workspace of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)
@@ -292,8 +293,8 @@ cdef class Filters:
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
-        """Compute dst from src, which share no memory; bytes of src are XORed with `flip`. With `dry_run`, only
-        acquire and release the memory that the execution needs."""
+        """Compute dst from src. Both share no memory. Bytes of src are XORed with `flip`. With `dry_run`, only acquire
+        and release the memory that the execution needs."""
         cdef PackingJob j
         cdef int threads, status
         cdef double elapsed
@@ -321,8 +322,8 @@ cdef class Filters:
 
     cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
                       bint dry_run, str name, str path) except -1:
-        """Run an execution that is not a GEMM, one part on each thread. `g` is the job's; it gets its own compensation
-        if the layer has other filters too."""
+        """Run an execution that is not a GEMM, with one part on each thread. `g` is the problem of the job. It gets its
+        own compensation if the layer has other filters too."""
         cdef double elapsed
         cdef cnp.ndarray compensation
         cdef Execution e
@@ -393,7 +394,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
 
 
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept:
-    """Set the size (n, d, h, w) and the steps (with channels) of a destination."""
+    """Set the size (n, d, h, w) and the steps (n, d, h, w, channel) of a destination."""
     cdef int d
     for d in range(5):
         steps[d] = dst.steps[d]
@@ -402,8 +403,8 @@ cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcep
 
 
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept:
-    """Treat an image of one column, and its destination, as an image of one line: (d, h, 1) becomes (1, d, h). B does
-    not change if no padding separates the taps of a column."""
+    """Treat an image of one column, and its destination, as an image of one line: (d, h, 1) becomes (1, d, h). B stays
+    the same if no padding separates the taps of a column."""
     cdef int d
     if (
         m.size[2] != 1 or m.out[2] != 1 or m.kernel[2] != 1 or m.before[2] != 0 or m.line != m.channels
@@ -434,7 +435,7 @@ cdef bint is_empty(const Images *images) noexcept:
 
 
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept:
-    """Set sizes and steps from an array in a layout; missing spatial dimensions have size 1."""
+    """Set sizes and steps from an array in a layout. Absent spatial dimensions have size 1."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef uintptr_t low, high
@@ -452,7 +453,7 @@ cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noex
 
 
 cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil:
-    """Return the bytes from one pixel to the next, in the innermost dimension with more than one."""
+    """Return the bytes from one pixel to the next in the innermost dimension whose size is not 1."""
     cdef int d
     for d in range(3, -1, -1):
         if size[d] > 1:

@@ -8,7 +8,7 @@ from int8blas.stage.output_stage cimport Bound
 
 cdef class GroupFilters(Filters):
     cdef int64_t channels
-    cdef object sums                # weight sums of each output channel, computed on first use; None before
+    cdef object sums                # weight sums of each output channel; None before the first use
 
     cdef list order(self)
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept

@@ -1,11 +1,11 @@
 """The strategy for groups of 4 and 8 channels, by the kernel in csrc/convolution/grouped_body.h.
 
-As a product, such a group would multiply mostly zeros. The kernel takes 4 neighbouring channels of a pixel in each lane
-instead, so that a vector holds several groups. B has a column for every 4 channels of the source, and k counts (pass;
-h, w; output of the pass, channel of the 4); see i8_grouped_args.
+As a product, such a group would multiply mostly zeros. Instead, the kernel takes 4 neighbouring channels of a pixel in
+each lane, so a vector holds several groups. B has a column for every 4 channels of the source. k counts (pass; h, w;
+output of the pass, channel of the 4), as i8_grouped_args describes.
 
-As in lines.pyx, a thread copies a part of the image with its padding, for I8_MAX_GROUPED channels at a time: a panel of
-B. A unit of work is a block of the output for these channels.
+As in lines.pyx, a thread copies a part of the image with its padding, for I8_MAX_GROUPED channels at a time. These
+channels are a panel of B. A unit of work is a block of the output for these channels.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -27,14 +27,14 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Bytes for a part of the image: with the weights, it fits every L2 cache.
+    # Bytes for a part of the image. Together with the weights it fits every L2 cache.
     ROOM = 48 << 10
-    # The maximum number of pixels of this part that the windows of the shortest stretch of a line may read.
+    # The maximum number of pixels of this part under the windows of the shortest stretch of a line.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
-    # Outputs of a kernel call.
+    # The maximum number of outputs of a kernel call.
     MAX_PIXELS = 64
-    # The minimum number of groups: 4 groups of 8 channels fill half of the widest vectors, and 4 groups of 4 channels
-    # fill as much as a product would.
+    # The minimum number of groups. 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
+    # a quarter, like a product.
     MIN_GROUPS = 4
 
 
@@ -56,7 +56,7 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_t first,
                    i8_grouped_args *t) noexcept nogil:
-    """Compute all lines of a block, for the channels of one kernel call, which start at the block's channel `first`."""
+    """Compute all lines of a block, for the channels of one kernel call. They start at channel `first` of the block."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_tile_output out
@@ -126,9 +126,10 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw), whose sums with bias must fit s32.
+    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32.
 
-    Groups of 16 channels fill panels of B, and windows of one pixel need no copy, so the general strategy takes both.
+    The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
+    copy.
     """
     groups, outputs, channels, depth, height, width = shape
     lines = (height - 1) * dilation[1] + 1
@@ -141,7 +142,7 @@ cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strid
 
 
 cdef class GroupFilters(Filters):
-    """int8 weights (g, oc, ic, 1, kh, kw), with strides, dilation and padding for d, h and w."""
+    """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial):
         groups, outputs, channels, *kernel = shape
@@ -166,8 +167,7 @@ cdef class GroupFilters(Filters):
         return padded
 
     cdef list order(self):
-        """Return the numbers of a group's output channels in the order in which the kernel computes them: a pass
-        computes 4."""
+        """Return the numbers of a group's output channels in the order of the kernel, which computes 4 in a pass."""
         return [i8_grouped_output(self.outputs, i // I8_GROUP, i % I8_GROUP) for i in range(self.outputs)]
 
     cdef object column_sums(self):
@@ -183,7 +183,7 @@ cdef class GroupFilters(Filters):
         return self.sums
 
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up everything but the compensation; return the number of threads for which there is enough work."""
+        """Set up the job, except the compensation. Return the number of threads that the work pays for."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels

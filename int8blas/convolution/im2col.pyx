@@ -2,7 +2,7 @@
 
     out[(n, o), (k, c)] = src[n, o * stride + k * dilation - before, c]
 
-for positions o and k in each of 1 to 3 spatial dimensions; outside the image, src is the padding value.
+o and k are positions in each of 1 to 3 spatial dimensions. Outside the image, src is the padding value.
 """
 
 from math import prod
@@ -33,7 +33,7 @@ cdef struct MatrixJob:
 
 
 cdef int write_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Write a part of the rows; the matrices of all groups follow one another."""
+    """Write a part of the rows. Rows count through the matrices of all groups, one after another."""
     cdef const MatrixJob *j = <const MatrixJob *>job
     cdef i8_image image = j.image
     cdef int64_t row = share(j.groups * j.rows, part, parts), end = share(j.groups * j.rows, part + 1, parts), together
@@ -52,7 +52,7 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     Parameters
     ----------
     src : array_like of uint8 or int8
-        Images (n, h, w, c), or (n, c, h, w), or the same with one or three spatial dimensions, with any strides.
+        Images (n, h, w, c) or (n, c, h, w), with one, two or three spatial dimensions, and with any strides.
     kernel : int or sequence of int
         The size of a window, for all spatial dimensions or for each.
     strides : int or sequence of int, optional
@@ -67,26 +67,25 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     layout : str, optional
         "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw". Upper case is accepted.
     padding_value : int, optional
-        The value of padding: give the zero point if padding means 0.
+        The value of padding. To pad with 0.0, this must be the zero point.
     out : ndarray of src's dtype, optional
-        Where to store the result, with any strides. An array that is not C-contiguous, or shares memory with `src`,
-        costs a copy of the matrix.
+        The array for the result, with any strides. If it is not C-contiguous, or shares memory with `src`, the matrix
+        is copied once.
 
     Returns
     -------
     ndarray of src's dtype
-        Shape (n * outputs, window * c): outputs are counted in the order (d, h, w), elements of a window in the order
-        (d, h, w, c). With groups, (groups, n * outputs, window * c / groups).
+        The shape is (n * outputs, window * c), or with groups (groups, n * outputs, window * c / groups). Outputs have
+        the order (d, h, w), and elements of a window the order (d, h, w, c).
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Notes
     -----
-    :class:`Convolution` computes the same product without this matrix, which is larger than the image by the overlap of
-    the windows.
+    :class:`Convolution` computes the product without this matrix, which is larger than the image if windows overlap.
 
     Examples
     --------

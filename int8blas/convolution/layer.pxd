@@ -25,19 +25,19 @@ cdef class Phase:
 cdef class Values:
     cdef dict scales, zero_points
     cdef object operands
-    cdef tuple shape                # of the destination
-    cdef bint finite                # whether the source is finite
+    cdef tuple shape                # shape of the destination
+    cdef bint finite                # whether all values of the source are finite
 
     cdef int set_source(self, float scale, int64_t zero) except -1
 
 
 cdef class ConvolutionLayer(QuantizedLayer):
     cdef readonly tuple strides
-    cdef readonly object padding        # pairs, or a name if it depends on the size of the source
+    cdef readonly object padding        # pairs, or a name if the padding depends on the size of the source
     cdef readonly tuple dilation
     cdef readonly int64_t groups
     cdef readonly str layout
-    cdef str _name              # for INT8BLAS_VERBOSE
+    cdef str _name              # the layer's name for INT8BLAS_VERBOSE
     cdef int _spatial
     cdef uint8_t _flip
     cdef bint _channels_last, _grouped
@@ -48,9 +48,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef object _weights_dtype
     cdef object _dynamic, _dynamic_dtype
     cdef object _zeros              # zero points of the packed weights, see Filters
-    cdef object _far_zeros          # those beyond int8, which the packed weights do not have (see far_zeros.pyx)
+    cdef object _far_zeros          # zero points beyond int8, which the packed weights lack (see far_zeros.pyx)
     cdef object _far_sums
-    cdef dict _padded               # filters by their padding before, if it depends on the source
+    cdef dict _padded               # {padding before: filters}, if the padding depends on the source
 
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)

@@ -1,4 +1,4 @@
-"""The common base of convolution and deconvolution: arguments, epilogue, execution."""
+"""The base class of convolution and deconvolution: arguments, epilogue and execution."""
 
 import functools
 import math
@@ -37,8 +37,8 @@ cnp.import_array()
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` lists the elements of the kernel, in each spatial dimension, that the filters have; None means all. Filters
-    for outputs without taps do not see the source (`sees` is False): they have one channel and one tap, which adds 0.
+    `taps` lists the kernel elements of these filters in each spatial dimension; None stands for all elements. Filters
+    for outputs without taps do not see the source (`sees` is False). They have one channel and one tap, which adds 0.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
@@ -150,8 +150,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
             self.check_far(self._constant)
 
     cdef object padding_from(self, padding):
-        """Return the padding. If the padding is equal for every size of source, a name such as "same" becomes (before,
-        after)."""
+        """Return the padding. If the padding does not depend on the size of the source, a name such as "same" becomes
+        (before, after)."""
         raise NotImplementedError
 
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
@@ -172,20 +172,21 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return filters
 
     cdef tuple packed_of(self, weights):
-        """Return one packed matrix for each phase; raise an error before a file's phases are made."""
+        """Return one packed matrix for each phase. If a file has another number, raise an error before phases are
+        made."""
         return weights.of(1)
 
     cdef list phases_in(self, const Images *whole):
-        """Return phases that together write every element of a destination once."""
+        """Return phases that together write each element of a destination once."""
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
-        """Return the phases of weights (g, oc, ic, ...), which are packed afterwards."""
+        """Return the phases of weights (g, oc, ic, ...). Their weights are packed later."""
         raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
-        """Return int8 weights (g, oc, ic, ...), or the tuple of matrices in which they were packed; set the zero points
-        that remain."""
+        """Return int8 weights (g, oc, ic, ...), or the tuple of packed matrices. Set the zero points that packing does
+        not subtract."""
         cdef int64_t outputs = self.groups * shape[1]
         if isinstance(weights, PackedWeights):
             packed = self.packed_of(weights)
@@ -245,13 +246,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return filters
 
     @classmethod
-    @cython.binding(True)  # inspect finds no signature of a built-in class method
+    @cython.binding(True)  # inspect finds no signature in a built-in class method
     def dynamic(cls, weights, bias=None, **options):
-        """Create a layer from float images to float images, which quantizes weights and images.
+        """Create a layer from float images to float images that quantizes weights and images.
 
-        float32 weights are quantized for each output channel, and each image in each execution, by its own range. The
-        `options` are the other arguments of the class, with these defaults: ``dynamic="per_image"``, float32 for
-        ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
+        float32 weights are quantized by the range of each output channel. Each execution quantizes each image by its
+        range. The `options` are the other arguments of the class, with these defaults: ``dynamic="per_image"``, float32
+        for ``src_dtype`` and ``dst_dtype``, and ``scales={"weights": "per_channel"}`` for float weights.
 
         Parameters
         ----------
@@ -263,7 +264,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         Returns
         -------
         layer
-            Of this class.
+            An object of this class.
 
         Raises
         ------
@@ -289,23 +290,23 @@ cdef class ConvolutionLayer(QuantizedLayer):
         src : array_like of `src_dtype`
             The images, in the layout of the layer, with any strides.
         scales, zero_points : mapping of str to numbers, optional
-            Values that were declared by mask but not given when the layer was created.
+            Values of which only the mask was given when the layer was created.
         operands : sequence of array_like, optional
-            Operands of Binary and PReLU post-ops that were created without one, in order; they broadcast to the shape
-            of the destination. An operand with a value for each pixel is copied if the layout has channels first, and
-            by deconvolutions with strides.
+            Operands of the Binary and PReLU post-ops that were created without an operand, in order. They broadcast to
+            the shape of the destination. An operand with a value for each pixel is copied if the layout has channels
+            first, and by deconvolutions with strides.
         out : ndarray of `dst_dtype`, optional
-            Where to store the result, with any strides. A Sum post-op adds to its content.
+            The array for the result, with any strides. A Sum post-op adds to its content.
 
         Returns
         -------
         ndarray of `dst_dtype`
-            ``out`` if it is given; in the layout of the layer.
+            ``out`` if it is given, or a new array in the layout of the layer.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         cdef cnp.ndarray x, target, result
         cdef Values values = None
@@ -360,7 +361,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return result if out is None else out
 
     cdef Bound bind(self, Values values, tuple part):
-        """Bind the values of an execution, for the whole destination or for the part `part` of the destination and its
+        """Bind the values of an execution for the whole destination, or for the part `part` of destination and
         operands."""
         cdef Bound bound = self._layer.bind(values.scales, values.zero_points, values.operands, 0, values.shape,
                                             self._channels_last, part)
@@ -372,8 +373,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
                      int64_t count, bint keeps) except -1:
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
-        `bound` was made from `values` if it was made for this execution. With `keeps`, the target belongs to the caller
-        and is written as a whole, or not at all if memory fails.
+        If `bound` was made for this execution, it was made from `values`. With `keeps`, the target belongs to the
+        caller: it is written completely, or not at all if memory fails.
         """
         cdef Images source, whole, part, its, seen
         cdef Phase phase, other
@@ -389,8 +390,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
         if keeps and first == 0 and len(phases) > 1:
-            # A phase that lacks memory must fail before another phase writes. Later images reuse the memory of the
-            # first image, and phases like the first phase reuse its memory.
+            # If a phase lacks memory, it must fail before another phase writes. Later images reuse the memory of the
+            # first image, and phases like the first phase reuse the memory of the first phase.
             other = phases[0]
             other.set_part(&its, &whole)
             for phase in phases:
@@ -446,7 +447,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return FarSums(plain, type(self)(ones, **options), self._far_zeros)
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:
-        """Execute all images; quantize each by its own range or by the range of all."""
+        """Execute all images. Quantize each image by its range, or all images by their common range."""
         cdef cnp.ndarray quantized
         cdef ImageParameters found
         cdef int64_t first, images = cnp.PyArray_DIM(x, 0)
@@ -477,7 +478,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef tuple describe(self, cnp.ndarray x, Problem *g, i8_image *image, size_t *workspace):
         """Describe the first phase, for a source and a new destination. Return its path, and the owners of the memory
-        that the problem points to, which the caller must keep while it reads the problem."""
+        to which the problem points. The caller must keep these owners while it reads the problem."""
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
@@ -488,7 +489,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         x = self.source(x)
         self.set_shape(x, shape)
         if self._dynamic is not None and self._layer.lacks_source_alone():
-            # The range determines only the zero point of an unsigned source.
+            # A range would determine only the zero point of an unsigned source.
             values = Values.__new__(Values)
             values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
             x = dense(x)

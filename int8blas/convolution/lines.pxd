@@ -9,9 +9,9 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.stage.output_stage cimport Bound
 
 
-# An execution.
+# One execution of a layer.
 cdef struct LinesJob:
-    Problem g                   # epilogue, zero points and B; C of the first pixel
+    Problem g                   # with epilogue, zero points and B; C is the first pixel
     i8_image image
     int64_t groups, outputs     # as in Filters
     int64_t channels            # source channels of all groups
@@ -20,7 +20,7 @@ cdef struct LinesJob:
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     int64_t blocks              # blocks of output lines in a plane
-    int64_t stretch, stretches  # outputs of a line in a block; stretches of a line
+    int64_t stretch, stretches  # outputs of a line in a block; number of stretches of a line
     int64_t room                # bytes for the copied part of the image
     ptrdiff_t pitch             # bytes from one copied line to the next
     ptrdiff_t group_pitch       # bytes from one group of a copied line to the next
@@ -32,7 +32,8 @@ cdef struct LinesJob:
     Windows windows
 
 
-# A block of the output: lines, and a range of outputs in them, of a plane (n, d), for the groups from `group` on.
+# A block of the output: a range of lines of a plane (n, d), a range of outputs in these lines, and the groups from
+# `group` on.
 cdef struct Block:
     int64_t plane, line, lines, first, outputs, group
 

@@ -1,14 +1,14 @@
-"""The strategy for windows of few channels that overlap, where gathering a matrix of windows would take longer.
+"""The strategy for overlapping windows of few channels. Gathering a matrix of such windows would take longer.
 
 A thread copies a part of the image with its padding, with contiguous channels of one group. The window of an output is
-then a segment in each of some copied lines, and windows of neighbouring outputs are evenly spaced, so the micro-kernel
-reads rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once; a
-gathered matrix would have it once for every tap.
+then one segment of each copied line, and windows of neighbouring outputs are evenly spaced. So the micro-kernel reads
+rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once. A gathered
+matrix would have each element once for every tap.
 
 In B, k counts (h; w and channel, padded to a multiple of 4). A unit of work is a block of the output, some lines or a
 stretch of one line, for one group. If the instruction set has no exact multiply-add of bytes, and the no-saturation
-proof fails for some panel, each unit widens its copy and its panels of B to 16 bits. For a matrix unit, each unit pads
-the lines of B with zeros to whole steps; A may have any bytes there.
+proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the matrix unit of a CPU,
+each unit of work pads the lines of B with zeros to whole steps. A may have any bytes there.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -34,22 +34,23 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Outputs of a group from which gathered windows are faster if the weights of all panels are split.
+    # If the weights of all panels are split, gathered windows are faster for groups with at least this number of
+    # outputs.
     SPLIT_OUTPUTS = 48
-    # Bytes after a line that a tile may read and a copy may write.
+    # The number of bytes after a line that a tile may read and a copy may write.
     SLACK = 64
     CACHE_LINE = 64
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
-    # Without groups, windows of MATRIX_CHANNELS or more that the matrix unit cannot read from lines are gathered for
-    # it. The unit reads lines that fill at least 1 / MATRIX_PADDING of their steps.
+    # The matrix unit reads windows from lines that fill at least 1 / MATRIX_PADDING of their steps. Without groups,
+    # other windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # The maximum number of channels for which windows are read from lines: by the matrix unit (channels in whole
-    # steps), and by vector kernels.
+    # The maximum number of channels of windows that are read from lines: by the matrix unit (channels in whole steps),
+    # and by vector kernels.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
-    # Bytes of widened panels of a thread; at most a quarter of the L2 cache.
+    # Bytes of the widened panels of a thread, at most a quarter of the L2 cache.
     WIDE_BYTES = 1 << 18
 
 
@@ -61,11 +62,11 @@ cdef struct Workspace:
     int32_t *tiles
 
 
-# Some panels of columns of a block, with the arguments that all tiles share.
+# A range of panels of a block, with the arguments that all tiles share.
 cdef struct Panels:
-    int width                   # in panels
+    int width                   # width in panels
     int64_t channel             # first output channel
-    int64_t size                # bytes of an element of the copy: 2 if widened
+    int64_t size                # bytes of an element of the copy: 1, or 2 if widened
     int64_t line_groups         # groups of k in a line of the window
     const uint8_t *a
     const int8_t *b
@@ -100,7 +101,7 @@ cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
 
 
 cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
-    """Return the bytes after a region that a matrix unit may read with whole registers of rows."""
+    """Return how many bytes after a region a matrix unit may read, because it reads whole registers of rows."""
     return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 
@@ -143,7 +144,7 @@ cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogi
 
 
 cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
-    """Copy panels with their lines padded to whole steps; the padding is zero already."""
+    """Copy panels, and pad their lines to whole steps. The padding is already zero."""
     cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
     for x in range(width):
         for i in range(j.image.kernel[1]):
@@ -152,7 +153,7 @@ cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int 
 
 cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width,
                      Panels *s) noexcept nogil:
-    """Set up the arguments that all tiles of some panels share, in a block."""
+    """Set up the arguments that all tiles of some panels of a block share."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef int64_t own = k.group % j.together * j.group_pitch, groups = m.kernel[1] * ceil_div(m.line, I8_GROUP), i
@@ -301,7 +302,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
-    """Return the number of groups that share cache lines of the image, so that one copy loads these lines once."""
+    """Return the number of groups that share cache lines of the image: one copy then loads these lines once."""
     cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
     return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
 
@@ -314,7 +315,8 @@ cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
-    """Return the stretches of a line: more than `stretches` if there are too few `units` for the threads."""
+    """Return the number of stretches of a line. It is more than `stretches` if there are too few `units` for the
+    threads."""
     cdef int64_t common = threads, rest = units
     while rest:
         common, rest = rest, common % rest
@@ -323,10 +325,11 @@ cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, 
 
 
 cdef bint set_blocks(LinesJob *j) noexcept nogil:
-    """Choose blocks whose part of the image fits: lines, or a stretch of one. Return False if not even a tile fits."""
+    """Choose blocks whose part of the image fits: whole lines, or a stretch of one line. Return False if not even a
+    tile fits."""
     cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
     cdef int threads = busy_threads(j, max_threads())
-    # Outputs of a line whose windows fit; SLACK twice, because the pitch is rounded up.
+    # The number of outputs of a line whose windows fit. SLACK counts twice, because the pitch is rounded up.
     stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
@@ -340,7 +343,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
-        # Several blocks for each thread, the same number for all threads.
+        # Let each thread have several blocks, and all threads the same number.
         planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
@@ -349,7 +352,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
 
 
 cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
-    """Return whether a fact holds for all panels of B."""
+    """Return whether a statement holds for all panels of B."""
     cdef int64_t i
     for i in range(panels):
         if not facts[i]:
@@ -358,8 +361,8 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil:
-    """Return the matrix unit if it reads windows from lines well, else NULL: most of its rows must be used, and lines
-    must fill its steps."""
+    """Return the matrix unit if it can read windows from lines efficiently, else NULL. Most of its rows must be used,
+    and lines must fill its steps."""
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
         return NULL
     if m.line % I8_MATRIX_K and (
@@ -372,8 +375,8 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must overlap and have contiguous taps. With many channels, gathering is as fast: the parts of a window are
-    long enough to copy, and padding is left out tap by tap.
+    Windows must overlap and have contiguous taps. With many channels gathering is equally fast: the segments of a
+    window are long, and gathering omits padding tap by tap.
     """
     channels, depth, height, width = shape[2:]
     return (
@@ -384,20 +387,20 @@ cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
 
 
 cdef class LineFilters(Filters):
-    """int8 weights (g, oc, ic, 1, kh, kw), with strides, dilation and padding for d, h and w."""
+    """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial):
         Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
-        """Set up everything but the compensation; return False if a GEMM of gathered windows is faster."""
+        """Set up the job, except the compensation. Return False if a GEMM of gathered windows is faster."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         self.share_zero(&j.g)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
         j.channels = j.groups * j.image.channels
         j.together = groups_of_line(j)
-        # A quarter of a block of A, because B shares the cache.
+        # The copy takes a quarter of a block of A, because B shares the cache.
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
         lay_column(&j.image, j.size, j.steps)
@@ -420,7 +423,7 @@ cdef class LineFilters(Filters):
         ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
-        # From here on, n counts all groups: the offsets of any group may make its sums leave s32.
+        # From here on, n counts all groups, because the offsets of any group may bring sums out of the range of s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False

@@ -7,12 +7,13 @@ from int8blas.core.kernels cimport i8_image
 from int8blas.gemm.problem cimport Problem
 
 
-# Window sums of an execution, [groups][pixels of the destination]; NULL if weights have no zero points.
+# The window sums of an execution, [groups][pixels of the destination]. `sums` is NULL if the weights have no zero
+# points.
 cdef struct Windows:
     const int64_t *sums
-    const int32_t *starts       # these sums times -zero point, modulo 2**32, if all weights share one; else NULL
+    const int32_t *starts       # sums times -zero point, modulo 2**32, if all weights have one zero point; else NULL
     int64_t pixels
-    int64_t outputs             # destination channels that see one group
+    int64_t outputs             # destination channels of a group
 
 
 cdef cnp.ndarray window_sums(const Problem *g, const i8_image *m, int64_t groups, int64_t channels, const int64_t *size,

@@ -1,10 +1,10 @@
-"""Sums of the windows of an image, which zero points of weights multiply::
+"""Sums of the windows of an image. They are multiplied by the zero points of weights::
 
     sum over k of (src[k] - zp_src) * (weights[k, oc] - zp_weights[oc])
         = sum over k of (src[k] - zp_src) * weights[k, oc]  -  zp_weights[oc] * sum over k of (src[k] - zp_src)
 
-The last sum is the same for all outputs of a group. Padding is the zero point and adds nothing. The sum adds the
-channels of each pixel, then pixels along w, then h, then d.
+All outputs of a group share the last sum. Padding has the value of the zero point and adds 0. The sums are computed by
+adding the channels of each pixel, then pixels along w, then along h, then along d.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -45,11 +45,12 @@ cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t line
 
 cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, int64_t before,
                    int64_t behind) noexcept nogil:
-    """Sum windows along dimension d, with `before` and `behind` elements in the dimensions before and after d."""
+    """Sum windows along dimension d. The dimensions before d have `before` elements together, the dimensions after d
+    `behind`."""
     cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
     for k in range(m.kernel[d]):
-        # Outputs o from `first` up to `end` have their tap k in the image: 0 <= at + o * stride < size.
+        # Tap k of outputs `first` to `end` lies in the image: 0 <= at + o * stride < size.
         at = k * m.dilation[d] - m.before[d]
         first = ceil_div(-at, m.stride[d]) if at < 0 else 0
         end = min(m.out[d], ceil_div(m.size[d] - at, m.stride[d]) if at < m.size[d] else 0)
@@ -59,7 +60,7 @@ cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, i
 
 
 cdef int sums_of_group(const void *job, int64_t unit, int64_t _units) noexcept nogil:
-    """Sum all windows of a group in one image. Return 0, or -1 without memory."""
+    """Sum all windows of a group in one image. Return 0, or -1 if there is no memory."""
     cdef const SumsJob *j = <const SumsJob *>job
     cdef const Problem *g = j.g
     cdef const i8_image *m = &j.image
@@ -93,7 +94,7 @@ cdef cnp.ndarray window_sums(const Problem *g, const i8_image *image, int64_t gr
                              const int64_t *size, Windows *windows):
     """Compute the window sums of all groups, for a destination of `size` (n, d, h, w), and return their array.
 
-    `image` has all groups, each of `channels` channels; `g` has its zero point.
+    `image` has all groups, and each group has `channels` channels. `g` has the zero point of the image.
     """
     cdef SumsJob job
     cdef int64_t pixels = size[0] * size[1] * size[2] * size[3], units = groups * size[0]

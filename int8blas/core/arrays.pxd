@@ -1,5 +1,5 @@
 # Convert Python objects to arrays and numbers, or raise an error. The common cases are inline here, because a call to
-# another module costs as much as the check; arrays.pyx has all other cases.
+# another module takes the time of the check. arrays.pyx has all other cases.
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
@@ -42,34 +42,33 @@ cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
-    """Check that an input array has that type, or bool for uint8; it may have any number of dimensions."""
+    """Check that an input array has this type, or bool for uint8. It may have any number of dimensions."""
     if cnp.PyArray_TYPE(array) != typenum:
         check_other_type(array, name, typenum)
     return 0
 
 
 cdef inline bint is_output(object x, int typenum) noexcept:
-    """Return whether results of a type may be written to `x` as it is, the common case of a contiguous array."""
+    """Return whether results of a type may be written to `x` directly: the common case of a contiguous array."""
     return cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum and (
         cnp.PyArray_ISCARRAY(<cnp.ndarray>x) or cnp.PyArray_ISFARRAY(<cnp.ndarray>x)
     )
 
 
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):
-    """Return an array of a type that results may be written to: in native byte order, writeable, not overlapping
-    itself."""
+    """Return an array of a type for results. It has native byte order, is writeable, and does not overlap itself."""
     if is_output(x, typenum):
         return <cnp.ndarray>x
     return output_from(x, name, typenum)
 
 
 cdef inline cnp.ndarray output(object x, str name):
-    """Return an int32 array that results may be written to."""
+    """Return an int32 array for results."""
     return output_of(x, name, cnp.NPY_INT32)
 
 
 cdef inline int check_transpose(object flag, str name) except -1:
-    """Return 0 or 1 for a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces (2, the conjugate, is 1 here)."""
+    """Return 0 or 1 for a transpose flag: a bool, or 0, 1, 2 as in BLAS interfaces. 2, the conjugate, counts as 1."""
     if flag is False:
         return 0
     if flag is True:
@@ -104,7 +103,8 @@ cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) 
 
 
 cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
-    """Set the address of the first byte of an array, and of the byte after its last; both are equal if it is empty."""
+    """Set the address of the first byte of an array, and the address after its last byte. Both are equal if it is
+    empty."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef int axis

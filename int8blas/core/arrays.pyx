@@ -1,8 +1,8 @@
-"""Convert Python objects to arrays and numbers, or raise an error; the module `words` has the texts of errors.
+"""Convert Python objects to arrays and numbers, or raise an error. The module `words` has the texts of errors.
 
-Every function takes the argument's name, and raises TypeError for a wrong type or dtype, ValueError for a wrong shape
-or value, in the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd handle the common arguments
-first.
+Every function takes the argument's name. It raises TypeError for a wrong type or dtype, and ValueError for a wrong
+shape or value. Errors have the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd handle the
+common arguments.
 """
 
 from libc.math cimport isfinite
@@ -23,20 +23,20 @@ cdef extern from "numpy/arrayobject.h":
 
 cnp.import_array()
 
-# Compared by identity first, because callers nearly always pass this very object.
+# Comparison by identity comes first, because callers nearly always pass this very object.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
                    NPY_INT16: "int16", NPY_UINT16: "uint16",
                    cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
 
-# Device types of DLPack: the types whose memory the CPU reads, and the names of the other types.
+# Device types of DLPack: the types whose memory the CPU can read, and the names of all other types.
 cdef tuple HOST_DEVICES = (1, 3, 11)
 cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
 # The methods that make sparse arrays of SciPy, of the package sparse and of torch dense.
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
-# The type number of bfloat16, which a package registers with NumPy; -1 until the first such array arrives.
+# The type number of bfloat16, which a package registers with NumPy. It is -1 until the first such array arrives.
 cdef int bfloat16_type = -1
 
 
@@ -65,7 +65,7 @@ cpdef cnp.ndarray as_array(object x, str name):
 
 
 cdef cnp.ndarray as_memory(object x, str name, int typenum):
-    """Return `x` as an ndarray that shares its memory, to write to."""
+    """Return `x` as an ndarray that shares its memory, for results."""
     if cnp.PyArray_CheckExact(x):
         return x
     if cnp.PyArray_Check(x):
@@ -74,7 +74,7 @@ cdef cnp.ndarray as_memory(object x, str name, int typenum):
     try:
         if is_torch_bfloat16(x):
             return view_bfloat16(np.from_dlpack(as_torch_int16(x), copy=False))
-        # DLPack is tried first: torch's __array__ lacks the argument `copy`, so NumPy cannot ask it not to copy.
+        # Try DLPack first: torch's __array__ lacks the argument `copy`, so NumPy cannot forbid it to copy.
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x, copy=False)
         return np.asarray(x, copy=False)
@@ -103,14 +103,14 @@ cdef int check_exporter(object x, str name) except -1:
         try:
             kind, number = x.__dlpack_device__()
         except Exception:
-            kind, number = HOST_DEVICES[0], 0  # it cannot report one; the conversion succeeds, or says why not
+            kind, number = HOST_DEVICES[0], 0  # no device is reported; the conversion says if it fails
         device = None if kind in HOST_DEVICES else f"{DEVICES.get(int(kind), f'DLPack type {kind}')} device {number}"
     if device is not None:
         raise TypeError(f"{name} must be in the CPU's memory, got {type(x).__name__} on {device}: copy it, as x.cpu() "
                         "does in torch, x.get() in CuPy and jax.device_get(x) in JAX")
     nulls = getattr(x, "null_count", 0)
     nulls = nulls() if callable(nulls) else nulls  # pyarrow has an attribute, polars a method
-    if hasattr(nulls, "__array__"):  # of each column of a polars DataFrame
+    if hasattr(nulls, "__array__"):  # the counts of the columns of a polars DataFrame
         nulls = int(np.asarray(nulls).sum())
     if isinstance(nulls, int) and nulls > 0:
         raise TypeError(f"{name} must not have nulls, got {nulls} in {type(x).__name__}: fill them first, as "
@@ -189,7 +189,7 @@ cdef bint is_torch_dtype(object x):
 
 
 cpdef object dtype_from(object x):
-    """Return the NumPy dtype that `x` stands for, such as a dtype of torch, or None."""
+    """Return the NumPy dtype that `x`, such as a dtype of torch, stands for, or None."""
     name = str(x).partition(".")[2] if is_torch_dtype(x) else x
     if isinstance(name, str) and name == "bfloat16":
         return bfloat16_dtype()
@@ -217,7 +217,7 @@ cdef str type_name(int typenum):
 # ------------------------------------------------------------------------------------------------------- checks ------
 
 cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
-    """Check an array whose type number differs: a type with the same memory format is accepted."""
+    """Check an array with another type number. Accept a type with the memory format of the wanted type."""
     if typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL:
         return 0
     if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
@@ -226,7 +226,7 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
 
 
 cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object given=None):
-    """Return an input as this type in native byte order: a bool array is uint8 in place, float64 is rounded to
+    """Return an input as this type in native byte order. A bool array is viewed as uint8, and float64 is rounded to
     float32."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
@@ -267,7 +267,7 @@ cdef cnp.ndarray int8_operand(object x, str name):
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
-    """Return whether two elements of an array could share memory (true only if the strides do not nest)."""
+    """Return whether two elements of an array could share memory. This is true only if the strides do not nest."""
     cdef ptrdiff_t steps[cnp.NPY_MAXDIMS]
     cdef int64_t sizes[cnp.NPY_MAXDIMS]
     cdef ptrdiff_t step, extent = cnp.PyArray_ITEMSIZE(array)
@@ -302,7 +302,7 @@ cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
 
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
-    """Return what `output_of` returns, for any layout."""
+    """Compute `output_of` for any layout."""
     cdef cnp.ndarray array
     if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum:
         if cnp.PyArray_ISBEHAVED(<cnp.ndarray>x) and not overlaps_itself(<cnp.ndarray>x):
@@ -326,14 +326,14 @@ cdef int product_type(object dtype) except -1:
 
 
 cdef inline bint is_alike(int typenum, int other) noexcept:
-    """Return whether two types are equivalent for NumPy. NumPy's tables, 40 ns, are searched only if the numbers
-    differ."""
+    """Return whether two types are equivalent for NumPy. NumPy's search of its tables takes 40 ns, so compare the
+    numbers first."""
     return typenum == other or cnp.PyArray_EquivTypenums(typenum, other)
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
-    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`; without it the
-    type of `out`; without both int32."""
+    """Return `out` as an array for results, or None if it is None. The type of the result is `dtype`, or without
+    `dtype` the type of `out`, or without both int32."""
     cdef cnp.ndarray array = None
     typenum[0] = cnp.NPY_INT32
     if dtype is not None:
@@ -363,7 +363,7 @@ cdef int transpose_from(object flag, str name) except -1:
 
 
 cdef bint flag(object x, str name) except -1:
-    """Return a bool, or 0 or 1, of any integer type."""
+    """Return a bool, 0 or 1 of any integer type."""
     try:
         value = int(x) if isinstance(x, np.bool_) else operator.index(x)
     except TypeError:
@@ -374,9 +374,9 @@ cdef bint flag(object x, str name) except -1:
 
 
 cpdef double real_from(object x, str name) except? -1:
-    """Return what `real` returns, for any type."""
+    """Compute `real` for any type."""
     cdef double value
-    # NumPy would convert texts and complex numbers.
+    # Refuse texts and complex numbers, which NumPy would convert.
     if isinstance(x, (str, bytes)) or (
         isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biuf" and not is_bfloat16(x.dtype)
     ):
@@ -408,7 +408,7 @@ cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssiz
     """Return one integer in [low, high] as a new int64 array of 0 dimensions, or `length` integers as an array of 1
     dimension.
 
-    `length` is -1 where only one value is allowed; `count` describes it for the error.
+    If only one value is allowed, `length` is -1. `count` describes `length` in the error.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int ndim = cnp.PyArray_NDIM(array)
@@ -442,7 +442,7 @@ cdef void widen(int64_t *dst, const Integer *src, cnp.npy_intp count) noexcept:
 
 
 cdef cnp.ndarray widened_integers(cnp.ndarray array):
-    """Return the integers of an array as a new int64 array; larger uint64 values wrap."""
+    """Return the integers of an array as a new int64 array. uint64 values beyond int64 wrap."""
     cdef int typenum = cnp.PyArray_TYPE(array)
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(array)
     cdef const void *src = cnp.PyArray_DATA(array)
@@ -453,7 +453,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # Convert as NumPy would, without NumPy's search for a conversion, which takes longer than a small product.
+    # This is NumPy's conversion without the search for a conversion, which takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:
@@ -475,7 +475,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
     cdef cnp.npy_intp i
     for i in range(cnp.PyArray_SIZE(converted)):
         smallest, largest = min(smallest, values[i]), max(largest, values[i])
-    # uint64 beyond int64 has wrapped.
+    # Values of uint64 beyond int64 have wrapped.
     if smallest >= low and largest <= high and (
         cnp.PyArray_TYPE(array) not in (cnp.NPY_ULONG, cnp.NPY_ULONGLONG) or array.max(initial=0) <= high
     ):
@@ -487,7 +487,7 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
     """Return an input array of one of these types in native byte order, and any number of dimensions.
 
-    A function that takes float16 takes bfloat16 too; bool becomes uint8, and float64 is rounded to float32.
+    A function that takes float16 also takes bfloat16. bool becomes uint8, and float64 is rounded to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
@@ -506,7 +506,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
 
 
 cpdef cnp.ndarray elements_output(object x, str name, int typenum, tuple shape):
-    """Return `x` as an array of the given type and shape to which results may be written."""
+    """Return `x` as an array of the given type and shape for results."""
     cdef cnp.ndarray array = output_from(x, name, typenum)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
@@ -520,7 +520,8 @@ cdef cnp.ndarray elements_output_like(object x, str name, int typenum, cnp.ndarr
 
 
 cdef tuple axes_from(object x, str name, int ndim):
-    """Return the axes that None, an integer or a tuple of integers selects, from 0 to ndim - 1, in the order given."""
+    """Return the axes that None, an integer or a tuple of integers selects. The axes are from 0 to ndim - 1, in the
+    given order."""
     if x is None:
         return ()
     try:
@@ -554,7 +555,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
                             f"got {found_in(x, array)}")
-        # Integers beyond 64 bits, which are out of every range.
+        # These are integers beyond 64 bits, which are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
     if (<object>array).shape != shape:
@@ -564,8 +565,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, which takes
-    longer to check. An array of one element is one value."""
+    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, which needs
+    the longer checks. An array of one element counts as one value."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None
@@ -631,7 +632,8 @@ cdef float divisor(object x, str name) except? -1:
 
 
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape):
-    """Return an integer, or an array of integers of that shape, in [low, high]: a new int32 array."""
+    """Return an integer, or an array of integers of this shape, as a new int32 array. All integers must be in [low,
+    high]."""
     cdef cnp.ndarray array
     cdef const int32_t *values
     cdef cnp.npy_intp count, i = 0
@@ -661,7 +663,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
 
 
 cpdef dict by_tensor(object x, str name, tuple tensors):
-    """Return a mapping from some of these tensors' names as a dict, empty for None."""
+    """Return a mapping whose keys are names of these tensors as a dict. None gives an empty dict."""
     if x is None:
         return {}
     if type(x) is not dict and not isinstance(x, Mapping):
@@ -675,7 +677,7 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
 
 
 cpdef list items_of(object x, str name):
-    """Return the items of a sequence or another iterable; strings and mappings are refused."""
+    """Return the items of a sequence or another iterable. Refuse strings and mappings."""
     if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__"):
         raise TypeError(f"{name} must be a sequence, got {type(x).__name__}")
     return list(x)

@@ -1,7 +1,7 @@
-"""The caches and the cores of this machine, which :mod:`int8blas.core.machine` keeps: read once, when it is imported.
+"""The caches and the cores of this machine. :mod:`int8blas.core.machine` reads them once, when it is imported.
 
-Linux lists the caches in /sys; elsewhere CPUID or macOS reports them. Without either, and for sizes that no cache can
-have, `DEFAULTS` are used.
+Linux lists the caches in /sys; elsewhere CPUID or macOS reports them. If no size is reported, or an implausible one,
+`DEFAULTS` has the size.
 """
 
 import os
@@ -23,8 +23,8 @@ def count_of(text: str) -> int:
 
 
 def listed_caches(folder: str | Path) -> tuple[int, int, int]:
-    """Return the bytes of the data caches (L1, L2, L3) listed in a folder like /sys/devices/system/cpu/cpu0/cache, 0
-    for an unlisted cache; of a shared L2, the part of one core."""
+    """Return the bytes of the data caches (L1, L2, L3) that a folder like /sys/devices/system/cpu/cpu0/cache lists. An
+    unlisted cache has 0 bytes. A shared L2 cache counts with the part of one core."""
     sizes, sharing = [0, 0, 0], [1, 1, 1]
     for index in sorted(Path(folder).glob("index*")):
         try:

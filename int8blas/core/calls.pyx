@@ -1,4 +1,4 @@
-"""Calls in a row, whose arguments and results are in slots."""
+"""A sequence of calls, whose arguments and results are in slots."""
 
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -18,13 +18,13 @@ def run_calls(list calls, list slots, described):
     Parameters
     ----------
     calls : list of tuple
-        Each call: a function, the slots of its arguments, the slots of its results, the slots that are None afterwards,
-        and an object that stands for the call in errors.
+        Each call is a function, the slots of its arguments, the slots of its results, the slots that become None after
+        the call, and an object that stands for the call in errors.
     slots : list
         The values.
     described : callable
-        Returns the error to raise for an error and the object of its call. It does not raise the error itself: the
-        error would then refer to the callable's frame, which refers to the error, and the arrays would stay until
+        Takes an error and the object of its call, and returns the error to raise. It does not raise the error itself:
+        the error would then refer to the callable's frame, and the frame to the error, so the arrays would live until
         Python collects garbage.
     """
     cdef tuple call, places, arguments
@@ -58,5 +58,5 @@ def run_calls(list calls, list slots, described):
 
 
 cdef object as_result(object value):
-    """Return a value, or the array of a scalar of NumPy."""
+    """Return a value unchanged, or a scalar of NumPy as an array."""
     return np.asarray(value) if isinstance(value, SCALAR) else value

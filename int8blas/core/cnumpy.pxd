@@ -1,7 +1,7 @@
-# The part of NumPy's C API that our modules use. NumPy's own numpy/__init__.pxd declares the whole API: reading it took
-# half of Cython's time for each module, and every import looked up twenty types.
+# The part of NumPy's C API that our modules use. NumPy's own numpy/__init__.pxd declares the whole API. Cython would
+# need twice the time for each module to read it, and every import would look up twenty types.
 cdef extern from "numpy/arrayobject.h":
-    ctypedef signed long npy_intp  # as wide as a pointer, whatever its name here
+    ctypedef signed long npy_intp  # Cython only needs a name: the C compiler knows that it has the width of a pointer
     ctypedef int NPY_ORDER
 
     enum:
@@ -37,7 +37,7 @@ cdef extern from "numpy/arrayobject.h":
         cdef inline npy_intp *strides(self) noexcept nogil:
             return PyArray_STRIDES(self)
 
-    # Each module calls this before any other function here that is not a macro.
+    # Each module calls this function before any other function of this file that is not a macro.
     int import_array "PyArray_ImportNumPyAPI"() except -1
 
     int PyArray_NDIM(ndarray) nogil
@@ -74,7 +74,7 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_EMPTY(int, npy_intp *, int, int)
     object PyArray_ZEROS(int, npy_intp *, int, int)
     object PyArray_NewCopy(ndarray, NPY_ORDER)
-    # These two take the references to the dtype and to the owner of the memory.
+    # The next two functions steal the references to the dtype and to the owner of the memory.
     ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)
     int PyArray_SetBaseObject(ndarray, object) except -1
     ndarray PyArray_GETCONTIGUOUS(ndarray)

@@ -63,7 +63,7 @@ def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
     Raises
     ------
     ValueError
-        If `mode` is neither of the two.
+        If `mode` is neither 'stdout' nor 'dicts'.
 
     Examples
     --------

@@ -53,7 +53,7 @@ NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
 
-# The names of classes in a file, and for each name the function that restores a value from the arguments of
+# For each class its name in a file, and for each name the function that restores a value from the arguments of
 # `__reduce__`.
 CLASSES: dict[type, str] = {}
 RESTORE: dict[str, Callable[..., Any]] = {}
@@ -63,15 +63,16 @@ def register(cls: type, restore: Callable[..., Any] | None = None) -> None:
     """Let values of a class be saved.
 
     ``__reduce__`` must return (restore, arguments) or (functools.partial(restore, **keywords), arguments), where
-    arguments are values that can be saved or :class:`pickle.PickleBuffer`. `restore` is the class itself if it is not
-    given; it must raise TypeError, ValueError or OverflowError for arguments that are not right.
+    arguments are values that can be saved or :class:`pickle.PickleBuffer`. The default of `restore` is the class
+    itself. `restore` must raise TypeError, ValueError or OverflowError for wrong arguments.
     """
     CLASSES[cls] = cls.__name__
     RESTORE[cls.__name__] = restore or cls
 
 
 def register_later(name: str, module: str) -> None:
-    """Let values of a class be loaded whose module is imported only then; it must register the class."""
+    """Let values of a class be loaded before its module is imported. The module must register the class when it is
+    imported."""
 
     def restore(*arguments: Any, **keywords: Any) -> Any:
         importlib.import_module(module)
@@ -86,10 +87,9 @@ def save(path: Target, value: Any) -> None:
     Parameters
     ----------
     path : path-like or file object
-        The file, which is created or replaced; an interrupted call leaves the old file and mappings of it unchanged. Or
-        a file object with a method `write` for bytes: an open file, `io.BytesIO`, a member of an archive, a compressed
-        or remote file. Writing begins at its position, and it stays open; after an error it contains a part of the
-        data.
+        A path is created or replaced; an interrupted call leaves the old file and mappings of it unchanged. A file
+        object needs a method `write` for bytes: an open file, `io.BytesIO`, a member of an archive, a compressed or
+        remote file. Writing begins at its position, and it stays open. After an error it contains a part of the data.
     value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
 QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
         Lists, tuples and dicts (with str keys) may contain these values, to any depth. Arrays are of bool, integers,
@@ -98,8 +98,7 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
     Raises
     ------
     TypeError, ValueError
-        If a value has another type, or is a float that JSON does not have; the text says where. Nothing is written
-        then.
+        If a value has another type, or is infinite or NaN. The text says where, and nothing is written.
     OSError
         If the file cannot be written.
 
@@ -131,40 +130,40 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
 
 
 def load(path: Origin, mmap: bool | None = None) -> Any:
-    """Load what :func:`save` wrote.
+    """Load a file of :func:`save`.
 
     Parameters
     ----------
     path : path-like or file object
-        The file; or a file object with a method `readinto` or `read` for bytes. Reading begins at its position and ends
-        with the last saved byte, and it stays open.
+        A path, or a file object with a method `readinto` or `read` for bytes. Reading begins at the position of the
+        file object and ends with the last saved byte. The file object stays open.
     mmap : bool, optional
-        Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
-        mapped, and a file object is read, as it cannot be mapped. A mapped file must not change while it is in use;
-        `save` replaces a file without changing the mapped one. If another process rewrites the mapped bytes, results
-        are wrong, but no other memory is read or written. If another process truncates the file, the operating system
-        ends this process (SIGBUS); with False it does not.
+        Map the file into memory instead of reading it. All processes that map the file share this memory. By default a
+        path is mapped, and a file object is read, because it cannot be mapped. A mapped file must not change while it
+        is in use; `save` may replace the file, because it leaves the mapped file unchanged. If another process rewrites
+        the mapped bytes, results are wrong, but no other memory is read or written. If another process truncates the
+        mapped file, the operating system ends this process (SIGBUS).
 
     Returns
     -------
     object
-        A value equal to the saved one; layers give the same bits. Arrays are read-only and in C order. Packed weights
-        and arrays begin at multiples of 64 bytes. In a mapped file they are not copied.
+        A value that equals the saved value. Loaded layers give the same bits as saved layers. Arrays are read-only and
+        in C order. Packed weights and arrays begin at multiples of 64 bytes. In a mapped file they are not copied.
 
     Raises
     ------
     TypeError, OSError
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
-        If the file is not one that `save` wrote, is of another version, or is truncated or corrupted; the text says
-        which. If `mmap` is true for a file object.
+        If the file is no file of `save`, has another version, or is truncated or corrupted; the text says which. If
+        `mmap` is true for a file object.
 
     Notes
     -----
-    Header, index and all data are compared with their checksums before they are used, in mapped files too, so all of
-    the file is read once. Checksums find accidental damage. A malicious file leads to an error or to a value of the
-    types above, and nothing in it is executed. Nothing else is promised about such a file. Memory is allocated only for
-    bytes that have arrived, not for a size that a stream announces.
+    Header, index and all data are compared with their checksums before they are used. So the whole file is read once,
+    even if it is mapped. Checksums find accidental damage. A malicious file leads to an error or to a value of the
+    types above, and no code in it is executed. This is all that is promised about malicious files. Memory is allocated
+    only for bytes that have arrived, not for a size that a stream announces.
 
     Examples
     --------
@@ -221,11 +220,11 @@ def freeze(array: npt.NDArray[Any]) -> None:
 
 
 def is_constant(buffer: Any) -> bool:
-    """Return whether the memory is read-only in this view and in all arrays that it is a view of."""
+    """Return whether the memory is read-only in this view and in all its base arrays."""
     while True:
         try:
             view = memoryview(buffer)
-        except TypeError:  # the owner does not say
+        except TypeError:  # the owner does not report it
             return False
         owner = buffer.base if isinstance(buffer, np.ndarray) else view.obj
         if not view.readonly or owner is None or owner is buffer:
@@ -234,7 +233,7 @@ def is_constant(buffer: Any) -> bool:
 
 
 def packed_bytes_of(buffer: Any, wanted: int, what: str) -> npt.NDArray[np.uint8]:
-    """Return the packed bytes in a buffer as an array on it that is read-only for good.
+    """Return the packed bytes in a buffer as an array that shares the buffer's memory and is read-only for good.
 
     Raises
     ------
@@ -256,7 +255,7 @@ def _padded(size: int) -> int:
 
 
 def _checksum(data: Bytes) -> int:
-    """Return the size of the bytes including the zeros after them."""
+    """Return the size of data including the zeros after it."""
     return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
 
 
@@ -276,7 +275,7 @@ def _read_header(header: bytes, name: str) -> tuple[int, int]:
 
 
 def _check_size(source: Source, least: int, most: int | None) -> None:
-    """Check that the size of a file, if known, is within [least, most], or `least` if that is larger."""
+    """Check that the size of a file, if known, is at least `least`, and at most `most` or `least`."""
     if source.size is None or most is None:
         return
     if not least <= source.size <= max(least, most):
@@ -285,7 +284,7 @@ def _check_size(source: Source, least: int, most: int | None) -> None:
 
 
 def _read(source: Source, size: int, end: int) -> Bytes:
-    """Return `size` bytes, the last of the file."""
+    """Return the last `size` bytes of the file."""
     part = source.read(size)
     if part.size < size:
         raise ValueError(
@@ -306,8 +305,8 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
 
 
 def _check_empty(shape: Sequence[int], name: str) -> None:
-    """Check the sizes of an empty array: it takes no bytes of a file, but an object restored from it may allocate
-    memory for each of its sizes."""
+    """Check the sizes of an empty array. It takes no bytes of a file, but an object that is restored from it may
+    allocate memory for each of its sizes."""
     if 0 in shape and math.prod(size for size in shape if size) > MOST_EMPTY:
         raise ValueError(f"{name} without elements must have sizes of at most {MOST_EMPTY} together, got {shape}")
 
@@ -324,7 +323,7 @@ def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[A
 
 
 def _node(value: Any, name: str, data: list[Bytes]) -> Any:
-    """Return a value as JSON, and append the bytes of its arrays to `data`. `name` is for errors."""
+    """Return a value as JSON, and append the bytes of its arrays to `data`. Errors call the value `name`."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -393,7 +392,7 @@ def _value(node: Any, data: list[Bytes]) -> Any:
     if tag not in RESTORE:
         raise ValueError(f"there is a {tag!r}, which this int8blas does not know")
     arguments, keywords = content
-    if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array may be billions
+    if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array could be billions
         raise ValueError(f"the arguments of {tag} must be a list and an object")
     if tag == "PackedB":
         _check_empty([size for size in arguments[:2] if type(size) is int], "a packed matrix")

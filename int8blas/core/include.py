@@ -6,8 +6,8 @@ from pathlib import Path
 def get_include() -> str:
     """Return the folder of ``int8blas.h``, for the include path of a C or C++ compiler.
 
-    The header has the functions of ``int8blas.cython_blas`` with their prototypes, and ``import_int8blas()``, which
-    finds them when it is called. Nothing has to be linked. Cython needs no header: it has ``cython_blas.pxd``.
+    The header has prototypes of the functions of ``int8blas.cython_blas``, and ``import_int8blas()``, which finds these
+    functions at run time. There is no library to link. Cython needs no header: it has ``cython_blas.pxd``.
 
     Returns
     -------

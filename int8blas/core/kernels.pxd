@@ -1,4 +1,4 @@
-# The C declarations of csrc/isa/kernels.h, and the way to the selected kernel table for the other extension modules.
+# The C declarations of csrc/isa/kernels.h, and access to the selected kernel table for other extension modules.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

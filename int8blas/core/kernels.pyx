@@ -1,7 +1,7 @@
-"""The kernel registry: which instruction sets were built, which this CPU supports, which one is selected.
+"""The kernel registry: the instruction sets that were built, that this CPU supports, and that are selected.
 
-Only this module links ``csrc/``. All other modules get the kernel tables from :func:`current_kernels`, so that the
-process has one selection.
+Only this module links ``csrc/``. All other modules get the kernel tables from :func:`current_kernels`, so the process
+has one selection.
 """
 
 import os
@@ -42,9 +42,9 @@ def available_isas():
     Returns
     -------
     tuple of str
-        The names: on x86-64 some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and ``'avx2'``, on
-        64-bit Arm some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``, and always ``'ref'``, the portable C kernels. The
-        first is the default.
+        The names. On x86-64 these are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
+        ``'avx2'``. On 64-bit Arm they are some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``. ``'ref'``, the portable C
+        kernels, is always among them. The first name is the default.
 
     See Also
     --------
@@ -66,7 +66,7 @@ def available_isas():
 
 
 cdef const i8_kernels *built(str name, str argument) except NULL:
-    """Return the kernel table of that name, or raise an error that names the argument."""
+    """Return the kernel table with this name, or raise an error that names the argument."""
     cdef int i = 0
     while i8_all_kernels[i] is not NULL:
         if i8_all_kernels[i].name.decode() == name:
@@ -76,7 +76,7 @@ cdef const i8_kernels *built(str name, str argument) except NULL:
 
 
 cdef const i8_kernels *find(str name, str argument) except NULL:
-    """Return the kernel table of that name if this CPU supports it, else raise an error."""
+    """Return the kernel table with this name if this CPU supports it, else raise an error."""
     cdef const i8_kernels *kernels = built(name, argument)
     if not kernels.supported():
         raise RuntimeError(f"{argument} {name!r} is not supported by this CPU, which supports "
@@ -96,11 +96,11 @@ _variable = Variable("use_isa", _selected, _select)
 
 
 def use_isa(name=...):
-    """Use the kernels of one instruction set in the calling thread from now on; without `name`, return the current one.
+    """Use the kernels of one instruction set in the calling thread from now on; without `name`, return the current
+    name.
 
-    Results do not depend on the instruction set; speed does. The selection holds for calls made by this thread (with
-    all the OpenMP threads these calls use). For a whole process set the environment variable ``INT8BLAS_ISA`` before
-    the import.
+    Results do not depend on the instruction set; speed does. The selection holds for calls of this thread, and for all
+    OpenMP threads of these calls. For a whole process set the environment variable ``INT8BLAS_ISA`` before the import.
 
     Parameters
     ----------
@@ -110,18 +110,18 @@ def use_isa(name=...):
     Returns
     -------
     str or context manager
-        Without `name`, the name of the instruction set in use. With it, an object whose ``with`` block restores the
-        former setting on leaving; a plain call may ignore it. :func:`num_threads` says how blocks nest, and what a
-        decorator does.
+        Without `name`, the name of the instruction set in use. With `name`, an object whose ``with`` block restores the
+        former setting at its end; a plain call may ignore this object. :func:`num_threads` says how blocks nest, and
+        how the object works as a decorator.
 
     Raises
     ------
     TypeError
         If `name` is not a string.
     ValueError
-        If there are no kernels of that name.
+        If this build has no kernels of this name.
     RuntimeError
-        If this CPU does not support them.
+        If this CPU does not support the instruction set.
 
     Examples
     --------
@@ -144,7 +144,8 @@ def use_isa(name=...):
 
 
 def table_address(name):
-    """Return the address of a built kernel table. This CPU need not support it: plans only read its numbers."""
+    """Return the address of a built kernel table. This CPU need not support the instruction set: plans only read the
+    numbers of the table."""
     return <uintptr_t>built(name, "name")
 
 
@@ -164,7 +165,7 @@ def kernel_info():
 
 
 def cpu_name():
-    """Return the CPU's brand string, empty on a CPU without one."""
+    """Return the CPU's brand string, or an empty string if it has none."""
     return i8_cpu_name().decode("ascii", "replace").strip()
 
 

@@ -15,7 +15,7 @@ from int8blas.core.words import shown
 
 DATA = "ncdhw"
 WEIGHTS = "goidhw"
-# The allowed sets of letters: spatial letters in this order, all other letters in alphabetical order.
+# The allowed sets of letters. Spatial letters have this order; all other letters have alphabetical order.
 SPATIAL = ("", "w", "hw", "dhw")
 OTHERS = ("cn", "io", "gio")
 

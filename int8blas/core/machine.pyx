@@ -1,16 +1,16 @@
-"""The machine: the sizes of its caches and the number of its cores. Caches decide the sizes of blocks, never the
+"""The machine: the sizes of its caches and the number of its cores. Caches determine the sizes of blocks, never
 results."""
 
 from int8blas.core.caches import found
 
 
 def machine():
-    """Return the machine that plans are made for, as a dict: bytes of its caches, and its cores."""
+    """Return the machine of all plans as a dict: the bytes of its caches, and the number of its cores."""
     return {"l1": this_machine.l1, "l2": this_machine.l2, "l3": this_machine.l3, "cores": this_machine.cores}
 
 
 def replace(l1, l2, l3, cores):
-    """Plan for another machine in the whole process, for tests; nothing else may run meanwhile."""
+    """Plan for another machine in the whole process. This is for tests, and no other call may run meanwhile."""
     this_machine.l1, this_machine.l2, this_machine.l3, this_machine.cores = l1, l2, l3, cores
 
 

@@ -17,12 +17,12 @@ cdef void keep(void *memory) noexcept nogil
 
 
 cdef inline void *carve(char **memory, size_t size) noexcept nogil:
-    """Return the next `size` aligned bytes of a piece of memory, or NULL if it has too few."""
+    """Return the next `size` aligned bytes of a piece of memory, or NULL if too few bytes are left."""
     cdef char *start = memory[0]
     memory[0] += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     return start if size > 0 else NULL
 
 
 cdef inline char *aligned(char *memory) noexcept nogil:
-    """Return the first aligned address from this one on, at most ALIGNMENT - 1 bytes away."""
+    """Return the first aligned address at or after this address."""
     return memory + (-<uintptr_t>memory) % ALIGNMENT

@@ -1,4 +1,4 @@
-"""Memory that begins on a cache line (csrc/core/memory.h); functions return NULL without memory."""
+"""Memory that begins on a cache line (csrc/core/memory.h). The functions return NULL if there is no memory."""
 
 cdef extern from "core/memory.h" nogil:
     void *i8_allocate(size_t size)
@@ -19,7 +19,7 @@ cdef void *allocate(size_t size) noexcept nogil:
 
 
 cdef void *reallocate(void *memory, size_t size) noexcept nogil:
-    """Resize a block that `allocate` returned; it may move."""
+    """Resize a block that `allocate` returned, and return its new address."""
     return i8_reallocate(memory, size)
 
 
@@ -29,7 +29,7 @@ cdef void free(void *memory) noexcept nogil:
 
 
 cdef void *acquire(size_t size) noexcept nogil:
-    """Return `size` bytes for the length of a call."""
+    """Return `size` bytes for the duration of a call."""
     return i8_acquire(size)
 
 
@@ -59,5 +59,5 @@ cdef void keep(void *memory) noexcept nogil:
 
 
 def drop_kept():
-    """Free the memory that is kept for later calls, at most 64 MiB, and for arrays of networks, at most 128 MiB."""
+    """Free the memory that is kept for later calls (at most 64 MiB) and for arrays of networks (at most 128 MiB)."""
     i8_drop_kept()

@@ -53,7 +53,7 @@ def real(value: Any, name: str) -> float:
 
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
-    """Return how an error names an argument: one value, or the type of many."""
+    """Return how an error shows an argument: one value, or the type of several values."""
     return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
@@ -107,13 +107,14 @@ class QuantizationParameters:
     Parameters
     ----------
     scale : float or array_like
-        Finite and not 0 in float32, of either sign: one number, or one per channel, of shape (C,), if `axis` is given.
+        One number, or with `axis` one number for each channel, of shape (C,). Scales are finite and not 0 in float32,
+        and may be negative.
     zero_point : int or array_like of int, optional
         Integers of the same shape as `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
-        The type of the quantized values; kept as a numpy.dtype.
+        The type of the quantized values. The attribute is a numpy.dtype.
     axis : int, optional
-        The dimension that the channels lie along; None for one scale per tensor.
+        The dimension of the channels, or None for one scale per tensor.
 
     Attributes
     ----------
@@ -125,12 +126,12 @@ class QuantizationParameters:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
-    The objects are immutable; two are equal if all four attributes are equal. The relation is the quantization model of
-    oneDNN's specification, chapter "Int8".
+    The objects are immutable. Two objects are equal if all four attributes are equal. The relation is the quantization
+    model of oneDNN's specification, chapter "Int8".
 
     Examples
     --------
@@ -212,8 +213,8 @@ def scale_of_range(
 
 
 def scale_of_largest(largest: npt.NDArray[Any], limit: int = 127) -> npt.NDArray[np.float32]:
-    """Return the scales of :func:`scale_of_range` for integers from -`limit` to `limit` and the range from -`largest`
-    to `largest`, symmetric."""
+    """Return the scales of :func:`scale_of_range` for the symmetric range from -`largest` to `largest` and integers
+    from -`limit` to `limit`."""
     scale = largest.astype(np.float64) / limit
     with np.errstate(under="ignore"):
         rounded: npt.NDArray[np.float32] = np.maximum(scale.astype(np.float32), SMALLEST_SCALE)
@@ -222,26 +223,26 @@ def scale_of_largest(largest: npt.NDArray[Any], limit: int = 127) -> npt.NDArray
 
 
 def _decimal(scale: np.float32) -> float:
-    """Return the number with the fewest digits that reads back as `scale` by way of double precision."""
+    """Return the number with the fewest digits that, read as float64 and rounded to float32, is `scale`."""
     short = float(str(scale))
     return short if np.float32(short) == scale else float(scale)
 
 
 def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameters]) -> None:
-    """Write scales and zero points to a file that :func:`load_parameters` reads back to equal values.
+    """Write scales and zero points to a file. :func:`load_parameters` reads equal values back.
 
     Parameters
     ----------
     path : path-like or file object
-        The file, which is created or replaced; an interrupted call leaves the old file as it was. Or a file object with
-        a method `write` for bytes, which stays open.
+        A path is created or replaced; an interrupted call leaves the old file unchanged. A file object needs a method
+        `write` for bytes, and stays open.
     parameters : mapping of str to QuantizationParameters
         The parameters by the name of the tensor. Their order is kept.
 
     Raises
     ------
     TypeError
-        If `parameters` is not such a mapping.
+        If `parameters` is not a mapping from str to QuantizationParameters.
     OSError
         If the file cannot be written.
 
@@ -290,12 +291,12 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
 
 
 def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
-    """Load scales and zero points from a file that :func:`save_parameters` wrote.
+    """Load scales and zero points from a file of :func:`save_parameters`.
 
     Parameters
     ----------
     path : path-like or file object
-        The file; or a file object with a method `readinto` or `read` for bytes, which is read to its end.
+        A path, or a file object with a method `readinto` or `read` for bytes, which is read to its end.
 
     Returns
     -------
@@ -307,8 +308,8 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
     OSError
         If the file cannot be read.
     ValueError
-        If the file is not one that `save_parameters` wrote, has another version, is no JSON or has a value that is not
-        allowed; the text says where. A changed digit of a number is not detected.
+        If the file is no file of `save_parameters`, has another version, is no JSON or has a wrong value. The text says
+        where. A changed digit of a number is not detected.
 
     Examples
     --------
@@ -331,7 +332,7 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Raise an error if a name is repeated: the json module would keep only its last
+    """Return a JSON object as a dict. Raise an error if a name occurs twice: the json module would keep only the last
     value."""
     found: dict[str, Any] = {}
     for name, value in pairs:

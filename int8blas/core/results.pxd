@@ -3,10 +3,10 @@ cimport int8blas.core.cnumpy as cnp
 
 cdef enum:
     MAX_DIMS = 64               # NPY_MAXDIMS
-    LARGE_BYTES = 128 << 10     # from this size on results begin on a cache line
-    ELEMENT_BYTES = 8           # of the largest dtype that results have
+    LARGE_BYTES = 128 << 10     # results of at least this size begin on a cache line
+    ELEMENT_BYTES = 8           # size of the largest dtype of results
 
-# Where the elements of an array are: only the first `ndim` sizes and strides are set.
+# The layout of an array in memory. Only the first `ndim` sizes and strides are set.
 cdef struct Layout:
     int ndim
     cnp.npy_intp shape[MAX_DIMS]

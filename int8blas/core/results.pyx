@@ -1,12 +1,12 @@
-"""New arrays for results, the large ones from the start of a cache line.
+"""New arrays for results. Large arrays begin on a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C are whole cache lines, such
-rows then span one more line, and every store of a vector writes two lines. So large results get memory from memory.pyx,
-through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. If a program has set its
-own handler, that handler is used.
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C have the size of whole
+cache lines, each row then spans one more line, and every store of a vector writes two lines. So large results get
+memory from memory.pyx, through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. If
+a program has set its own handler, that handler is used.
 
-Small arrays get NumPy's memory: alignment gains nothing there, and changing the handler takes as long as a small
-product. The module also remembers views of arrays, as NumPy takes a microsecond to make one.
+Small arrays get NumPy's memory: they gain nothing by alignment, and changing the handler takes the time of a small
+product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
 """
 
 from cpython.object cimport PyObject
@@ -82,8 +82,8 @@ cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, tak
 
 
 cdef class Recycling:
-    """A context in which NumPy's large arrays reuse the memory of earlier arrays, so that the system need not supply it
-    again page by page. A handler that the program has set itself stays in use."""
+    """A context in which NumPy's large arrays reuse the memory of earlier arrays. Otherwise the system would supply
+    this memory again, page by page. A handler that the program has set itself stays in use."""
 
     cdef object before
 
@@ -98,7 +98,7 @@ cdef class Recycling:
 
 
 cdef object set_handler(double size):
-    """Set the handler for an array of that size. Return the handler to restore, or None if nothing was set."""
+    """Set the handler for an array of this size. Return the handler to restore, or None if nothing was set."""
     if size < LARGE_BYTES:
         return None
     before = PyDataMem_GetHandler()
@@ -131,8 +131,7 @@ cdef cnp.ndarray empty_of(shape, int typenum):
 
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
-    """Return a new array with the shape of `array` and its order of dimensions in memory, as numpy.empty_like returns
-    it."""
+    """Return a new array like numpy.empty_like: with the shape of `array` and its order of dimensions in memory."""
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)
     dtype = cnp.PyArray_DescrFromType(typenum)
@@ -150,7 +149,7 @@ cdef list axes_in_memory(cnp.ndarray array):
 
 
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
-    """Return a new array of this shape, whose dimensions have the order in memory of `like`."""
+    """Return a new array of this shape, whose dimensions have the order of `like` in memory."""
     if cnp.PyArray_IS_C_CONTIGUOUS(like):
         return empty(cnp.PyArray_NDIM(like), shape, typenum)
     order = axes_in_memory(like)
@@ -170,7 +169,7 @@ cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.n
 
 
 cdef cnp.ndarray empty_laid_out(Layout *layout, int typenum):
-    """Return a new array whose dimensions lie like this without gaps, for a small array."""
+    """Return a new small array without gaps, whose dimensions have the order of this layout."""
     dtype = cnp.PyArray_DescrFromType(typenum)
     Py_INCREF(dtype)
     return cnp.PyArray_NewFromDescr(np.ndarray, dtype, layout.ndim, layout.shape, layout.strides, NULL, 0, NULL)
@@ -204,7 +203,7 @@ cdef class KnownView:
     cdef bint is_view
     cdef object dtype
     cdef tuple others
-    cdef tuple shape                # of what a Viewing returns
+    cdef tuple shape                # shape of the view that a Viewing returns
 
     def __init__(self, cnp.ndarray x not None, cnp.ndarray y not None, tuple others not None):
         cdef char *low = cnp.PyArray_BYTES(x)
@@ -254,6 +253,6 @@ cdef class Viewing:
         return view if (<object>view).shape == known.shape else view.reshape(known.shape)
 
     def remember(self, KnownView known not None, tuple shape not None):
-        """Remember a view, which is reshaped to `shape`."""
+        """Remember a view of an array, and reshape it to `shape`."""
         known.shape = shape
         self.known = known

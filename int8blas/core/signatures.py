@@ -1,9 +1,9 @@
 """The signatures of compiled classes, for ``inspect.signature`` and ``help``.
 
 CPython reads the signature of ``__init__`` and ``__call__`` from their docstrings. Cython writes it there if the method
-has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for these methods, as all other
-functions know their signatures. CPython evaluates literals in it and nothing else: a default is ``"int8"``, not
-``np.int8``.
+has a docstring and ``@cython.binding(False)``. setup.py sets ``embedsignature`` only for these methods, because all
+other functions know their signatures. CPython evaluates only literals in such a signature, so a default is ``"int8"``,
+not ``np.int8``.
 """
 
 import inspect
@@ -11,7 +11,8 @@ from typing import Any
 
 
 class Signature:
-    """``__signature__`` of a compiled class, which creates an instance, and of an instance, which calls it."""
+    """The attribute ``__signature__``: of a compiled class the signature of its constructor, of an instance the
+    signature of a call."""
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:
         if instance is not None and not callable(instance):

@@ -1,7 +1,7 @@
 """Spatial arguments of convolution and pooling: layouts, kernels, strides, dilation and padding.
 
-Values go from the outermost spatial dimension to the innermost: d, h, w. An argument that is one number for all
-dimensions, or one for each, becomes a tuple with one for each.
+Values go from the outermost spatial dimension to the innermost: d, h, w. An argument is one number for all dimensions,
+or one number for each, and becomes a tuple with one number for each.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from int8blas.core.parameters import integer
 # Names of layouts by the number of spatial dimensions, with channels last and with channels first.
 LAYOUTS = {1: ("nwc", "ncw"), 2: ("nhwc", "nchw"), 3: ("ndhwc", "ncdhw")}
 
-# The largest parameter: sizes and positions computed from parameters and sizes of arrays then fit in 64 bits.
+# The largest parameter. Sizes and positions that are computed from parameters and sizes of arrays then fit 64 bits.
 LARGEST = 2**31 - 1
 
-# The axes for `transpose` to the order (n, d, h, w, c), without missing dimensions, by the number of spatial dimensions
-# and whether the channels come last.
+# The axes for `transpose` to the order (n, d, h, w, c), without absent dimensions. The keys are the number of spatial
+# dimensions, and whether the channels come last.
 CHANNELS_LAST_AXES = {
     (spatial, layout == last): permutation(layout, last)
     for spatial, (last, first) in LAYOUTS.items()
@@ -28,7 +28,8 @@ CHANNELS_LAST_AXES = {
 
 Pair = tuple[int, int]
 
-# Names of padding that other libraries use too; the sizes of source, windows and strides determine its amount.
+# Names of padding that other libraries use too. The sizes of source, windows and strides determine the amount of
+# padding.
 PADDING_NAMES = {"valid": "valid", "same": "same", "same_upper": "same", "same_lower": "same_lower"}
 
 
@@ -37,7 +38,7 @@ def layout_name(layout: Any) -> str:
     if isinstance(layout, str):
         return layout.lower()
     if type(layout).__module__.partition(".")[0] == "torch":
-        # A memory format says nothing about the order of a tensor's dimensions, which is always channels first.
+        # A memory format does not change the order of a tensor's dimensions, which is always channels first.
         raise TypeError(
             f"layout must be a string or None, got {layout}: a torch tensor is {LAYOUTS[2][1]!r}, whatever its memory "
             "format is"
@@ -68,7 +69,7 @@ def parse_layout(layout: Any, ndim: int, name: str) -> tuple[int, bool]:
 
 
 def spatial_dimensions(layout: Any) -> int | None:
-    """Return how many spatial dimensions a layout has; None for None."""
+    """Return the number of spatial dimensions of a layout, or None for None."""
     if layout is None:
         return None
     for spatial, names in LAYOUTS.items():
@@ -86,7 +87,7 @@ def _bounded(value: Any, name: str, minimum: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return an ndarray as a number or lists, and any other value unchanged."""
+    """Return an ndarray as a number or as lists, and any other value unchanged."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -111,8 +112,9 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
 
 
 def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
-    """Return the padding (before, after) of each spatial dimension, from one integer, or an integer or a pair for each;
-    or "same" or "same_lower", which :func:`padding_of` turns into numbers for a size."""
+    """Return the padding (before, after) of each spatial dimension. The argument is one integer, or an integer or a
+    pair for each dimension. Return "same" and "same_lower" unchanged; :func:`padding_of` turns them into numbers for a
+    size."""
     if type(value) is int and 0 <= value <= LARGEST:
         return ((value, value),) * spatial
     value = _plain(value)
@@ -140,7 +142,7 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
 
 
 def halves(total: int, padding: str) -> Pair:
-    """Split `total` padding over both sides; an odd element goes after the data for "same", before it for
+    """Split `total` padding over both sides. An odd element goes after the data for "same", and before the data for
     "same_lower"."""
     small, large = total // 2, total - total // 2
     return (large, small) if padding == "same_lower" else (small, large)
@@ -165,7 +167,7 @@ def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Se
 def output_size(
     size: int, kernel: int, stride: int, dilation: int, padding: Pair, name: str, ceil_mode: bool = False
 ) -> int:
-    """Return the positions of a kernel in one spatial dimension of the array `name`.
+    """Return the number of positions of a kernel in one spatial dimension of the array `name`.
 
     ::
 

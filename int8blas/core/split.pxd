@@ -1,12 +1,12 @@
-# Work divided among threads (see split.pyx).
+# Division of work among threads (see split.pyx).
 from libc.stdint cimport int64_t
 
 cdef enum:
     MAX_PIECES = 3
 
 
-# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles, or, if `stretches`, into
-# row_parts stretches of units, one column after the other.
+# A grid of rows x columns units of work. It is divided into row_parts x column_parts rectangles. If `stretches`, it is
+# divided into row_parts runs of units instead, in an order that goes down one column after another.
 cdef struct Grid:
     int64_t rows, columns
     int row_parts, column_parts
@@ -18,7 +18,8 @@ cdef struct Piece:
     int64_t row, row_end, column, column_end
 
 
-# division.h documents these functions. They are C, because Cython would read their bodies again for some sixty modules.
+# division.h documents these functions. They are in C, because Cython would read their bodies for each of some sixty
+# modules.
 cdef extern from "core/division.h" nogil:
     int64_t ceil_div "i8_ceil_div"(int64_t a, int64_t b)
     int64_t round_up "i8_round_up"(int64_t x, int64_t step)
@@ -34,14 +35,14 @@ cdef inline int part_count(const Grid *grid) noexcept nogil:
 
 
 cdef inline int64_t largest_part(const Grid *grid, int64_t width, int64_t total) noexcept nogil:
-    """Return the size of the largest part, for units of this width and at most `total` columns."""
+    """Return the size of the largest part, if a unit has `width` columns and the grid has `total` columns."""
     if grid.stretches:
         return ceil_div(grid.rows * grid.columns, grid.row_parts) * width
     return ceil_div(grid.rows, grid.row_parts) * min(ceil_div(grid.columns, grid.column_parts) * width, total)
 
 
 cdef inline bint has_own_columns(const Grid *grid) noexcept nogil:
-    """Return whether no two parts share columns."""
+    """Return whether no column belongs to two parts."""
     return grid.row_parts == 1 and not grid.stretches
 
 

@@ -1,8 +1,9 @@
 """Divide work among threads, by pure functions of the sizes.
 
-A grid of units, for example tiles of C, is divided into rectangles of nearly equal size, one for each thread, if no
-rectangle is larger than the mean rounded up. Otherwise the grid is divided into stretches: consecutive units, counted
-column by column. No stretch is larger than the mean rounded up. Rectangles read less of the operands for each unit.
+A grid has units of work, for example tiles of C. It is divided into rectangles of nearly equal size, one for each
+thread, if no rectangle is larger than the rounded up mean. Otherwise the grid is divided into stretches: consecutive
+units, counted column by column. No stretch is larger than the rounded up mean. Rectangles are preferred, because they
+read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t
@@ -39,7 +40,7 @@ cdef void leave_out(Grid *grid) noexcept nogil:
 
 
 cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
-    """Set the rectangles of one part, at most MAX_PIECES, and return their number."""
+    """Store the rectangles of one part, at most MAX_PIECES, and return their number."""
     cdef int64_t row_part = part // grid.column_parts, column_part = part % grid.column_parts
     cdef int64_t unit, end, row, column, height, width
     cdef int count = 0
@@ -52,7 +53,7 @@ cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
     unit = share(grid.rows * grid.columns, part, grid.row_parts)
     end = share(grid.rows * grid.columns, part + 1, grid.row_parts)
     while unit < end:
-        # The rest of a started column, whole columns, the beginning of the next column.
+        # A stretch is the rest of a column, whole columns, and the beginning of the next column.
         column, row = unit // grid.rows, unit % grid.rows
         height, width = min(grid.rows - row, end - unit), 1
         if row == 0 and height == grid.rows:

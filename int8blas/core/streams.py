@@ -1,7 +1,7 @@
 """Sources and targets of files: a path, or a file object, which may be any stream of bytes.
 
 A file object needs `write`, or `readinto` or else `read`, as :class:`io.RawIOBase` defines them. It need not know its
-position or size, and may write or read fewer bytes at a time than requested.
+position or size. One call may write or read fewer bytes than requested.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ Origin: TypeAlias = Path | Readable
 
 ALIGNMENT = 64
 READING = ("read", "readinto")
-# The first bytes allocated for a stream of unknown size; the memory then doubles as data arrives.
+# The bytes that are first allocated for a stream of unknown size. The memory doubles as data arrives.
 FIRST_BYTES = 1 << 20
 
 
@@ -62,8 +62,8 @@ def name_of(path: Any) -> str:
 
 @contextlib.contextmanager
 def written(path: Any) -> Iterator[Callable[[Any], None]]:
-    """Yield a function that writes bytes to a file object at its position, or to a new file. The new file replaces the
-    path when all is written, and is deleted after an error."""
+    """Yield a function that writes bytes to a file object at its position, or to a new file. When all bytes are
+    written, the new file replaces the path. After an error it is deleted."""
     if is_stream(path, "write"):
         yield lambda data: _write_all(path, data)
         return
@@ -74,12 +74,12 @@ def written(path: Any) -> Iterator[Callable[[Any], None]]:
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
     path = os.fsdecode(path)
-    unfinished = f"{path}.{secrets.token_hex(8)}"  # which no process that ended here has left
+    unfinished = f"{path}.{secrets.token_hex(8)}"  # a name that no interrupted process has left behind
     try:
         with open(unfinished, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # before the new name is on the disk
+            os.fsync(file.fileno())  # the data must be on the disk before the new name
         os.replace(unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -149,7 +149,7 @@ def read_to_end(path: Any) -> bytes:
 
 
 def _read_some(file: Any, memory: memoryview) -> int:
-    """Fill a part of the memory, which is not empty; return the number of bytes, 0 at the end."""
+    """Fill a part of the memory, which is not empty. Return the number of bytes, or 0 at the end of the file."""
     if hasattr(file, "readinto"):
         count = file.readinto(memory)
     else:

@@ -27,7 +27,7 @@ class Variable:
         scope: Literal["thread", "process"] = "thread",
     ) -> None:
         self.name, self.get, self.put, self.scope = name, get, put, scope
-        # Threads that share the value change it one at a time.
+        # Threads that share the value change it one after another.
         of_thread = scope == "thread"
         self._owner: Any = threading.local() if of_thread else SimpleNamespace()
         self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if of_thread else threading.RLock()
@@ -48,7 +48,7 @@ class Variable:
 
     @property
     def blocks(self) -> list[tuple[ThreadSetting, tuple[Any, object]]]:
-        """Return the settings whose blocks are open, the innermost last, with the state that leaving each block
+        """Return the settings whose blocks are open, the innermost last. Each has the state that the end of its block
         restores."""
         if not hasattr(self._owner, "blocks"):
             self._owner.blocks = []
@@ -57,7 +57,7 @@ class Variable:
 
 
 class ThreadSetting:
-    """A value that holds from this object's creation on, in its thread or in the process."""
+    """A value that holds from the creation of this object on, in its thread or in the process."""
 
     def __init__(self, variable: Variable, value: Any, before: object) -> None:
         self._variable, self._value, self._shown_before = variable, value, before
@@ -91,7 +91,7 @@ class ThreadSetting:
             _, before = blocks.pop(inner)
             if inner == len(blocks):
                 variable.state = before
-            else:  # the next block is still open: its setting stays
+            else:  # a later block is still open, and its setting stays
                 blocks[inner] = (blocks[inner][0], before)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:

@@ -2,30 +2,31 @@
 # threads.pyx). No other module reads OpenMP's state.
 from libc.stdint cimport int64_t
 
-# Work that pays for waking one more thread; the comments name the unit of each kind. For multiply-adds of products each
-# instruction set has its own number, `thread_work`.
+# Work that pays for waking one more thread. Each comment names the unit. For products each instruction set has its own
+# number of multiply-adds, `thread_work`.
 cdef enum:
     THREAD_BYTES = 1 << 19          # bytes read and written by a pass over memory
     THREAD_PACKED_BYTES = 1 << 18   # bytes of weights or of an image that are packed, summed or checked
-    THREAD_REALS = 1 << 17          # real numbers that are quantized by their range, or searched for it
+    THREAD_REALS = 1 << 17          # real numbers whose range is computed, or that are quantized by it
     THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
     THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
-    THREAD_STEP_WORK = 1 << 17      # multiply-adds of a recurrent layer's step, after which all threads wait for all
+    THREAD_STEP_WORK = 1 << 17      # multiply-adds of a step of a recurrent layer, which ends with a barrier
 
-# Work that takes less time than releasing and taking the GIL.
+# Work that takes the time of releasing and taking the GIL. Less work keeps the GIL.
 cdef enum:
-    GIL_BYTES = 1 << 14             # as THREAD_BYTES
-    GIL_NORMALIZED = 1 << 12        # as THREAD_NORMALIZED
+    GIL_BYTES = 1 << 14             # unit: as for THREAD_BYTES
+    GIL_NORMALIZED = 1 << 12        # unit: as for THREAD_NORMALIZED
     GIL_WORK = 1 << 15              # multiply-adds of a product
 
-# Run one part of a job; any thread may run any part, in any order. Return 0, or -1 if there is no memory.
+# A function that runs one part of a job. Any thread may run any part, in any order. The result is 0, or -1 if there is
+# no memory.
 ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
-# Run one thread's share of a job of all threads of a region, which may wait for one another.
+# A function that runs one thread's share of a job for all threads of a region. These threads may wait for one another.
 ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil
 
 
 cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work: one for each `thread_work` of it, 1 to `most`."""
+    """Return how many threads the work pays for: one, and one more for each `thread_work`, up to `most`."""
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 
@@ -41,7 +42,7 @@ cdef int region_threads(int wanted) noexcept nogil
 cdef void forget_regions() noexcept nogil
 cdef int region_used() noexcept nogil
 
-# A barrier of the threads of a parallel region.
+# A barrier for the threads of a parallel region.
 cdef extern from "core/barrier.h" nogil:
     ctypedef struct i8_barrier:
         int arrived

@@ -7,12 +7,12 @@
     run_work        run_parts for a caller that holds the GIL
 
 A call may use the number of threads that OpenMP, the environment or ``num_threads`` sets, if the system can create
-them. Inside a region, and after a fork of a process that has run one, a call uses one thread. So regions never nest. No
-result depends on which thread runs a part, or on the number of threads.
+them. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread too if
+the parent has run a region. No result depends on which thread runs a part, or on the number of threads.
 
 A region ends when its last thread has finished. If another process takes a thread's CPU, the thread finishes a time
-slice later: milliseconds, for parts of microseconds. So a caller that has waited that long runs without regions for a
-while, then tries one again. The pause grows if the wait repeats at once.
+slice later: after milliseconds, for parts of microseconds. So a caller that has waited for milliseconds runs without
+regions for a while, and then tries a region again. If that region is late too, the next pause is longer.
 """
 
 import operator
@@ -55,7 +55,7 @@ cdef extern from "core/team.h" nogil:
     void i8_store "I8_STORE"(int x, int value)
     int i8_cgroup_room(const char *list, const char *root)
 
-# From INT8BLAS_NUM_THREADS or num_threads(scope="process"); 0: not set.
+# The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
 # A call never uses more threads than the process has CPUs: further threads would only wait for a CPU.
 cdef int cpus = INT_MAX
@@ -63,14 +63,15 @@ cdef int cpus = INT_MAX
 # for the lost threads forever.
 cdef bint region_ran = False
 cdef bint forked = False
-# Whether a region that ends late makes the thread run without regions for a while.
+# Whether a thread runs without regions for a while after a region that ended late.
 cdef bint looks_at_ends = True
 
 # The shortest wait that counts as another process's time slice, and the longest pause without regions, in seconds.
 cdef double LATE = 1e-3, LONGEST = 0.2
 # Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
-# Time and ticks when this module was loaded: together with the present time and ticks they give the ticks of a second.
+# Time and ticks when this module was loaded. Their differences from the present time and ticks give the ticks of a
+# second.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -82,24 +83,24 @@ cdef struct Parts:
 
 
 cdef struct Shares:
-    # Parts that the threads of a region share. If a thread had no memory for a part: the number of threads, and the
-    # first part that each thread left.
+    # Parts that the threads of a region share. If a thread had no memory for a part, the struct has the number of
+    # threads, and the first part that each thread has left.
     Parts parts
     int threads
     int64_t left[MOST_THREADS]
 
 
 cdef struct Region:
-    # Threads that work, and threads of the runtime's team. Further threads of the team have no work, see
-    # csrc/core/team.h.
+    # Threads that work, and threads of the runtime's team. The other threads of the team have no work (see
+    # csrc/core/team.h).
     int threads, team
-    # Ticks when the calling thread began the region, and when it finished its part.
+    # Ticks when the calling thread began the region, and ticks when it finished its part.
     int64_t start, done
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return how many threads the parallel region that follows may ask for: `wanted`, or fewer if the system cannot
-    create them.
+    """Return how many threads the next parallel region may request: `wanted`, or fewer if the system cannot create
+    them.
 
     Every region calls this first. A caller that divides its work by the number of threads may call it earlier.
     """
@@ -121,7 +122,7 @@ cdef inline void begin_region(Region *region, int threads) noexcept nogil:
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
-    """Return the threads that work in the running region; the runtime may supply fewer than requested."""
+    """Return the number of threads that work in the running region. The runtime may supply fewer than requested."""
     return min(region.threads, i8_omp_team_size())
 
 
@@ -130,7 +131,7 @@ cdef inline void note_done(Region *region) noexcept nogil:
 
 
 cdef inline void end_region(const Region *region) noexcept nogil:
-    """Decide after a region whether the calling thread runs without regions for a while."""
+    """After a region, decide whether the calling thread runs without regions for a while."""
     cdef int64_t wait = i8_ticks() - region.done
     if wait >= SOON and looks_at_ends:
         look_at_end(region, wait)
@@ -144,9 +145,9 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
-    """Run without regions for some time if the wait for other threads was long, and longer than the time that they
-    saved, `saved`. The pause is twice the wait. In this time one thread loses hardly more time than the wait took. If
-    the last pause has just ended, the other process seems to stay, and the pause is twice the last one."""
+    """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
+    they saved. The pause is twice the wait, so one thread can lose hardly more time than another wait would. If the
+    last pause has just ended, the other process seems to stay, and the pause is twice the last pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
@@ -157,8 +158,8 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work: at most `most`, and at most the threads that the
-    call may use."""
+    """Return the number of threads that the work pays for: at most `most`, and at most the threads that the call may
+    use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
@@ -181,7 +182,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
         for i in range(threads):
             s.left[i] = parts
         if parts == threads:
-            run_region(do_share, &s, threads)  # a loop would begin with a barrier, 5 % of a small product's time
+            run_region(do_share, &s, threads)  # a loop begins with a barrier: 5 % of a small product
         else:
             run_shares(&s, threads)
         if s.threads > 0:
@@ -198,7 +199,7 @@ cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
 
 
 cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept nogil:
-    """Return the first part of a thread, where the parts of the thread before it end."""
+    """Return the first part of a thread. It is the end of the parts of the thread before it."""
     return share(p.count, thread, threads)
 
 
@@ -227,7 +228,7 @@ cdef void run_shares(Shares *s, int threads) noexcept nogil:
 
 
 cdef int do_rest(Shares *s) noexcept nogil:
-    """Run the parts that are left of all shares. Return 0, or -1 if there is no memory."""
+    """Run the parts that all threads have left. Return 0, or -1 if there is no memory."""
     cdef int64_t end
     cdef int thread
     for thread in range(s.threads):
@@ -239,7 +240,7 @@ cdef int do_rest(Shares *s) noexcept nogil:
 
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
-    """Run parts of two kinds, which need no memory: all parts of the first kind end before the second kind begins."""
+    """Run parts of two kinds, which need no memory. All parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
     threads = region_threads(threads)
@@ -299,7 +300,7 @@ cdef void run_region(member_fn function, const void *job, int threads) noexcept 
 
 
 cdef void forget_regions() noexcept nogil:
-    """Let `region_used` count only regions from now on."""
+    """Reset the number that `region_used` returns."""
     i8_my_team.used = 1
 
 
@@ -315,8 +316,8 @@ cdef int max_threads() noexcept nogil:
 
 
 cdef int allowed_threads() noexcept nogil:
-    """Return the maximum number of threads by settings, by the number that can be created, and by the place of the
-    call."""
+    """Return the maximum number of threads. It depends on settings, on how many threads can be created, and on whether
+    the call is inside a region."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():
@@ -339,7 +340,7 @@ def _after_fork_in_child():
 
 
 def thread_count(value, name):
-    """Return a positive C int from a Python value, or raise an error that names it."""
+    """Return a Python value as a positive C int, or raise an error that names the value."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -354,7 +355,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # A trial of the wanted number of threads is due again.
+    # The next call tries again how many threads it can create.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -376,7 +377,7 @@ _variables = {
 def num_threads(n=..., *, scope="thread"):
     """Use at most `n` threads for each call of this thread or process, from now on; without `n`, return the limit.
 
-    A call obeys the first of these that is set: the setting of its thread, the setting of the process,
+    A call obeys the first limit that is set: the setting of its thread, the setting of the process,
     ``INT8BLAS_NUM_THREADS``, OpenMP's own limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
     problems use fewer threads, and no call uses more than the process had CPUs when int8blas was imported, unless
     ``INT8BLAS_OVERSUBSCRIBE=1``. If a call waits for its other threads because another process has taken a CPU, the
@@ -396,12 +397,12 @@ def num_threads(n=..., *, scope="thread"):
     int or context manager
         Without `n`, the number of threads that a call may use now, or, with ``scope="process"``, that a call in a
         thread without a setting may use. With `n`, an object whose ``with`` block restores the former setting at its
-        end; a plain call may ignore it.
+        end; a plain call may ignore this object.
 
     Raises
     ------
     TypeError, ValueError
-        If `n` is not such an integer, or `scope` is not one of the two.
+        If `n` is not an integer from 1 to 1024, or `scope` is neither "thread" nor "process".
 
     See Also
     --------
@@ -409,14 +410,14 @@ def num_threads(n=..., *, scope="thread"):
 
     Notes
     -----
-    The object may be used in any number of blocks, nested ones too, and by any thread. A block sets the limit of the
-    thread that enters it. At its end, the first block in the thread of the call undoes the call, if the thread has not
-    been set again; any other block restores the setting that it found at its start. Blocks may end in any order, with
-    ``contextlib.ExitStack`` for example: of the open blocks, the one entered last holds, and after the last block
-    everything is as before the first. To leave a block in a thread that has not entered it is a RuntimeError, and
-    changes nothing. Settings belong to threads, not to tasks: between ``await`` and the next line, other tasks of the
+    The object may be used in any number of blocks, also nested, and by any thread. A block sets the limit of the thread
+    that enters it. The first block in the thread of the call undoes the call at its end, if no later call has set the
+    thread. Any other block restores the setting that it found at its start. Blocks may end in any order, for example
+    with ``contextlib.ExitStack``. The open block that was entered last determines the setting. After the end of all
+    blocks the thread has its first setting again. If a thread leaves a block that it has not entered, RuntimeError is
+    raised, and no setting changes. Settings belong to threads, not to tasks: during an ``await`` other tasks of the
     thread see the setting. With ``scope="process"`` all threads share these blocks: one thread may leave a block that
-    another has entered.
+    another thread has entered.
 
     As a decorator, ``@num_threads(n)``, the setting holds only during each call of the function.
 
@@ -428,7 +429,7 @@ def num_threads(n=..., *, scope="thread"):
     ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
     (2, 384)
 
-    The threads of a pool have no setting of their own, so only the process's setting reaches them:
+    The threads of a pool have no setting of their own, so they obey the setting of the process:
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with int8blas.num_threads(1, scope="process"), ThreadPoolExecutor() as pool:
@@ -463,27 +464,28 @@ cdef class ThreadLimit:
 
 
 def threading_info():
-    """Return a dict: whether OpenMP was compiled in, and how many threads a call may use now."""
+    """Return a dict that says whether OpenMP was compiled in, and how many threads a call may use now."""
     return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
 
 
 def cgroup_room(list_, root):
-    """Return how many more threads the cgroups listed in a file like /proc/self/cgroup and mounted at `root` allow,
-    None without a limit."""
+    """Return how many more threads cgroups allow, or None without a limit. The file `list` is like /proc/self/cgroup,
+    and the cgroups are mounted at `root`."""
     room = i8_cgroup_room(os.fsencode(list_), os.fsencode(root))
     return None if room == INT_MAX else room
 
 
 def stack_bytes(text):
-    """Return the bytes that OMP_STACKSIZE requests; 0, OpenMP's default, if it is not a size."""
+    """Return the bytes that OMP_STACKSIZE requests. If it is not a size, return 0, which stands for OpenMP's
+    default."""
     size = re.fullmatch(r"\s*(\d+)\s*([bkmg]?)\s*", text, re.ASCII | re.IGNORECASE)
     size = int(size[1]) << {"b": 0, "m": 20, "g": 30}.get(size[2].lower(), 10) if size else 0
     return size if size < 2**63 else 0
 
 
 def seconds_alone(wait=0.0, saved=0.0, time=None):
-    """Return how long the calling thread runs without regions, after a wait of `wait` seconds for parts that saved it
-    `saved` seconds, at `time` of OpenMP's clock, by default now."""
+    """Return how long the calling thread runs without regions after a wait of `wait` seconds at `time`. The parts of
+    other threads had saved it `saved` seconds. `time` is a time of OpenMP's clock, by default now."""
     cdef double now = i8_omp_seconds() if time is None else time
     set_alone(now, wait, saved)
     return max(0.0, i8_my_team.alone_until - now)

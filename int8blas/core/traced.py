@@ -14,7 +14,7 @@ from int8blas.core.verbose import begin, end, is_verbose, seconds_since
 MOST_SHAPES = 4
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Whether the calling thread is inside a traced function; functions that it calls write no lines of their own.
+# Whether the calling thread is inside a traced function. Functions that such a function calls write no lines.
 inside = threading.local()
 
 
@@ -36,7 +36,7 @@ def are_arrays(value: object) -> bool:
 
 
 def traced(*sources: str) -> Callable[[Function], Function]:
-    """Trace calls of a function of arrays; `sources` names the arguments whose shapes the line has."""
+    """Trace calls of a function of arrays. The line has the shapes of the arguments that `sources` names."""
 
     def decorate(function: Function) -> Function:
         if not is_verbose():

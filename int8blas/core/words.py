@@ -33,7 +33,7 @@ def either(names: Iterable[object]) -> str:
 def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object], given: object = None) -> TypeError:
     """Return the TypeError for an input whose dtype is not among the `wanted` names, with a remedy.
 
-    `array` was made from `given`, which the error calls by its type if it is a list or a table (of pandas or polars).
+    `array` was made from `given`. If `given` is a list or a table (of pandas or polars), the error names its type.
     """
     names = tuple(map(str, wanted))
     is_table = hasattr(given, "to_numpy") and hasattr(given, "columns")
@@ -72,7 +72,8 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
 
 
 def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -> str:
-    """Return the remedy for integers: the first of these types that holds them, or their range if none does."""
+    """Return the remedy for integers: the first of these types that can represent them, or their range if no type
+    can."""
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     for to in sorted(wanted, key="int32".__ne__):
         if np.iinfo(to).min <= low and high <= np.iinfo(to).max:
@@ -81,13 +82,13 @@ def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -
 
 
 def conversion(given: str, to: str) -> str:
-    """Return the conversion to a dtype that has all numbers of the given one, or the nearest."""
+    """Return the conversion to a dtype that has all numbers of the given dtype, or the nearest numbers."""
     return f"np.asarray({given}, {numpy_name(to)})"
 
 
 def checked(given: str, to: str) -> str:
-    """Return the conversion of integers (with KEEPS_VALUES: of whole numbers) that raises an error where a number does
-    not fit: `np.asarray` would wrap it in silence."""
+    """Return the conversion of integers (with KEEPS_VALUES: of whole numbers) that raises an error if a number does not
+    fit. `np.asarray` would wrap such a number without an error."""
     if KEEPS_VALUES:
         return f"np.asarray({given}).astype({numpy_name(to)}, casting='same_value')"
     return f"np.array(np.asarray({given}).tolist(), {numpy_name(to)})"
@@ -99,7 +100,7 @@ def numpy_name(name: str) -> str:
 
 
 def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ...]) -> str:
-    """Return the remedy for an array of objects, which pandas makes from columns of its own types or of several
+    """Return the remedy for an array of objects. pandas makes such arrays from columns of its own types, or of several
     types."""
     missing = others = 0
     for value in array.flat[:MOST_OBJECTS]:
@@ -120,7 +121,7 @@ def shown(x: object) -> str:
     """Return a value as an error shows it: a short value whole, a long value by its ends."""
     try:
         text = " ".join((str(x) if isinstance(x, np.generic) else repr(x)).split())
-    except ValueError:  # Python writes no integer of thousands of digits
+    except ValueError:  # Python refuses to write integers of thousands of digits
         return f"an integer of {x.bit_length()} bits" if isinstance(x, int) else type(x).__name__
     if len(text) <= MOST_CHARACTERS:
         return text

@@ -1,9 +1,9 @@
-"""An element-wise kernel applied to arrays of any strides, with parameters for all elements or by dimensions.
+"""Apply an element-wise kernel to arrays of any strides. Parameters are constant, or differ along some dimensions.
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
-evenly spaced in both arrays, and outer dimensions. A run is as long as the parameters allow: they are constant in a
-run. If such runs would be short, the parameters are stored for a stretch of a longer run, and repeat. If the stretch
-would be long, they are written out for one block of elements at a time.
+evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short,
+runs are longer, and the parameters are stored for a stretch of the run and repeat after it. If the stretch would be
+long, parameters are written out for one block of elements at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -25,15 +25,15 @@ cnp.import_array()
 # SHORT_RUN: a run of at least this many elements with one parameter gets its own kernel call. STRETCH: for shorter
 # runs, parameters are repeated in memory until they cover this many elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# If more elements than this have their own parameters, parameters are written out for one block at a time: three times
-# 16 KiB exceed the L1 cache.
+# If a stretch would have more elements, parameters are written out for one block at a time: three parameters of 16 KiB
+# exceed the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
 # PIECE: the elements of a piece, the unit of work of threads. GATHERED: the elements of a block that is first gathered
 # from memory.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
-# Bytes of `out` from which 4-byte elements are stored past the caches.
+# If `out` has at least this number of bytes, 4-byte elements are stored past the caches.
 cdef int64_t STREAM_BYTES = 16 << 20
 
 
@@ -52,8 +52,8 @@ cdef struct ElementsJob:
     int64_t n                                   # elements of a run
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
-    # If `spread` is not 0, there is one run; elements [i * spread, (i + 1) * spread) have value i % values of each
-    # parameter, and the values are value_steps bytes apart.
+    # If `spread` is not 0, there is one run. Elements [i * spread, (i + 1) * spread) have value i % values of each
+    # parameter. The values are value_steps bytes apart.
     int64_t spread, values
     ptrdiff_t value_steps[PARAMETERS]
     bint each, stream
@@ -133,7 +133,7 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
-    """Copy bytes like memcpy; short runs need no call, and their last copy overlaps the one before."""
+    """Copy bytes like memcpy, but short runs without a call. Their last copy overlaps the copy before it."""
     cdef int64_t i
     if n < 16 or n > 1024:
         memcpy(to, source, n)
@@ -168,7 +168,7 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
 
 
 cdef void do_some(const ElementsJob *job, i8_elements_args *e, int64_t n) noexcept nogil:
-    """Compute a piece that must be widened first, or is not contiguous in either array, GATHERED elements at a time."""
+    """Compute a piece that must be widened first, or is not contiguous in an array, GATHERED elements at a time."""
     cdef char gathered[4 * GATHERED]
     cdef float widened[GATHERED]
     cdef char results[4 * GATHERED]
@@ -231,7 +231,7 @@ cdef void memory_order(Order *order, cnp.ndarray out) noexcept:
 
 
 cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *strides) noexcept:
-    """Set the strides of an array in that order, and return the address of its first element."""
+    """Set the strides of an array in this order, and return the address of its first element."""
     cdef char *data = cnp.PyArray_BYTES(array)
     cdef int d
     for d in range(order.dims):
@@ -243,8 +243,8 @@ cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *str
 
 
 cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept:
-    """Return the smallest dimension d >= `first` for which the elements along the dimensions d and later are evenly
-    spaced in memory."""
+    """Return the smallest d >= `first` for which the elements along the dimensions from d on are evenly spaced in
+    memory."""
     cdef ptrdiff_t strides[cnp.NPY_MAXDIMS]
     cdef int d = max(order.dims - 1, 0)
     ordered_strides(order, array, strides)
@@ -298,8 +298,8 @@ cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
 
 
 cdef void set_order(ElementsJob *job, Order *order, cnp.ndarray x, cnp.ndarray out) noexcept:
-    """Set the order of the dimensions, the addresses and strides of both arrays, and the least number of outer
-    dimensions: along the inner dimensions the elements are evenly spaced."""
+    """Set the order of the dimensions, the addresses and strides of both arrays, and the minimum number of outer
+    dimensions. Along all inner dimensions the elements are evenly spaced."""
     memory_order(order, out)
     job.x, job.out = ordered_strides(order, x, job.x_strides), ordered_strides(order, out, job.out_strides)
     job.dims = even_from(order, x, even_from(order, out, 0))
@@ -329,7 +329,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
         job.n *= shape[d]
     job.each = d > first and job.n < SHORT_RUN
     if job.each:
-        # Parameters are stored for the dimensions from `d` on, and repeat over the dimensions from job.dims to d - 1.
+        # Parameters are stored for the dimensions from `d` on. They repeat over the dimensions from job.dims to d - 1.
         outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
         d, job.n = inner, shape[inner]
         while d > outermost and job.n < STRETCH:
@@ -356,7 +356,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
 
 
 cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list parameters) noexcept:
-    """Set the runs where all elements have the same parameters."""
+    """Set the runs if all elements have the same parameters."""
     cdef Order order
     cdef int d, p
     job.each, job.outer, job.n = False, 1, 1
@@ -380,8 +380,8 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
     """Repeat each of `size` values (or one value for all) `inner` times, then repeat the whole sequence `repeats`
     times.
 
-    Return the array that owns the values. Copied values start on a cache line, as the kernel loads a vector of them for
-    every vector of elements.
+    Return the array that owns the values. Copied values start on a cache line, because the kernel loads a vector of
+    values for every vector of elements.
     """
     cdef cnp.npy_intp count = size * inner * repeats, room = count + ALIGNMENT // <int64_t>sizeof(int32_t)
     cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
@@ -409,7 +409,7 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
 
 
 cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
-    """Set the runs where `x` and `out` are in C order and the parameters differ along one dimension."""
+    """Set the runs if `x` and `out` are in C order and the parameters differ along one dimension."""
     cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
     cdef int d, p
     for d in range(axis):
@@ -451,7 +451,7 @@ cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef bint clash(cnp.ndarray x, cnp.ndarray out):
-    """Return whether writing `out`, which has the shape of `x`, may change elements of `x` before they are read."""
+    """Return whether writing `out` may change elements of `x` before they are read. Both have the same shape."""
     return share_memory(x, out) and (
         cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
         or (<object>x).strides != (<object>out).strides
@@ -459,7 +459,7 @@ cdef bint clash(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenum, tuple axes, list parameters):
-    """Apply a kernel after the last check; store to `out`, or to a new array in the order of `x`. The kernel reads
+    """Apply a kernel after the last check. Store to `out`, or to a new array in the order of `x`. The kernel reads
     float16 and bfloat16 as float32.
 
     `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or

@@ -1,4 +1,4 @@
-"""The epilogue of element-wise primitives: scales, zero points and post-ops, as steps of a fused operator.
+"""The epilogue of element-wise primitives: scales, zero points and post-ops become steps of a fused operator.
 
 If each element of a primitive's result depends on one element of the source, the primitive puts its own steps before
 the steps of the epilogue. Any other primitive stores its result first; then `finished` applies the epilogue to the
@@ -43,7 +43,7 @@ cdef float scale_from(object value, str name) except? -1:
 
 
 cdef float zero_point_from(object value, str name, int typenum, bint in_range=False) except? -1:
-    """Return an int32, which may have to be in the range of its integer type, or 0 for a float type."""
+    """Return an int32, or 0 for a float type. With `limited` the int32 must be in the range of its integer type."""
     cdef int64_t low = INT32_MIN, high = INT32_MAX
     cdef cnp.ndarray array
     if type(value) is int and value == 0:
@@ -103,7 +103,7 @@ cdef Step part_of(Step step, tuple inside):
 
 
 cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
-    """Broadcast like numpy.broadcast_to, which takes as long as all other work for a small result."""
+    """Broadcast like numpy.broadcast_to. That function takes the time of all other work for a small result."""
     cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
     cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
     cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
@@ -122,7 +122,7 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
 
 cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
                     bint onnx=False):
-    """Run fused steps into `array`; `out` is the user's argument for it."""
+    """Run fused steps, and store the result in `array`. `out` is the argument of the caller."""
     cdef cnp.ndarray target = array
     cdef Step step
     if returns_out:
@@ -144,12 +144,12 @@ cdef class Epilogue:
 
 
 cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum):
-    """Return the checked values; without any, `given` is false."""
+    """Return the checked values. If there are no values, `given` is false."""
     cdef Epilogue self = Epilogue.__new__(Epilogue)
     cdef dict values
     self.typenum, self.post_ops = typenum, ()
     self.scale = self.dst_scale = 1
-    # Most calls have no such values, and may be for small problems.
+    # Most calls have no such values, and small problems must not spend time on them.
     if scales is not None:
         values = by_tensor(scales, "scales", TENSORS)
         self.scale = scale_from(values.get("src", 1), "scales['src']")
@@ -167,7 +167,7 @@ cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, ob
 
 
 cdef object finished(cnp.ndarray result, Epilogue e, object out):
-    """Apply an epilogue to a result to which nobody else has a reference."""
+    """Apply an epilogue to a result to which no caller has a reference."""
     cdef tuple shape = (<object>result).shape
     cdef cnp.ndarray target = destination(out, e.typenum, shape, result)
     cdef list steps = [reading(result, e.scale, e.zero)]

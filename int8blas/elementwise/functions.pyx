@@ -1,4 +1,4 @@
-"""Element-wise operators on quantized tensors, and concatenation, after oneDNN's primitives of these names."""
+"""Element-wise operators on quantized tensors, and concatenation, modelled on oneDNN's primitives of these names."""
 
 from math import prod
 from sys import maxsize
@@ -22,13 +22,13 @@ from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 
 cnp.import_array()
 
-# Bytes of the largest element of results.
+# The size of the largest element of results, in bytes.
 cdef int LARGEST_ELEMENT = 4
 
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# How integers are stored.
+# The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")
 
 cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
@@ -37,8 +37,8 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
 cdef float factor_from(list values, Py_ssize_t i) except? -1:
-    """Return scale number i, which is finite and may be 0. To format its name takes longer than the check, so only an
-    error does it, here and below."""
+    """Return scale number i, which is finite and may be 0. Formatting its name takes longer than the check, so only
+    errors format names."""
     cdef object value = values[i]
     cdef float factor
     if type(value) is float or (type(value) is int and value == 1):
@@ -51,7 +51,7 @@ cdef float factor_from(list values, Py_ssize_t i) except? -1:
 
 
 cdef Step source_step(list arrays, Py_ssize_t i, float scale, list zero_points):
-    """Return the step that reads source i with its scale and zero point."""
+    """Return the step that reads source i and applies its scale and zero point."""
     cdef cnp.ndarray array = arrays[i]
     cdef float zero = 0
     if type(zero_points[i]) is not int or zero_points[i] != 0:
@@ -108,14 +108,14 @@ cdef int check_size(shape, str name) except -1:
     cdef double size = LARGEST_ELEMENT
     for count in shape:
         size *= max(<double>count, 1)
-    # The product of Python's integers is exact, but as slow as all other work for a small result.
+    # The product of Python's integers is exact, but takes the time of all other work for a small result.
     if size > 1e15 and prod([count for count in shape if count]) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
     return 0
 
 
 cdef bint is_onnx(object scheme, int typenum) except -1:
-    """Return whether results are stored as by ONNX's QuantizeLinear."""
+    """Return whether results are rounded like results of ONNX's QuantizeLinear."""
     cdef bint onnx = choice(scheme, "scheme", SCHEMES) == 1
     if onnx and typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
         raise TypeError("dst_dtype must be uint8, int8 or int32 with scheme='onnx', got "
@@ -137,17 +137,17 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
-    / scale)`` is NaN, an integer is the zero point.
+    The operations are in float32, in this order, and each operation is rounded once. float32 cannot represent every
+    int32 beyond 2**24. If ``y * (1 / scale)`` is NaN, an integer result is the zero point.
 
     Parameters
     ----------
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The tensor, of any shape and with any strides.
     ops : Eltwise, or sequence of post-ops
-        One function, such as ``ReLU()`` or ``Eltwise("gelu_erf")``, or several of :class:`Eltwise`, :class:`Binary`,
-        :class:`PReLU` and :class:`Sum`, in this order. Operands broadcast to the shape of `src`. An empty sequence only
-        converts `src`.
+        One function, such as ``ReLU()`` or ``Eltwise("gelu_erf")``, or a sequence of :class:`Eltwise`, :class:`Binary`,
+        :class:`PReLU` and :class:`Sum`, applied in order. Operands broadcast to the shape of `src`. An empty sequence
+        only converts `src`.
     scales : mapping of str to float, optional
         The scales of "src" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more than
         2**-128 in magnitude; 1 by default.
@@ -157,9 +157,9 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of `src`.
     scheme : {'float', 'onnx'}, optional
-        The rounding of integers, see above. "onnx" is the rounding of ONNX's QuantizeLinear.
+        The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`. A Sum
+        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`. A Sum
         post-op adds to its old content.
 
     Returns
@@ -170,7 +170,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -179,8 +179,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
 
     Notes
     -----
-    This is oneDNN's primitive "eltwise", with scales. Results are the same bit for bit on every CPU and for every
-    number of threads. A function from 8 bits to 8 bits has 256 results: they are computed once, then looked up.
+    This is oneDNN's primitive "eltwise", with scales. Results have the same bits on every CPU and with any number of
+    threads. A function from 8 bits to 8 bits has 256 results. They are computed once, and then looked up.
 
     Examples
     --------
@@ -221,8 +221,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with scheme="onnx"
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
-    / scale)`` is NaN, an integer is the zero point.
+    The operations are in float32, in this order, and each operation is rounded once. float32 cannot represent every
+    int32 beyond 2**24. If ``y * (1 / scale)`` is NaN, an integer result is the zero point.
 
     Parameters
     ----------
@@ -241,9 +241,9 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of `src0`.
     scheme : {'float', 'onnx'}, optional
-        The rounding of integers, see above. "onnx" is the rounding of ONNX's QuantizeLinear.
+        The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result; it must have the common shape of the sources, may have any strides and may overlap
+        The array for the result. It must have the common shape of the sources, may have any strides and may overlap
         them. A Sum post-op adds to its old content.
 
     Returns
@@ -254,7 +254,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -262,7 +262,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
     Notes
     -----
-    This is oneDNN's primitive "binary". Results are the same bit for bit on every CPU and for every number of threads.
+    This is oneDNN's primitive "binary". Results have the same bits on every CPU and with any number of threads.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @cython.final
 cdef class PreparedBinary:
-    """:func:`binary` for sources of two types, `src_dtypes`, with its other arguments, which are checked once."""
+    """:func:`binary` for sources of the types `src_dtypes`. All other arguments are checked once."""
 
     cdef int kind, typenum
     cdef float scales[3]            # scales of both sources and of the destination
@@ -295,7 +295,7 @@ cdef class PreparedBinary:
     cdef int types[2]
     cdef bint onnx
     cdef object post_ops
-    cdef Replay known               # of the last arrays of bytes, or None
+    cdef Replay known               # the replay of the last call with arrays of bytes, or None
 
     def __init__(self, op, src_dtypes, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float"):
         self.prepare(op, src_dtypes[0].num, src_dtypes[1].num, scales, zero_points, post_ops, dst_dtype, scheme)
@@ -362,27 +362,27 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
-    / dst_scale)`` is NaN, an integer is the zero point.
+    The operations are in float32, in this order, and each operation is rounded once. float32 cannot represent every
+    int32 beyond 2**24. If ``y * (1 / dst_scale)`` is NaN, an integer result is the zero point.
 
     Parameters
     ----------
     srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
-        At least one array, all of one shape, each with any strides. Their dtypes may differ.
+        At least one array. All arrays have one shape; their strides and dtypes may differ.
     scales : sequence of float, optional
-        A scale for each source, finite when rounded to float32, and of either sign, like any factor; 1 by default.
+        A scale for each source, by default 1. Scales are finite when rounded to float32, and may be negative or 0.
     zero_points : sequence of int, optional
         A zero point for each source, any int32; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`.
     dst_scale : float, optional
-        The scale of the result: finite, and more than 2**-128 in magnitude, when rounded to float32.
+        The scale of the result. When rounded to float32 it is finite, and more than 2**-128 in magnitude.
     dst_zero_point : int, optional
-        The zero point of the result: any int32; 0 for floats.
+        The zero point of the result: any int32, or 0 for floats.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result; it must have the shape of the sources, may have any strides and may overlap them.
+        The array for the result. It must have the shape of the sources, may have any strides and may overlap them.
 
     Returns
     -------
@@ -392,7 +392,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -400,8 +400,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 
     Notes
     -----
-    This is oneDNN's primitive "sum", with zero points. Results are the same bit for bit on every CPU and for every
-    number of threads.
+    This is oneDNN's primitive "sum", with zero points. Results have the same bits on every CPU and with any number of
+    threads.
 
     Examples
     --------
@@ -435,7 +435,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
            out=None):
     """Concatenate quantized tensors along a dimension.
 
-    Without post-ops a source that has the dtype, the scale and the zero point of the destination is copied. Each
+    Without post-ops, a source that has the dtype, the scale and the zero point of the destination is copied. Each
     element of any other source becomes ::
 
         y = scales[i] * (f32(srcs[i]) - f32(zero_points[i]))
@@ -443,15 +443,15 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
         dst = sat(rne(y * (1 / dst_scale) + dst_zero_point))                    integers
         dst = y * (1 / dst_scale), rounded to the type                          float32, float16, bfloat16
 
-    in float32, each operation rounded once, in this order. float32 cannot hold every int32 beyond 2**24. Where ``y * (1
-    / dst_scale)`` is NaN, an integer is the zero point.
+    The operations are in float32, in this order, and each operation is rounded once. float32 cannot represent every
+    int32 beyond 2**24. If ``y * (1 / dst_scale)`` is NaN, an integer result is the zero point.
 
     Parameters
     ----------
     srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
         At least one array, with any strides. Their shapes may differ in the dimension `axis`, and their dtypes too.
     axis : int
-        The dimension along which they are concatenated.
+        The dimension along which the sources are concatenated.
     scales : sequence of float, optional
         A scale for each source, finite and not 0 when rounded to float32; 1 by default.
     zero_points : sequence of int, optional
@@ -460,28 +460,28 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.
     dst_scale : float, optional
-        The scale of the result: finite, and more than 2**-128 in magnitude, when rounded to float32.
+        The scale of the result. When rounded to float32 it is finite, and more than 2**-128 in magnitude.
     dst_zero_point : int, optional
-        The zero point of the result: any int32; 0 for floats.
+        The zero point of the result: any int32, or 0 for floats.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap the sources.
+        The array for the result. It may have any strides and may overlap the sources.
 
     Returns
     -------
     ndarray of `dst_dtype`
-        ``out`` if it is given; otherwise a new array in the memory order of the first source.
+        ``out`` if it is given, or else a new array in the memory order of the first source.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Notes
     -----
-    This is oneDNN's primitive "concat", with zero points. Results are the same bit for bit on every CPU and for every
-    number of threads.
+    This is oneDNN's primitive "concat", with zero points. Results have the same bits on every CPU and with any number
+    of threads.
 
     Examples
     --------
@@ -568,10 +568,10 @@ cdef cnp.ndarray table_of(object table):
 
 @cython.final
 cdef class PreparedTable:
-    """:func:`look_up` in one table."""
+    """:func:`look_up` with one table."""
 
     cdef cnp.ndarray table
-    cdef Replay known               # of the last array
+    cdef Replay known               # the replay of the last call
 
     def __init__(self, table):
         self.table = table_of(table).copy()
@@ -593,21 +593,21 @@ cdef class PreparedTable:
 
 @cython.final
 cdef class PreparedConcat:
-    """Concatenation of bytes along an axis, for some types of parts. A part that has a table is looked up in it; all
-    tables have the type of the result."""
+    """Concatenation of bytes along an axis, for given types of the parts. A part may have a table, which maps its
+    elements. All tables have the type of the result."""
 
-    cdef list tables                # an array, or None, for each part
+    cdef list tables                # a table or None for each part
     cdef Py_ssize_t axis
     cdef int typenum
-    cdef ReplayParts known          # of the last parts
+    cdef ReplayParts known          # the replay of the last call
 
     def __init__(self, list tables not None, Py_ssize_t axis, dtype):
         self.tables = [None if table is None else table_of(table).copy() for table in tables]
         self.axis, self.typenum = axis, dtype.num
 
     def __call__(self, tuple parts not None):
-        """Return the result in the order of memory of the first part; None if a part is empty, or if the shapes do not
-        match."""
+        """Return the result in the memory order of the first part. Return None if a part is empty, or if the shapes do
+        not match."""
         cdef cnp.ndarray first = parts[0], part, table, target
         cdef cnp.npy_intp sizes[MAX_DIMS]
         cdef cnp.npy_intp begin = 0
@@ -639,6 +639,6 @@ cdef class PreparedConcat:
         return target
 
     def again(self, tuple parts not None):
-        """Return the result if the parts have the types and layouts of the last call's parts; otherwise None."""
+        """Return the result if the parts have the types and layouts of the last call's parts, or else None."""
         cdef ReplayParts known = self.known  # another thread may replace it
         return None if known is None else known.run(parts)

@@ -15,13 +15,13 @@ cdef Step reading(cnp.ndarray array, float scale, float zero)
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=?)
 
 cdef class Replay:
-    cdef object fused               # the job, a Fused
+    cdef object fused               # the operands and the order of the job: a Fused
     cdef int count                  # sources, 1 or 2
     cdef Layout sources[2]
     cdef Layout target
     cdef bint in_order              # the target is in the order of C
-    cdef int types[3]               # NumPy's, of both sources and the target
-    cdef ptrdiff_t offsets[3]       # from an array's address to its first element in the job's order
+    cdef int types[3]               # NumPy's type numbers of both sources and of the target
+    cdef ptrdiff_t offsets[3]       # bytes from an array's address to its first element in the job's order
 
     cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second)
 
@@ -30,11 +30,11 @@ cdef Replay replay(object fused, list arrays)
 
 
 cdef class ReplayParts:
-    cdef tuple fused                # a job for each part, a Fused
-    cdef object memory              # of `sources`
+    cdef tuple fused                # a Fused for each part
+    cdef object memory              # the memory of `sources`
     cdef Layout *sources
     cdef Layout target
-    cdef int type                   # NumPy's, of the target
+    cdef int type                   # NumPy's type number of the target
     cdef bint in_order              # the target is in the order of C
     cdef double size                # bytes read and written
 

@@ -1,7 +1,7 @@
-"""The driver of element-wise primitives: a primitive is a list of steps on a float32 number, fused.
+"""The driver of element-wise primitives. A primitive is a list of steps on a float32 number, which run fused.
 
-The first step reads an array. Each further step is a post-op, which may read another array. Then the number is stored.
-A block of elements goes through all steps before the next block, so that intermediate numbers stay in the L1 cache.
+The first step reads an array. Each further step is a post-op, which may read another array. At the end the number is
+stored. A block of elements goes through all steps before the next block, so intermediate numbers stay in the L1 cache.
 
 The dimensions of the arrays, in the result's order in memory, are divided into an inner run, whose elements are evenly
 spaced in each array, and outer dimensions. A block is a part of a run, or a number of whole short runs.
@@ -36,9 +36,9 @@ cdef enum:
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# From this many elements on, looking results up in a table of 256 results is faster than computing them.
+# For at least this number of elements, looking up results in a table of 256 results is faster than computing them.
 cdef int64_t LOOKED_UP = 1024
-# The bytes that all jobs read and write before the first job continues: a part of the L2 cache.
+# The bytes that all jobs together read and write in a round, before the first job continues: a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
 
 
@@ -47,8 +47,8 @@ cdef struct Operand:
     char *data
     char *first                     # the first run in the array's own memory, if `repeated`
     int type, size
-    bint whole                      # contiguous, in the order of the runs
-    bint repeated                   # one run for all, repeated in memory for the runs of a block
+    bint whole                      # whether the array is contiguous, in the order of the runs
+    bint repeated                   # whether all runs read one run, which is repeated in memory for a block
     ptrdiff_t step
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
@@ -56,7 +56,7 @@ cdef struct Operand:
 # One step, as in the class Step.
 cdef struct Link:
     bint reads
-    bint plain                      # float32 with scale 1 and zero point 0
+    bint plain                      # whether the operand is float32 with scale 1 and zero point 0
     Operand operand
     float scale, zero
     i8_post_op op
@@ -85,14 +85,14 @@ cdef struct FusedJob:
     Operand out
     float dst_scale, dst_zero
     bint onnx                       # scheme of integers: see `fuse`
-    bint clamps                     # the table only limits values to a range: see `flip`
-    bint at_once                    # float results are computed in their final place
+    bint clamps                     # whether the table only limits values to a range (see `flip`)
+    bint at_once                    # whether float results are computed in their final place
     int count
     Link *links
     i8_bytes_fn bytes_function
     i8_bytes_args bytes
     uint8_t table[256]
-    # If the table is a clamp: bytes are XORed with flip[0] before it and with flip[1] after it.
+    # If the table is a clamp, bytes are XORed with flip[0] before it and with flip[1] after it.
     uint8_t flip[2]
 
 
@@ -123,7 +123,7 @@ cdef void find_block(const FusedJob *job, int64_t number, Block *block) noexcept
 
 
 cdef inline void advance(const FusedJob *job, Block *block, int64_t runs) noexcept nogil:
-    """Advance by `runs` runs, at most to the end of the last outer dimension."""
+    """Advance by `runs` runs, but at most to the end of the last outer dimension."""
     cdef int d = job.dims - 1
     block.first += runs
     block.index[d] += runs
@@ -151,8 +151,8 @@ cdef inline bint in_place(const Operand *operand, const Block *block) noexcept n
 
 cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out, char *results, const Operand *x,
                     const char *gathered) noexcept nogil:
-    """Copy the runs of a block from x, or from the buffer `gathered` if x is NULL, to out, or to `results` if out is
-    NULL."""
+    """Copy the runs of a block. The source is x, or the buffer `gathered` if x is NULL. The target is out, or `results`
+    if out is NULL."""
     cdef Block walk
     cdef int size = x.size if x is not NULL else out.size
     cdef ptrdiff_t step = x.step if x is not NULL else size, out_step = out.step if out is not NULL else size
@@ -184,7 +184,7 @@ cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out,
 
 
 cdef const char *gather(const FusedJob *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
-    """Return the elements of a block contiguously: in place, or copied to a buffer."""
+    """Return the address where a block is contiguous: in place, or in a buffer after a copy."""
     if in_place(operand, block):
         return address(job, operand, block)
     copy_runs(job, block, NULL, buffer, operand, NULL)
@@ -210,7 +210,7 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
     zero = <int32_t>job.dst_zero
     args.n, args.x, args.out, args.each, args.stream = n, y, out, 0, 0
     args.parameters[0], args.parameters[1], args.parameters[2] = &job.dst_scale, &zero, &zero
-    # The integer types come first among the types, in the same order.
+    # The integer types come first among the types, in the order of this table.
     job.kernels.elementwise.quantize_onnx[job.out.type](&args)
 
 
@@ -275,7 +275,7 @@ cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
 # --------------------------------------------------------------------------------------------------------- jobs ------
 
 cdef class Step:
-    """A step: a post-op with the operand scale * (array - zero), or only one of these two."""
+    """A step: a post-op with the operand scale * (array - zero), or a post-op alone, or an operand alone."""
 
 
 cdef Step reading(cnp.ndarray array, float scale, float zero):
@@ -285,12 +285,13 @@ cdef Step reading(cnp.ndarray array, float scale, float zero):
 
 
 cdef class Fused:
-    """A job, and the objects that it points to."""
+    """A job, and the objects to which it points."""
     cdef FusedJob job
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
-    cdef list repeated              # memory of operands
-    # Of a ReplayParts: from the addresses of the source and of the whole target; NumPy's type of the source.
+    cdef list repeated              # the memory of repeated operands
+    # For a ReplayParts: bytes from the addresses of the source and of the whole target; NumPy's type number of the
+    # source.
     cdef ptrdiff_t offsets[2]
     cdef int source_type
 
@@ -319,7 +320,7 @@ cdef bint one_run(list arrays):
 
 
 cdef Fused laid_out(list steps, cnp.ndarray target):
-    """Return the job of steps that read and write arrays of one shape."""
+    """Return the job of some steps. All arrays have one shape."""
     cdef Fused self = Fused.__new__(Fused)
     cdef FusedJob *job = &self.job
     cdef Step step
@@ -363,7 +364,7 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
 
 
 cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
-    """Set blocks of `block` elements; runs shorter than `long_run` share blocks."""
+    """Set blocks of `block` elements. Runs shorter than `long_run` share blocks."""
     job.block, job.together = block, 0
     if job.n < long_run and job.outer > 1:
         job.together = block // job.n
@@ -383,9 +384,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
-    """Let blocks of `block` elements have several runs, if each operand is contiguous or all runs read the same
-    elements of it. These elements are then repeated in memory. A run with its own block takes some 100 ns, whatever its
-    length."""
+    """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
+    Such a run is then repeated in memory. Without sharing, each run takes some 100 ns for its own block."""
     cdef FusedJob *job = &self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
@@ -441,8 +441,8 @@ cdef void make_table(FusedJob *job) noexcept:
 
 
 cdef bint is_clamp(FusedJob *job) noexcept:
-    """Return whether the table limits bytes to a range and changes nothing else, and set how their signs are flipped.
-    ReLU and clip are such functions, if scales and zero points do not change."""
+    """Return whether the table only limits bytes to a range, and set how signs are flipped. ReLU and clip are such
+    functions if scales and zero points do not change."""
     cdef int i, y, low, high
     job.flip[0] = 0x80 if job.links[0].operand.type == I8_TYPE_S8 else 0
     job.flip[1] = 0x80 if job.out.type == I8_TYPE_S8 else 0
@@ -455,8 +455,7 @@ cdef bint is_clamp(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Choose the kernel of int8 sums or products, if the steps are such an operation and their numbers are of moderate
-    size."""
+    """Choose the kernel of int8 sums or products, if the steps are such an operation and its numbers stay in range."""
     cdef const Link *link
     cdef double largest[2]
     cdef double y, quotient
@@ -482,7 +481,7 @@ cdef bint set_bytes(FusedJob *job) noexcept:
         job.bytes.scale[i] = -link.scale if i == 1 and kind == I8_SUB else link.scale
         largest[i] = fabs(<double>link.scale) * max(job.bytes.zero[i], 255 - job.bytes.zero[i])
     y = largest[0] * largest[1] if kind == I8_MUL else largest[0] + largest[1]
-    # The first bound, half of 2**31, leaves room for rounding; the second keeps y and the operands finite.
+    # The first bound, half of 2**31, leaves room for rounding. The second bound keeps y and the operands finite.
     quotient = y / job.dst_scale if job.onnx else y * job.dst_scale
     if not (max(y, max(largest[0], largest[1])) < 1e38 and fabs(quotient) + fabs(<double>job.dst_zero) < 1 << 30):
         return False
@@ -498,8 +497,8 @@ cdef bint reads_behind(Fused self, cnp.ndarray target):
 
 
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
-    """Return the job of these steps, which stores sat(rne(y * dst_scale + dst_zero)) for integers, y * dst_scale for
-    floats. With `onnx`, for integers only, it stores sat(rne(y / dst_scale) + dst_zero).
+    """Return the job of these steps. It stores sat(rne(y * dst_scale + dst_zero)) for integers, and y * dst_scale for
+    floats. With `onnx`, which is for integers only, it stores sat(rne(y / dst_scale) + dst_zero).
 
     No step may read an element of `target` after an earlier block has written it.
     """
@@ -534,7 +533,7 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
 
 
 cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target):
-    """Return the job that looks up the indices in `array` in a table of 256 bytes."""
+    """Return the job that maps the elements of `array` by a table of 256 bytes."""
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     memcpy(self.job.table, cnp.PyArray_DATA(table), 256)
     self.job.compute, self.job.clamps = compute_lookup, False
@@ -558,8 +557,8 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 
 
 cdef int run(list fused) except -1:
-    """Run jobs whose targets are not empty and do not overlap; interleaved, because their targets may be interleaved in
-    memory."""
+    """Run jobs whose targets are not empty and do not overlap. Run them in rounds, because their targets may be
+    interleaved in memory."""
     cdef Work work
     cdef Fused one = fused[0]
     cdef const FusedJob *first = &one.job
@@ -579,13 +578,13 @@ cdef int run(list fused) except -1:
 
 @cython.final
 cdef class Replay:
-    """A job of one or two arrays of bytes, to run again on arrays that lie as these do.
+    """A job of one or two arrays of bytes, which can run again on arrays with the same layouts.
 
-    Several threads may call it at the same time.
+    Several threads may call a Replay at the same time.
     """
 
     cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second):
-        """Return the result for other arrays, or None if they lie differently. `second` may be None."""
+        """Return the result for other arrays, or None if they have other layouts. `second` may be None."""
         cdef Fused fused = self.fused
         cdef FusedJob job
         cdef Link links[2]
@@ -621,8 +620,8 @@ cdef class Replay:
 
 
 cdef Replay replay(object fused, list arrays):
-    """Return the replay of a job that has run with these arrays, a new target last. Return None for a job with other
-    steps, and where `may_replay` forbids it."""
+    """Return the replay of a job that has run with these arrays, the last of which is a new target. Return None for a
+    job with other steps, and if `may_replay` is false."""
     cdef Replay self
     cdef Fused job = fused
     cdef Operand *operand
@@ -643,7 +642,7 @@ cdef Replay replay(object fused, list arrays):
     return self
 
 
-# A part's job, with the only step that reads it.
+# The job of a part, and the only step that reads the part.
 cdef struct Piece:
     FusedJob job
     Link link
@@ -651,11 +650,11 @@ cdef struct Piece:
 
 @cython.final
 cdef class ReplayParts:
-    """Jobs that each write a part of one target from an array of bytes, to run again on arrays that lie as these do.
-    Several threads may call it at the same time."""
+    """Jobs that each write a part of one target from an array of bytes. They can run again on arrays with the same
+    layouts. Several threads may call a ReplayParts at the same time."""
 
     cdef cnp.ndarray run(self, tuple parts):
-        """Return the result for other arrays, or None if they lie differently."""
+        """Return the result for other arrays, or None if they have other layouts."""
         cdef Py_ssize_t count = len(self.fused), i
         cdef const i8_kernels *kernels = current_kernels()
         cdef Piece *pieces
@@ -701,7 +700,7 @@ cdef inline bint may_replay(cnp.ndarray target) noexcept:
 
 
 cdef ReplayParts replay_parts(list fused, tuple parts, cnp.ndarray target):
-    """Return the replay of jobs that have written these parts of a new target; None where `may_replay` forbids it."""
+    """Return the replay of jobs that have written these parts of a new target, or None if `may_replay` is false."""
     cdef ReplayParts self
     cdef Fused job
     cdef cnp.ndarray part

@@ -31,14 +31,14 @@ cdef struct GatherJob:
     ptrdiff_t row               # in bytes
     const int64_t *indices
     int64_t count, columns
-    const char *parameters[2]       # scales and zero points: one, or one for each row of `out` or each column
+    const char *parameters[2]       # scales and zero points: one value, or one for each row of `out` or column
     ptrdiff_t parameter_rows[2]     # in bytes
     bint each                       # whether each column has its own parameters
     char *out
 
 
 cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept nogil:
-    """Gather a part of the rows."""
+    """Gather one part of the rows."""
     cdef const GatherJob *job = <const GatherJob *>shared
     cdef int64_t first = share(job.count, part, parts), end = share(job.count, part + 1, parts)
     cdef i8_elements_args e
@@ -77,14 +77,14 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     index = <const int64_t *>cnp.PyArray_DATA(chosen)
     for i in range(cnp.PyArray_SIZE(chosen)):
         if not 0 <= index[i] < rows:
-            # uint64 beyond int64 has wrapped.
+            # Values of uint64 beyond int64 have wrapped.
             found = index[i] % 2**64 if array.dtype.kind == "u" else index[i]
             raise ValueError(f"indices must be between 0 and {rows - 1}, got {found}")
     return chosen
 
 
 cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
-    """Return one value, or the values of the wanted rows from one value for each row of the table."""
+    """Return one value, or select the values of the wanted rows from the values of all rows."""
     cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
     return np.asarray(values[indices]) if values.ndim else values
 
@@ -98,9 +98,9 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     table : array_like of uint8 or int8, shape (rows, columns)
         The table. Contiguous rows are read in place.
     indices : array_like of int
-        The rows wanted, from 0 to rows - 1, in any shape.
+        The numbers of the wanted rows, from 0 to rows - 1, in any shape.
     scale : float, or array_like, optional
-        The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array. Of scales for rows,
+        The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array. If rows have scales,
         only the scales of the wanted rows are read.
     zero_point : int, or array_like of int, optional
         The zero point, any int32: one value, or, with `axis`, an array, as for `scale`.
@@ -108,7 +108,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 for values of
         each column.
     out : ndarray of float32, optional
-        Where to store the result; it must have the result's shape, may have any strides and may overlap the table.
+        The array for the result. It must have the shape of the result, may have any strides and may overlap the table.
 
     Returns
     -------
@@ -118,15 +118,15 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
-    dequantize : dequantize all of a table.
+    dequantize : dequantize a whole array.
 
     Notes
     -----
-    This is the embedding of tokens from a table that takes a quarter of the memory.
+    This is the embedding of tokens from a table that takes a quarter of the memory of a float32 table.
 
     Examples
     --------
@@ -181,5 +181,5 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
 
 
 cdef bint ready(cnp.ndarray table, cnp.ndarray out):
-    """Return whether results can be stored straight to `out`: in C order, and apart from the table."""
+    """Return whether results can be stored directly in `out`, which is in C order and does not overlap the table."""
     return cnp.PyArray_IS_C_CONTIGUOUS(out) and not share_memory(table, out)

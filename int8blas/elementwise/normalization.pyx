@@ -20,7 +20,7 @@ from int8blas.core.traced import traced
 cnp.import_array()
 
 cdef enum:
-    EXACT_IN_FLOAT = 1 << 24    # up to this magnitude float32 has every integer
+    EXACT_IN_FLOAT = 1 << 24    # float32 can represent every integer up to this magnitude
 cdef tuple SOURCES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple DST_DTYPES = (*INT8_DTYPES, *FLOAT_DTYPES)
 
@@ -34,7 +34,7 @@ cdef cnp.ndarray source(object src):
 
 cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
                                object zero_points, object post_ops):
-    """Set the arguments of a kernel that follow from scales, zero points and types, and return the epilogue. With
+    """Set the arguments of a kernel that scales, zero points and types determine, and return the epilogue. With
     post-ops the kernel stores float32."""
     cdef Epilogue e
     if zero_points is not None:
@@ -47,14 +47,14 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
     args.scale, args.dst_scale, args.dst_zero, args.plus = e.scale, <float>1 / e.dst_scale, -0.0, NULL
     if e.dst_zero != 0:
         args.dst_zero = e.dst_zero
-    e.scale, e.zero = 1, 0  # the kernel has used them
+    e.scale, e.zero = 1, 0  # the kernel has applied both
     if e.post_ops:
         args.dst_type, args.dst_scale, args.dst_zero = I8_TYPE_F32, 1, -0.0
     return e
 
 
 cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis, Epilogue e, object out):
-    """Apply a kernel along an axis, and post-ops, after the last check."""
+    """After the last check, apply a kernel along an axis, and then the post-ops."""
     cdef cnp.ndarray array, target
     if e.post_ops:
         array = empty_like(src, cnp.NPY_FLOAT32)
@@ -81,7 +81,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarr
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return values in the opposite order, whose differences are the opposite: -x, or -1 - x for integers."""
+    """Return values with negated differences: -x, or -1 - x for integers."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 
@@ -91,7 +91,7 @@ cdef cnp.ndarray last(cnp.ndarray array, int axis):
 
 
 @traced("src")
-@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
+@cython.binding(True)  # inspect knows defaults of a built-in function only if they are literals
 def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=False, dst_dtype=np.float32, out=None):
     """Compute softmax, or its logarithm, along an axis, for example of attention scores.
 
@@ -109,13 +109,13 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
         The values, with at least one dimension and any strides. The scale of int32 sums of a GEMM is the product of its
         operands' scales (times ``1 / sqrt(channels)`` for attention).
     axis : int, optional
-        The dimension that the results sum to 1 along.
+        The dimension along which the results sum to 1.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, and the scale of ``"dst"`` more than 2**-128
-        in magnitude, by default 1. A scale of 1/255 or 1/256 uses all of uint8.
+        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
+        ``"dst"`` is more than 2**-128 in magnitude. A scale of 1/255 or 1/256 uses the whole range of uint8.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. The zero point of the source
-        cancels: it is checked, and has no effect.
+        The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
+        zero point of the source cancels: it is checked, but has no effect.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         `src`.
@@ -124,7 +124,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -134,28 +134,30 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
-    matmul : the products before and after it.
+    matmul : the products before and after softmax in attention.
 
     Notes
     -----
-    The difference of integers is exact and then rounded to float32. Everything else is float32, each operation rounded
-    once: a division is the product with the rounded reciprocal of the row's sum, or of the scale. The exponential is
-    within 1 unit in the last place, and 0 for t below -87.3. The sum has 64 partial sums: partial sum j adds elements
-    j, j + 64 and so on, in order. Then the second half of the partial sums is added to the first half, until one is
-    left. So the result has the same bits on every CPU, with any number of threads and any strides.
+    The difference of integers is exact and then rounded to float32. All other operations are float32, and each is
+    rounded once. A division is a product with the rounded reciprocal of the row's sum, or of the scale. The exponential
+    has an error of at most 1 unit in the last place, and is 0 for t below -87.3. The sum has 64 partial sums: partial
+    sum j adds elements j, j + 64 and so on, in order. Then the second half of the partial sums is added to the first
+    half, until one sum is left. So the result has the same bits on every CPU, with any number of threads and any
+    strides.
 
-    The relative error of a result of 2**-126 and more is at most ``(10 + 4 * T + n / 64) * 2**-24`` for rows of n
-    elements, and far less for most results. T, at most 87.3, is the largest ``|t|``; the exponential multiplies its
-    rounding error. A logarithm has this bound as its absolute error, plus 2 units in the last place.
+    For rows of n elements, results of at least 2**-126 have a relative error of at most ``(10 + 4 * T + n / 64) *
+    2**-24``. Most errors are far smaller. T is the largest ``|t|``, at most 87.3; the exponential multiplies the
+    rounding error of t. A logarithm has an absolute error of at most this bound, plus 2 units in the last place.
 
-    A negative scale is the scale of -src: ``t = -scales["src"] * (min(src) - src)``.
+    With a negative scale the largest real value belongs to the smallest element: ``t = -scales["src"] * (min(src) -
+    src)``.
 
-    -inf, as in a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or with -inf only, becomes NaN,
-    which an integer stores as the zero point.
+    An element of -inf, such as a masked score, becomes 0 (-inf with `log`). A row with NaN or inf, or with no element
+    except -inf, becomes NaN, which an integer type stores as the zero point.
 
     Examples
     --------
@@ -183,8 +185,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
-    """Return n float32 values, or n times the default for None, aligned and readable up to a whole chunk. Unused values
-    are only checked."""
+    """Return n float32 values, or n copies of the default for None. They are aligned, and readable up to a whole chunk.
+    Unused values are only checked."""
     cdef cnp.ndarray array, values
     if x is not None:
         array = float32s(x, name)
@@ -201,7 +203,7 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
 
 
 @traced("src")
-@cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
+@cython.binding(True)  # inspect knows defaults of a built-in function only if they are literals
 def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_points=None, post_ops=(),
                dst_dtype=np.float32, out=None):
     """Normalize layers over the last dimension.
@@ -219,22 +221,22 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The values, with at least one dimension and any strides.
     gamma, beta : array_like of float32, optional
-        Factor and shift of each element of a row, of the size of the last dimension; by default 1 and 0.
+        The factor and the shift of each element of a row, by default 1 and 0. They have the size of the last dimension.
     epsilon : float, optional
-        The summand of the variance, not negative and finite.
+        The number that is added to the variance, finite and not negative.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, finite and not 0 in float32, and the scale of ``"dst"`` more than 2**-128
-        in magnitude, by default 1.
+        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
+        ``"dst"`` is more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
-        The zero points of ``"src"`` and ``"dst"``, any int32, for integers, by default 0. The zero point of the source
-        cancels: it is checked, and has no effect.
+        The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
+        zero point of the source cancels: it is checked, but has no effect.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         `src`.
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result; it must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -244,20 +246,20 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Notes
     -----
-    The function computes in float32, each operation rounded once, in this order, where s is the source's scale and n
+    The function computes in float32, in this order, and each operation is rounded once. s is the source's scale, and n
     the number of elements of a row::
 
         x = float32(src)                for int32 rows with values beyond 2**24: float32(src - src[0])
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
-    A row for which this is not as exact as float32 allows is computed again: if squares or sums overflow, if subnormal
-    numbers matter (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times
-    the standard deviation. The row is then scaled by a power of two, which is exact, and its mean is computed twice::
+    For some rows this is less exact than float32 allows: if squares or sums overflow, if subnormal numbers matter (with
+    an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times the standard deviation.
+    Such a row is scaled by a power of two, which is exact, and its mean is computed twice::
 
         x = x * 2**-k                                               1 <= max(|x|) < 2
         d = x - sum(x) / n
@@ -266,10 +268,10 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         y = d * float32(r) * gamma + beta
 
     Sums, and the division by the scale, are computed as in :func:`softmax`. So the result has the same bits on every
-    CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of up to 100 elements are
-    below 8 units in the last place of the largest result of a row, whatever its magnitude; they grow with the mean in
-    multiples of the standard deviation, up to 64, and with n / 64 partial sums. A row with NaN or infinities becomes
-    NaN, which an integer stores as the zero point; so does a constant row if epsilon is 0, which gives 0 / 0.
+    CPU, with any number of threads and any strides. Without gamma and beta, errors of rows of at most 100 elements are
+    below 8 units in the last place of the row's largest result. Errors grow with the ratio of mean and standard
+    deviation, up to 64, and with n / 64, the length of partial sums. A row with NaN or infinities becomes NaN, which an
+    integer type stores as the zero point. A constant row becomes NaN too if epsilon is 0, because it gives 0 / 0.
 
     Examples
     --------
@@ -300,8 +302,9 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
-    """Return int32 values unchanged if float32 holds all of them. Otherwise subtract from each row with larger values
-    its first element, and return float32: normalization cancels a number that is added to a whole row."""
+    """Return int32 values unchanged if float32 can represent all of them. Otherwise subtract the first element from
+    each row with larger values, and return float32. Normalization cancels a number that is subtracted from a whole
+    row."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)
@@ -310,7 +313,7 @@ cdef cnp.ndarray near_zero(cnp.ndarray array):
 
 
 cdef list set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, object beta, object epsilon):
-    """Set the kernel's arguments that only layer_norm has, and return the arrays that they point to."""
+    """Set the kernel's arguments that only layer_norm has, and return the arrays to which they point."""
     cdef cnp.ndarray factors, shifts
     cdef int64_t n = cnp.PyArray_DIM(array, array.ndim - 1)
     cdef bint used = array.size != 0

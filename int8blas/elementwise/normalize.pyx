@@ -1,7 +1,7 @@
-"""The driver of softmax and layer normalization: a kernel of rows, applied to arrays of any strides.
+"""The driver of softmax and layer normalization. It applies a kernel of rows to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. Other rows are copied to a buffer in
-this form, a block at a time.
+Rows that are contiguous, aligned and not too short are read and written in place. All other rows are copied to a buffer
+in this form, a block at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,10 +22,10 @@ cnp.import_array()
 cdef int64_t BLOCK = 1 << 13
 
 
-# One side, source or destination: where its rows are, and whether they are copied.
+# One side, source or destination: the places of its rows, and whether they are copied.
 cdef struct Side:
     char *data
-    ptrdiff_t row, step                 # bytes from one row, and from one element, to the next
+    ptrdiff_t row, step                 # bytes from one row to the next, and from one element to the next
     ptrdiff_t strides[cnp.NPY_MAXDIMS]  # strides of the outer dimensions
     int size                            # bytes of an element
     bint copied
@@ -33,20 +33,20 @@ cdef struct Side:
 
 cdef struct NormalizeJob:
     i8_normalize_fn function
-    i8_normalize_args args              # all members except the rows' number and addresses
+    i8_normalize_args args              # all members except the number and the addresses of rows
     Side src, dst
     int dims                            # outer dimensions, the innermost first
     int64_t shape[cnp.NPY_MAXDIMS]
     int64_t rows                        # consecutive rows that are evenly spaced on both sides
-    int64_t block, blocks, units        # rows of a block; blocks of these rows; blocks in all
+    int64_t block, blocks, units        # rows of a block; blocks of `rows`; blocks of all rows
     int64_t room                        # elements of a row in the buffer
-    char *memory                        # the buffers of all parts, `part_size` bytes each
+    char *memory                        # the buffers of all parts, `part_size` bytes for each
     int64_t part_size
 
 
 cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *memory, int64_t rows,
                      bint back) noexcept nogil:
-    """Copy rows of an array, from `at` on, to a buffer, or back; the inner loop takes the smaller stride of the
+    """Copy rows of an array, from `at` on, to a buffer or back. The inner loop takes the smaller stride of the
     array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
     cdef int64_t i, outer_count = rows, inner_count = job.args.n
@@ -102,12 +102,12 @@ cdef void set_side(Side *side, cnp.ndarray array, int64_t n) noexcept:
     cdef int last = cnp.PyArray_NDIM(array) - 1
     side.data, side.size = cnp.PyArray_BYTES(array), cnp.PyArray_ITEMSIZE(array)
     side.step = cnp.PyArray_STRIDE(array, last)
-    side.row = side.step * n  # a single row is not an element of a column
+    side.row = side.step * n  # a single row has no distance to a next row
     side.copied = n < I8_CHUNK or side.step != side.size or not cnp.PyArray_ISALIGNED(array)
 
 
 cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
-    """Set where the rows are; dimensions that are evenly spaced together become one run of rows."""
+    """Set the places of the rows. Merge dimensions along which rows are evenly spaced into one run of rows."""
     cdef int axis
     cdef int64_t size
     cdef ptrdiff_t src_stride, dst_stride
@@ -148,8 +148,8 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     """Apply a kernel to the rows of an array, along its last dimension.
 
     `src` and `dst` have equal shapes and are not empty. They share no memory, or they have one address, equal strides
-    and types of one size. `args` must have the row's length and all members except addresses; `plus` has the strides of
-    `src`, whose rows are then read in place.
+    and types of one size. In `args` all members except addresses must be set. `plus` has the strides of `src`; with
+    `plus`, rows of `src` are read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

@@ -1,4 +1,4 @@
-"""Weights as PackedB: for each group the (ic * kh * kw, oc) matrix that multiplies patches of an image."""
+"""Weights as PackedB: each group is the matrix (ic * kh * kw, oc) by which patches of an image are multiplied."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def check_k_order(k_order: Any, layout: str) -> str:
 
 
 def pack(weights: npt.NDArray[Any], letters: str, k_order: str) -> PackedB | tuple[PackedB, ...]:
-    """Pack weights, whose axes `letters` name in logical order; a tuple if they are grouped."""
+    """Pack weights, and return a tuple if they are grouped. `letters` names the axes in logical order."""
     outer = letters[: letters.index("i")]
     ordered = weights.transpose(permutation(letters, outer + k_order))
     groups = ordered if "g" in letters else ordered[np.newaxis]
@@ -36,7 +36,7 @@ def pack(weights: npt.NDArray[Any], letters: str, k_order: str) -> PackedB | tup
 
 
 def unpack(x: Any, layout: str, k_order: Any, shape: Any) -> npt.NDArray[Any]:
-    """Return the weights that `pack` packed, with axes in logical order; `layout` has their letters."""
+    """Return weights from the result of `pack`, with axes in logical order. `layout` has the letters of the axes."""
     letters = logical_order(layout)
     k_order = check_k_order(k_order, layout)
     groups = x if "g" in letters else (x,)

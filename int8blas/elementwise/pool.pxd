@@ -2,7 +2,8 @@
 cimport int8blas.core.cnumpy as cnp
 from libc.stdint cimport int64_t
 
-# The operation: MAXIMUM, or the average over all elements of a window, or over its elements that are not padding.
+# The operation: the maximum, the average over all elements of a window, or the average over the elements that are not
+# padding.
 cdef enum:
     MAXIMUM, AVERAGE, AVERAGE_WITH_PADDING
 
@@ -13,7 +14,7 @@ cdef struct Axis:
 
 
 cdef inline int64_t extent(const Axis *axis) noexcept nogil:
-    """Return the number of elements from the first to the last of a window."""
+    """Return the extent of a window: the number of elements from its first to its last element."""
     return axis.dilation * (axis.kernel - 1) + 1
 
 

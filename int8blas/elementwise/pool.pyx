@@ -1,13 +1,14 @@
 """The driver of pooling, for arrays of any strides. There are three strategies.
 
-- Lines, if the channels are contiguous and many: one kernel call takes all windows of a line of the result that lie
-  inside the source. Each window that padding cuts takes a call.
-- Patches, otherwise: a part of the source with its padding is copied to a small buffer. The windows at every position
-  along w are computed there, 64 bytes or more at a time, and the results that the strides select are stored.
-- Windows, if a line of the result has one element, or a patch would not fit the buffer: one window at a time, along its
-  elements as far as they are contiguous.
+- Lines, for many contiguous channels. One kernel call takes all windows of a line of the result that lie inside the
+  source. Each window that padding cuts takes its own call.
+- Patches, for all other channels. A part of the source with its padding is copied to a small buffer. The windows at
+  every position along w are computed there, 64 bytes or more at a time. Then the results that the strides select are
+  stored.
+- Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
+  one, along contiguous elements.
 
-Dimensions are counted as (n, d, h, w, c); a dimension that a layout does not have is of size 1.
+Dimensions are counted as (n, d, h, w, c). A dimension that a layout lacks has size 1.
 """
 
 from libc.math cimport rintf
@@ -25,11 +26,11 @@ from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 cnp.import_array()
 
 cdef enum:
-    PATCH = 1 << 13     # bytes of a patch; with 4-byte results and divisors it fits the L1 or L2 cache
+    PATCH = 1 << 13     # bytes of a patch, which fits the L1 or L2 cache with 4-byte results and divisors
     LARGEST_STEP = 16   # largest stride along w: a patch computes this many times more results than it stores
     CHANNELS = 64       # channels of a patch or a window
-# PIECE: channels of a piece of a line. LONG_PIECE: elements of a piece with all channels. FEW_LINES: with fewer lines
-# than this, lines are cut into pieces to occupy all threads.
+# PIECE: channels of a piece of a line. LONG_PIECE: elements of a piece with all channels. FEW_LINES: fewer lines are
+# cut into pieces to occupy all threads.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
 
 cdef enum Way:
@@ -42,7 +43,7 @@ cdef struct PoolJob:
     const i8_kernels *kernels
     i8_pool_fn kernel
     bint is_signed
-    int type, size              # type of the result, an I8_TYPE; its bytes
+    int type, size              # type of the result, an I8_TYPE; bytes of an element
     int64_t shape[5]
     int64_t out_shape[5]
     ptrdiff_t x[5]              # strides of the source
@@ -87,12 +88,12 @@ cdef bint padding_only(const Axis *axis, int64_t size, int64_t positions) noexce
 cdef inline void divide_in_16_bits(const PoolJob *job, i8_pool_args *a, int64_t count) noexcept nogil:
     """Set the multiplier for a division by `count`, if one exists.
 
-    For unsigned sums u <= 255 * count < 2**16 - count / 2. An odd count has no ties: the average is floor((u + (count -
-    1) / 2) / count), and floor(x * m / 2**p) = floor(x / count) for m = ceil(2**p / count) as long as x * (m * count -
-    2**p) < 2**p. For count = 2**k it is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u: half is rounded up
-    only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. Both formulas equal
-    rne(f32(u) / f32(count)): the error of the f32 quotient is less than 2**-17, and u / count is a tie or at least 1 /
-    (2 * count) away from the nearest tie.
+    Unsigned sums have u <= 255 * count < 2**16 - count / 2. An odd count has no ties, so the average is floor((u +
+    (count - 1) / 2) / count). For m = ceil(2**p / count), floor(x * m / 2**p) = floor(x / count) if x * (m * count -
+    2**p) < 2**p. For count = 2**k the average is (u + 2**(k - 1) - 1 + odd) >> k, where odd is bit k of u: half is
+    rounded up only to an even number. Bit k is the same in a sum of signed elements, u - 128 * count. Both formulas
+    equal rne(f32(u) / f32(count)): the error of the f32 quotient is less than 2**-17, and u / count is a tie, or at
+    least 1 / (2 * count) away from the nearest tie.
     """
     cdef int64_t m, p = 16
     a.multiplier = 0
@@ -134,7 +135,7 @@ cdef inline int64_t window_size(const PoolJob *job) noexcept nogil:
 
 cdef inline void set_window(const PoolJob *job, i8_pool_args *a, int64_t deep, int64_t high,
                             int64_t wide) noexcept nogil:
-    """Set a window of these counts along d, h and w; two loops over evenly spaced elements become one."""
+    """Set a window of these counts along d, h and w. Merge two loops over evenly spaced elements into one."""
     a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
     a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
     a.strides[2] = job.axes[2].dilation * job.x[3]
@@ -198,7 +199,7 @@ cdef void do_line(const PoolJob *job, int64_t unit) noexcept nogil:
 
 cdef inline void copy_elements(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int64_t n,
                                int size) noexcept nogil:
-    """Copy n elements of 1 or 4 bytes; the steps are in bytes."""
+    """Copy n elements of 1 or 4 bytes. The steps are in bytes."""
     cdef int64_t i
     if size == 4:
         for i in range(n):
@@ -283,7 +284,7 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     a.runs = rows
     a.src, a.out = <const uint8_t *>patch, results
     a.src_step, a.out_step = high.stride * line, a.n * job.size
-    # The runs follow each other along h, so h is the window's innermost dimension here.
+    # The runs are successive along h, so h is the window's innermost dimension here.
     a.counts[0], a.counts[1], a.counts[2] = d.count, wide.kernel, high.kernel
     a.strides[0], a.strides[1], a.strides[2] = height * line, wide.dilation * channels, high.dilation * line
     a.type = job.type
@@ -310,7 +311,7 @@ cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil
 
 cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
                    int64_t channels) noexcept nogil:
-    """Add n pixels to the sums, or maxima, of their channels."""
+    """Add n pixels to the sums of their channels, or update the maxima of their channels."""
     cdef int32_t partial[I8_POOL_RUN + CHANNELS]
     cdef int64_t together = ceil_div(I8_POOL_RUN, channels), i, j, value, parts
     cdef bint contiguous = pixel == channels
@@ -324,7 +325,7 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     a.out = <char *>partial
     a.strides[2] = a.n
     while contiguous and n >= 2 * together:
-        # Contiguous pixels are treated like channels of one pixel; their results are combined at the end.
+        # Contiguous pixels are treated like channels of one pixel. Their results are combined at the end.
         parts = min(n // together, <int64_t>I8_POOL_WINDOW)
         a.src, a.counts[2] = src, parts
         job.kernel(a)
@@ -449,10 +450,11 @@ cdef int do_unit(const void *shared, int64_t unit, int64_t _units) noexcept nogi
 
 
 cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const Axis *window) except -1:
-    """Pool an array of uint8 or int8 into one of the same dimensions, which are `axes` in the order n, d, h, w, c.
+    """Pool an array of uint8 or int8 into an array of the same dimensions. `axes` lists the axes in the order n, d, h,
+    w, c.
 
-    `window` has an entry for each spatial dimension. Every window has elements that are not padding. `out` has the type
-    of `src` or float32, is not empty, and does not overlap `src`.
+    `window` has an entry for each spatial dimension. Every window has an element that is not padding. `out` has the
+    type of `src` or float32, is not empty, and does not overlap `src`.
     """
     cdef PoolJob job
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim

@@ -19,7 +19,7 @@ from int8blas.core.traced import traced
 
 cnp.import_array()
 
-# The maximum number of elements of a window: sums of 2**52 bytes fit 64 bits.
+# The maximum number of elements of a window: the sum of 2**52 bytes fits 64 bits.
 cdef object LARGEST_WINDOW = 2**52
 
 
@@ -37,7 +37,7 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
 
 
 cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
-    """Store the largest real numbers, which belong to the smallest elements if the scale is negative."""
+    """Store the largest real numbers. If the scale is negative, they belong to the smallest elements."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
@@ -51,7 +51,7 @@ cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, objec
 
 cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Epilogue e, object out, bint ceil_mode,
                     object zero_point):
-    """Store averages; if padding counts, it has the value `zero_point`."""
+    """Store averages. If padding counts, it has the value `zero_point`."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, operation, e.typenum, out, ceil_mode, zero_point)
@@ -64,9 +64,9 @@ cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Ep
 
 
 cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
-    """Return averages over windows whose padding value is out of the range of the source's type, in int64."""
+    """Return averages, in int64, over windows whose padding value is out of the range of the source's type."""
     cdef int d, axis
-    # Run windows without padding, for the shape and the checks.
+    # Run windows without padding, to check the arguments and to get the shape.
     shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
     spatial = tuple(axes[1:-1])
     inside, behind = [(0, 0)] * src.ndim, [(0, 0)] * src.ndim
@@ -116,7 +116,7 @@ cdef cnp.ndarray padded(cnp.ndarray src, Axis *window, tuple axes, int64_t value
 
 cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int typenum, object out,
                 bint ceil_mode=False, int64_t zero_point=0):
-    """Pool, after the last checks. `axes` lists the axes of `src` in the order n, d, h, w, c; `window` has the spatial
+    """Pool after the last checks. `axes` lists the axes of `src` in the order n, d, h, w, c; `window` has the spatial
     dimensions."""
     cdef cnp.ndarray array, target
     cdef cnp.npy_intp shape[5]
@@ -152,7 +152,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
-        # Padding in the copy counts with its value; elements after the padding do not count.
+        # Padding in the copy counts with its value. Elements after the padding do not count.
         src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)
@@ -201,62 +201,62 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
 
         dst[n, oh, ow, c] = max over kh, kw of src[n, oh * sh - ph + kh * dh, ow * sw - pw + kw * dw, c]
 
-    with the strides s, the padding before p and the dilation d, and in the same way with one or three spatial
-    dimensions. Padding elements are ignored. With `scales`, `zero_points` or `post_ops` ::
+    s are the strides, p is the padding before the image, and d the dilation. The formula is similar with one or three
+    spatial dimensions. Padding elements are ignored. With `scales`, `zero_points` or `post_ops` ::
 
         y = max of scales["src"] * (f32(src) - f32(zero_points["src"]))         in the window
         y = post_ops(y)
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once.
+    The operations are in float32, and each is rounded once.
 
     Parameters
     ----------
     src : array_like of uint8 or int8
         The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
     kernel : int or sequence of int
-        The elements of a window, in all spatial dimensions or in each, at least 1.
+        The number of elements of a window, at least 1: one number for all spatial dimensions, or one for each.
     strides : int or sequence of int, optional
-        The step from one window to the next, at least 1; by default `kernel`.
+        The step from one window to the next, at least 1. The default is `kernel`.
     padding : int, sequence of int or of pairs of int, or str, optional
-        Elements added on both sides of all spatial dimensions, or for each dimension a number for both sides or a pair
-        (before, after). It must be less than the extent of a window, ``dilation * (kernel - 1) + 1``. "valid" adds
-        none. "same" and "same_lower" pad to ``ceil(size / stride)`` windows; an odd element goes after the data, or
-        before it.
+        The number of elements that are added on both sides: one number for all spatial dimensions, or for each
+        dimension a number or a pair (before, after). It must be less than the extent of a window, ``dilation * (kernel
+        - 1) + 1``. "valid" adds no elements. "same" and "same_lower" pad to ``ceil(size / stride)`` windows; an odd
+        element goes after the data for "same", and before the data for "same_lower".
     dilation : int or sequence of int, optional
         The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
-        Whether to round the number of windows up, as torch does. The last window may then reach beyond the padding,
-        where elements do not count, but must begin in the source or in the padding before it.
+        Whether to round the number of windows up, as torch does. The last window may then reach beyond the padding, but
+        must begin in the source or in the padding before it. Elements beyond the padding do not count.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
         case is accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", finite and not 0 in float32, and the scale of "dst" more than 2**-128 in
-        magnitude; 1 by default.
+        The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
+        more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Floats have none.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.
     dst_dtype : dtype, optional
-        The dtype of `src`, the default; with scales, zero points or post-ops also uint8, int8, int32, float32, float16
-        or bfloat16.
+        The dtype of the result, by default the dtype of `src`. With scales, zero points or post-ops it may be uint8,
+        int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
+        The array for the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
 
     Returns
     -------
     ndarray of `dst_dtype`
         ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
-        before + after - dilation * (kernel - 1) - 1) / stride) + 1``, or with ``ceil`` for `ceil_mode`, less one if the
-        last window would begin after the source.
+        before + after - dilation * (kernel - 1) - 1) / stride) + 1``. With `ceil_mode` it has ``ceil`` in place of
+        ``floor``, and is one less if the last window would begin after the source.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written; also if a window has only padding.
+        If an argument is not as described above, or if a window has only padding. Nothing is written then.
 
     See Also
     --------
@@ -265,8 +265,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     Notes
     -----
     Without scales, zero points and post-ops the result has the scale and the zero point of `src`, if the scale is
-    positive. This is oneDNN's primitive "pooling", algorithm max. Results are the same bit for bit on every CPU and for
-    every number of threads.
+    positive. This is oneDNN's primitive "pooling", algorithm max. Results have the same bits on every CPU and with any
+    number of threads.
 
     Examples
     --------
@@ -303,41 +303,41 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         sum = sum over kh, kw of src[n, oh * sh - ph + kh, ow * sw - pw + kw, c]
         dst[n, oh, ow, c] = rne(f32(sum) / f32(count))
 
-    with the strides s and the padding before p, and in the same way with one or three spatial dimensions. The sum is
-    exact and then rounded to float32 (which changes it only from 2**24 on); the quotient is float32, and is rounded
-    half to even for a result of `src`'s dtype. With `scales`, `zero_points` or `post_ops` ::
+    s are the strides, and p is the padding before the image. The formula is similar with one or three spatial
+    dimensions. The exact sum is rounded to float32, which can change only sums from 2**24 on. The quotient is float32,
+    and is rounded half to even for a result of `src`'s dtype. With `scales`, `zero_points` or `post_ops` ::
 
         y = scales["src"] * (f32(sum) / f32(count) - f32(zero_points["src"]))
         y = post_ops(y)
         dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
         dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 
-    in float32, each operation rounded once.
+    The operations are in float32, and each is rounded once.
 
     Parameters
     ----------
     src : array_like of uint8 or int8
         The image, with 1, 2 or 3 spatial dimensions, in the order that `layout` gives. It may have any strides.
     kernel : int or sequence of int
-        The elements of a window, in all spatial dimensions or in each, at least 1.
+        The number of elements of a window, at least 1: one number for all spatial dimensions, or one for each.
     strides : int or sequence of int, optional
-        The step from one window to the next, at least 1; by default `kernel`.
+        The step from one window to the next, at least 1. The default is `kernel`.
     padding : int, sequence of int or of pairs of int, or str, optional
         As for :func:`max_pool`, and less than `kernel`.
     include_padding : bool, optional
-        Whether padding counts: `count` is the size of the window with padding, or the number of its elements without
-        padding.
+        Whether padding counts. If it does, `count` is the size of the window; otherwise `count` is the number of its
+        elements that are not padding.
     zero_point : int, optional
-        The zero point of `src`, in the range of its dtype, 0 by default: the value of padding that counts. It has no
-        effect without `include_padding`. Give this or ``zero_points["src"]``, not both.
+        The zero point of `src`, in the range of its dtype, by default 0. It is the value of padding that counts, and
+        has no effect without `include_padding`. `zero_point` and ``zero_points["src"]`` must not both be given.
     ceil_mode : bool, optional
-        As for :func:`max_pool`. Elements beyond the padding are in neither sum nor `count`.
+        As for :func:`max_pool`. Elements beyond the padding are neither in the sum nor in `count`.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
         case is accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", finite and not 0 in float32, and the scale of "dst" more than 2**-128 in
-        magnitude; 1 by default.
+        The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
+        more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Padding that counts has the zero point of "src".
         Floats have none.
@@ -345,21 +345,21 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.
     dst_dtype : dtype, optional
-        The dtype of `src`, the default, or float32, for the quotient itself; with scales, zero points or post-ops also
-        uint8, int8, int32, float32, float16 or bfloat16.
+        The dtype of the result: by default the dtype of `src`, or float32 for the quotient itself. With scales, zero
+        points or post-ops it may also be uint8, int8, int32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
+        The array for the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
 
     Returns
     -------
     ndarray of `dst_dtype`
         ``out`` if it is given. It has the dimensions of `src`. The size of a spatial dimension is ``floor((size +
-        before + after - kernel) / stride) + 1``, or as :func:`max_pool` says for `ceil_mode`.
+        before + after - kernel) / stride) + 1``, or with `ceil_mode` the size that :func:`max_pool` describes.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -368,10 +368,10 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     Notes
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
-    Without scales, zero points and post-ops the result has the scale and the zero point of `src`; with
-    ``include_padding=True`` this needs `zero_point`. If padding counts and is not 0, or the last window reaches beyond
-    it, the source is copied with its padding. Results are the same bit for bit on every CPU and for every number of
-    threads.
+    Without scales, zero points and post-ops the result has the scale and the zero point of `src`. With
+    ``include_padding=True`` this holds only if `zero_point` is given. The source is copied with its padding if padding
+    counts and is not 0, or if padding counts and the last window reaches beyond it. Results have the same bits on every
+    CPU and with any number of threads.
 
     Examples
     --------
@@ -418,7 +418,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     scales, zero_points, post_ops, dst_dtype : optional
         As in :func:`max_pool`.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`.
+        The array for the result. It may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -428,7 +428,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Examples
     --------
@@ -456,7 +456,7 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     scales, zero_points, post_ops, dst_dtype : optional
         As in :func:`avg_pool`.
     out : ndarray of `dst_dtype`, optional
-        Where to store the result. It may have any strides and may overlap `src`.
+        The array for the result. It may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -466,7 +466,7 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Examples
     --------

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
 cdef enum:
-    # The zero points whose differences with bytes fit int32.
+    # The bounds of zero points whose differences from bytes fit int32.
     LEAST_ZERO = -2147483392
     MOST_ZERO = 2147483391
 

@@ -62,8 +62,8 @@ cdef cnp.ndarray zero_points_of(object zero_point, IntegerType t, bint of_type, 
 def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
     """Quantize an array: ``sat(rne(x / scale + zero_point))``.
 
-    Division and addition are in float32, in this order; the sum is rounded half to even and saturated to `dtype`. NaN
-    becomes the zero point, saturated, and infinities saturate.
+    Division and addition are in float32, in this order. The sum is rounded half to even and saturated to `dtype`. NaN
+    becomes the saturated zero point, and infinities saturate.
 
     Parameters
     ----------
@@ -72,27 +72,27 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     scale : float, or array_like
         The scale, finite and not 0 when rounded to float32: one value, or, with `axis`, an array.
     zero_point : int, or array_like of int, optional
-        The zero point, any int32, which is rounded to float32 before it is added; this is exact up to 2**24. With
-        ``scheme="onnx"`` it is in the range of `dtype`.
+        The zero point, any int32. It is rounded to float32 before it is added, which is exact up to 2**24. With
+        ``scheme="onnx"`` it must be in the range of `dtype`.
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
-        The dimensions of `x` that have their own `scale` and `zero_point`, each of which is one value or has the shape
+        The dimensions of `x` along which `scale` and `zero_point` differ. Each of both is one value, or has the shape
         of these dimensions in this order. In oneDNN's documents a mask selects these dimensions.
     scheme : {'float', 'onnx'}, optional
-        "onnx" rounds only the quotient: ``sat(rne(x / scale) + zero_point)``, with an exact sum.
+        "onnx" rounds only the quotient, and the sum is exact: ``sat(rne(x / scale) + zero_point)``.
     out : ndarray of `dtype`, optional
-        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
     ndarray of `dtype`
-        ``out`` if it is given; a scalar if `x` has no dimensions.
+        ``out`` if it is given. The result is a scalar if `x` has no dimensions.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -101,10 +101,10 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
 
     Notes
     -----
-    This is the quantization of oneDNN's "Primitive Attributes: Quantization", and with ``scheme="onnx"`` that of ONNX's
-    QuantizeLinear: they differ by one if a quotient is halfway between two integers and the zero point is odd, or if
-    adding the zero point in float32 gives such a number. The result has the same bits on every CPU and with any number
-    of threads.
+    This is the quantization of oneDNN's "Primitive Attributes: Quantization", or of ONNX's QuantizeLinear with
+    ``scheme="onnx"``. Results differ by one if a quotient is halfway between two integers and the zero point is odd, or
+    if adding the zero point in float32 gives a number halfway between two integers. The result has the same bits on
+    every CPU and with any number of threads.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
 def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     """Dequantize an array: ``scale * float32(x - zero_point)``.
 
-    The difference is exact and then rounded to float32 (which changes it only from 2**24 on), the product is float32.
+    The exact difference is rounded to float32, which can change only differences from 2**24 on. The product is float32.
 
     Parameters
     ----------
@@ -149,19 +149,19 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     zero_point : int, or array_like of int, optional
         The zero point, any int32.
     axis : int or tuple of int, optional
-        The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
+        The dimensions of `x` along which `scale` and `zero_point` differ, as in :func:`quantize`.
     out : ndarray of float32, optional
-        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
     ndarray of float32
-        ``out`` if it is given; a scalar if `x` has no dimensions.
+        ``out`` if it is given. The result is a scalar if `x` has no dimensions.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -169,8 +169,8 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 
     Notes
     -----
-    This is the quantization model of oneDNN's "Primitive Attributes: Quantization". The result is the same bit for bit
-    on every CPU and for every number of threads.
+    This is the quantization model of oneDNN's "Primitive Attributes: Quantization". The result has the same bits on
+    every CPU and with any number of threads.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 @traced("x")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
-    """Quantize sums, such as a GEMM returns, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
+    """Quantize sums, for example of a GEMM, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
 
     Parameters
     ----------
@@ -206,21 +206,21 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
-        The dimensions of `x` that have their own `scale` and `zero_point`, as in :func:`quantize`.
+        The dimensions of `x` along which `scale` and `zero_point` differ, as in :func:`quantize`.
     scheme : {'float', 'doubling', 'single', 'onnx'}, optional
-        The arithmetic, see Notes.
+        The arithmetic (see Notes).
     out : ndarray of `dtype`, optional
-        Where to store the result; it must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
     ndarray of `dtype`
-        ``out`` if it is given; a scalar if `x` has no dimensions.
+        ``out`` if it is given. The result is a scalar if `x` has no dimensions.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -241,15 +241,15 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
         h = floor(v * m / 2**31 + 1/2)
         y = h / 2**max(-e, 0)               to nearest, ties away from zero
 
-    For scales of 1 and more, ``x * 2**e`` saturates to int32 *before* the product with ``m / 2**31``, a number from 1/2
-    to 1. So an int32 result may be as small as 2**30 although the product exceeds int32. 8-bit results saturate
-    correctly.
+    For scales of at least 1, ``x * 2**e`` saturates to int32 *before* it is multiplied by ``m / 2**31``, a number from
+    1/2 to 1. So an int32 result may be as small as 2**30 although the exact product exceeds int32. 8-bit results
+    saturate correctly.
 
     ``"single"`` rounds the exact product once, ties upwards, and then saturates it::
 
         y = sat_s32(floor(x * m * 2**(e - 31) + 1/2))
 
-    Results are the same bit for bit on every CPU and for every number of threads.
+    Results have the same bits on every CPU and with any number of threads.
 
     Examples
     --------
@@ -289,16 +289,16 @@ def quantized_multiplier(scale):
     Returns
     -------
     multiplier : int
-        At least 2**30 and below 2**31: the scale's 31 leading bits, rounded half up. 0 for scales that round below
-        2**-32, which map every int32 to 0.
+        The scale's 31 leading bits, rounded half up: at least 2**30 and below 2**31. It is 0 for scales that round to
+        less than 2**-32, because they map every int32 to 0.
     exponent : int
-        The number with ``2**(exponent - 1) <= scale < 2**exponent``, or one more if the multiplier was rounded up to
-        2**31; 0 if `multiplier` is 0.
+        The number with ``2**(exponent - 1) <= scale < 2**exponent``. It is one more if the multiplier was rounded up to
+        2**31, and 0 if the multiplier is 0.
 
     Raises
     ------
     TypeError, ValueError
-        If `scale` is not as above.
+        If `scale` is not as described above.
 
     Notes
     -----

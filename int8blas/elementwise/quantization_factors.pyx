@@ -1,6 +1,7 @@
 """The quantization factors of oneDNN's guide "Int8 Inference", in float64.
 
-Real values times their factor are the quantized values; a factor is 1 / scale for :func:`int8blas.quantize`.
+Real values times their factor are the quantized values. A factor is the reciprocal of the scale of
+:func:`int8blas.quantize`.
 """
 
 cimport int8blas.core.cnumpy as cnp
@@ -34,12 +35,12 @@ def activation_factor(x):
     Returns
     -------
     float
-        The factor; 1 if all activations are 0, which any factor quantizes to 0.
+        The factor. It is 1 if all activations are 0, because any factor quantizes them to 0.
 
     Raises
     ------
     TypeError, ValueError
-        If `x` is not as above, or empty.
+        If `x` is not as described above, or empty.
 
     Notes
     -----
@@ -70,25 +71,25 @@ def weights_factor(w, *, axis=None):
     w : array_like
         The weights, finite.
     axis : int or tuple of int, optional
-        The dimensions along which factors differ, such as the dimension of output channels; the maximum is over all
+        The dimensions along which factors differ, such as the dimension of output channels. The maximum is over all
         other dimensions.
 
     Returns
     -------
     float, or ndarray of float64
         The factor, or with `axis` an array with the shape of the selected dimensions, in their order. A factor is 1 if
-        all of its weights are 0, which any factor quantizes to 0.
+        all its weights are 0, because any factor quantizes them to 0.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or `w` is empty.
+        If an argument is not as described above, or `w` is empty.
 
     Notes
     -----
-    The factor is Q_w of oneDNN's guide "Int8 Inference". Its example prints [-66, 88, ..., -15, 127] for the weights
-    below; -15 is cut off. By the guide's own formula, with rounding to nearest even, -1.2 becomes -16 (12.959 * -1.2 =
-    -15.55).
+    The factor is Q_w of oneDNN's guide "Int8 Inference". The guide's example prints [-66, 88, ..., -15, 127] for the
+    weights below. It truncates -15.55 to -15. By the guide's own formula, with rounding to nearest even, -1.2 becomes
+    -16 (12.959 * -1.2 = -15.55).
 
     Examples
     --------
@@ -127,13 +128,13 @@ def quantize_bias(bias, q_a, q_w):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or `bias` is empty.
+        If an argument is not as described above, or `bias` is empty.
 
     Notes
     -----
-    The result is b_s32 of oneDNN's guide "Int8 Inference". Its example prints [528, -1145, ..., -1762] for the bias
-    below; the first two are cut off. By the guide's own formula, with rounding to nearest even, they are 529 and -1146
-    (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
+    The result is b_s32 of oneDNN's guide "Int8 Inference". The guide's example prints [528, -1145, ..., -1762] for the
+    bias below. It truncates the first two values. By the guide's own formula, with rounding to nearest even, they are
+    529 and -1146 (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
 
     Examples
     --------
@@ -145,5 +146,5 @@ def quantize_bias(bias, q_a, q_w):
     q_a = scale_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
     q_w = scale_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 also times an infinite product
+        scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 stays 0, even if the factor is infinite
     return np.clip(scaled, -2147483648, 2147483647).astype(np.int32)

@@ -1,7 +1,7 @@
-"""Conversion between types, scales and memory layouts, such as weights quantized for the layout of a primitive.
+"""Conversion between types, scales and memory layouts, for example to quantize weights for the layout of a primitive.
 
-The stages of :func:`reorder`: the source becomes an array with axes in logical order (``layouts.to_logical``), its
-values are converted (``_convert``), straight into memory of the destination layout, or packed (``packed_weights``).
+:func:`reorder` has three steps. It views the source with axes in logical order (``layouts.to_logical``). It converts
+the values (``_convert``), directly into memory of the destination layout. Or it packs them (``packed_weights``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _array(x: Any, name: str) -> Array:
 
 
 def _optional(values: Any, convert: Any, logical: Array, axes: tuple[int, ...], name: str, *more: Any) -> Array | None:
-    """Return scales or zero points, checked, one for each selected index, or None."""
+    """Check scales or zero points, and return one for each selected index, or None."""
     if values is None:
         return None
     return layouts.spread(convert(values, name, *more), logical.shape, axes, name)
@@ -61,7 +61,7 @@ def _convert(
     zero_points: Array | None,
     out: Array,
 ) -> None:
-    """Compute the formula of :func:`reorder`; all arguments are in logical order."""
+    """Compute the formula of :func:`reorder`. All arguments are in logical order."""
     scaled = src_scales is not None or scales is not None
     shifted = src_zero_points is not None or zero_points is not None
     if x.dtype == out.dtype and not scaled and not shifted:
@@ -145,55 +145,56 @@ def reorder(
 
     ``dst = sat(rne(src_scale * (x - src_zero_point) / scale + zero_point))``
 
-    for each element, in float32 and in this order. Scales and zero points that are not given are omitted. So `scales`
-    and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and both together requantize. Rounding is
-    half to even; a NaN becomes the zero point. float32 results are neither rounded nor saturated. Without any scale,
-    integers are converted to integers in exact arithmetic.
+    The formula is computed for each element, in float32 and in this order. Scales and zero points that are not given
+    are omitted. So `scales` and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and all four
+    requantize. Rounding is half to even. NaN becomes the zero point. float32 results are neither rounded nor saturated.
+    Without scales, integers are converted to integers in exact arithmetic.
 
     Parameters
     ----------
     x : array_like of float32, int32, int8 or uint8; PackedB or sequence of PackedB
-        The tensor, of any strides; packed if `src_layout` is ``"packed"``.
+        The tensor, with any strides. It is packed if `src_layout` is ``"packed"``.
     src_layout, dst_layout : str, optional
         The order of the dimensions in memory, outermost first, by their letters: n, c, d, h, w of data (``"nchw"``,
         ``"nhwc"``, ``"nc"``) or g, o, i, d, h, w of weights (``"oihw"``, ``"hwio"``, ``"goihw"``, ``"oi"``), in any
-        order. By default the destination has the layout of the source; a source without one has its axes in the
-        logical order, which is (n, c, d, h, w) or (g, o, i, d, h, w). ``"packed"``: weights as :class:`PackedB`.
+        order. By default the destination has the layout of the source. A source without a layout has its axes in the
+        logical order, (n, c, d, h, w) or (g, o, i, d, h, w). ``"packed"`` stands for weights as :class:`PackedB`.
     dtype : dtype, optional
         The dtype of the result: float32, int32, int8 or uint8; by default the dtype of `x`.
     scales : array_like of float, or {'per_channel', 'per_tensor'}, optional
         The scales of the destination, finite and not 0: one number, or one for each index of the dimensions that `mask`
-        selects, flat or in their shape. With a string, the function computes the scales as :func:`weights_scales` does,
-        from float32 weights for int8, and returns them too.
+        selects, flat or in the shape of these dimensions. With a string, the function computes the scales of float32
+        weights for int8 like :func:`weights_scales`, and returns them too.
     zero_points : array_like of int, optional
         The zero points of the destination, any int32, with the shape of the scales. float32 has none.
     src_scales, src_zero_points : array_like, optional
         Scales and zero points of the source. For a float32 source `src_scales` are factors, the reciprocals of scales,
         like "output scales" in the older model.
     mask : int, optional
-        Bit i selects logical dimension i: each of its indices has its own scale and zero point.
+        Bit i selects logical dimension i. Each index along it has its own scale and zero point.
     src_mask : int, optional
         The mask of `src_scales` and `src_zero_points`; by default `mask`.
     k_order : str, optional
-        With ``"packed"``: the order of the dimensions in K, outermost first; by default the logical order, ``"ihw"``.
-        The patches of an "nhwc" image have the order ``"hwi"``.
+        With ``"packed"``, the order of the dimensions in K, outermost first. The default is the logical order,
+        ``"ihw"``. The patches of an "nhwc" image have the order ``"hwi"``.
     shape : sequence of int, optional
-        The logical sizes of weights that come from ``"packed"``; needed if they have spatial dimensions.
+        The logical sizes of weights whose `src_layout` is ``"packed"``. It must be given if they have spatial
+        dimensions.
     out : numpy.ndarray, optional
-        The array to write the result to, of its dtype and shape, with any strides. Not for ``"packed"``.
+        The array for the result, with its dtype and shape, and with any strides. It must not be given for ``"packed"``.
 
     Returns
     -------
     numpy.ndarray, PackedB or tuple of PackedB
-        An array is `out`, or new and C-contiguous in `dst_layout`. ``"packed"`` gives B of shape (K, N) = (ic * kh *
-        kw, oc), ready to be multiplied from the right: ``B[k, n]`` is the weight of output channel n at the k-th index
-        of (ic, kh, kw) in `k_order`. Grouped weights give a tuple of one PackedB for each group. If `scales` is a
-        string, the function returns a pair: the result and the scales.
+        An array is `out`, or a new array, C-contiguous in `dst_layout`. ``"packed"`` gives B of shape (K, N) = (ic * kh
+        * kw, oc): ``B[k, n]`` is the weight of output channel n at the k-th index of (ic, kh, kw) in `k_order`. Grouped
+        weights give a tuple with a PackedB for each group. If `scales` is a string, the function returns a pair: the
+        result and the scales.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Notes
     -----
@@ -202,7 +203,8 @@ def reorder(
     Examples
     --------
     Weights quantized for each group and output channel, hwigo in float32 to goihw in int8 (oneDNN's guide "Primitive
-    Attributes: Quantization", example 1). There the reorder multiplies by the inverse scales, which `src_scales` does:
+    Attributes: Quantization", example 1). The reorder of this guide multiplies by the inverse scales, like
+    `src_scales`:
 
     >>> import numpy as np, int8blas
     >>> G, OC, IC, KH, KW = 2, 6, 4, 3, 3
@@ -228,7 +230,7 @@ def reorder(
     ... )
     True
 
-    The convolution's output scales (example 2), applied to the accumulator per output channel, dim #1 of dst:
+    The convolution's output scales (example 2) are applied to the accumulator for each output channel, dim #1 of dst:
 
     >>> src_scale, dst_scale = np.float32(0.25), np.float32(0.125)
     >>> conv_output_scales = src_scale * wei_scales / dst_scale
@@ -237,7 +239,7 @@ def reorder(
     >>> dst_s8[0, :, 0, 0] == np.rint(100 * conv_output_scales)
     array([ True,  True,  True,  True,  True,  True])
 
-    Packed for a convolution on "nhwc" images, and back:
+    Pack weights for a convolution on "nhwc" images, and unpack them:
 
     >>> packed, scales = int8blas.reorder(
     ...     wei_user_f32, src_layout="hwigo", dst_layout="packed", dtype=np.int8, scales="per_channel", k_order="hwi"
@@ -314,7 +316,7 @@ def _weights_layout(layout: Any, name: str) -> None:
 
 
 def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tuple[Array, str | None]:
-    """Return the source in logical order, and the letters of its dimensions if a layout has them."""
+    """Return the source in logical order, and the letters of its dimensions if a layout names them."""
     logical, letters = layouts.to_logical(array, "x", src_layout, "src_layout")
     if dst_layout is None or dst_layout == PACKED:
         return logical, letters

@@ -1,14 +1,14 @@
 /* The GEMMs of int8blas for C and C++: the functions of int8blas.cython_blas, without Python objects or the GIL.
  *
  *     #include <Python.h>
- *     #include <int8blas.h>        in the folder that int8blas.get_include() names; nothing has to be linked
+ *     #include <int8blas.h>        in the folder that int8blas.get_include() names; there is no library to link
  *
- *     if (import_int8blas() < 0)   once, with the GIL, as in a module's init function; an exception is set then
+ *     if (import_int8blas() < 0)   once, with the GIL, as in a module's init function; on failure it sets an exception
  *         return NULL;
  *     if (int8blas.gemm_u8s8s32('N', 'N', 'F', m, n, k, 1, a, k, 0, b, n, 0, 0, c, n, NULL) != INT8BLAS_OK) ...
  *
- * `int8blas` is a table of functions, static in each C file that includes this one. Each such file calls
- * import_int8blas() itself, or gets a copy of the table.
+ * `int8blas` is a table of functions, static in each C file that includes this header. Each such file calls
+ * import_int8blas(), or copies the table of another file.
  *
  * For op(X) = X or its transpose,
  *
@@ -17,7 +17,7 @@
  * with the same bits as int8blas.gemm_u8s8s32 and the other GEMMs. Arguments have the order of oneDNN's
  * dnnl_gemm_u8s8s32:
  *
- *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, for offsetc too.
+ *     transa, transb      'N': op(X) is X; 'T' or 'C': op(X) is X transposed. Lower case is accepted, also in offsetc.
  *     offsetc             co is one value ('F'), a column of M values ('C') or a row of N values ('R')
  *     m, n, k             op(A) is M x K, op(B) K x N, C M x N. Any may be 0; K = 0 makes the product 0.
  *     alpha, beta         finite; if beta is 0, C is not read
@@ -29,9 +29,10 @@
  * elements may be NULL. For column-major matrices, as in Fortran, swap A with B and all of their arguments, M with N,
  * and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
  *
- * Results: INT8BLAS_OK; -i if argument i (counted from 1) is the first wrong one, before anything is written;
- * INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is then undefined. Any threads may call the functions
- * at the same time. A call in an OpenMP region of the caller uses one thread, otherwise as many as a call from Python.
+ * Results: INT8BLAS_OK for success. -i if argument i, counted from 1, is the first wrong argument; nothing is written
+ * then. INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is undefined then. Any threads may call the
+ * functions at the same time. A call in an OpenMP region of the caller uses one thread. Any other call uses the threads
+ * of a call from Python.
  */
 #ifndef INT8BLAS_H
 #define INT8BLAS_H
@@ -58,41 +59,42 @@ struct int8blas_functions {
                         const uint8_t *a, int64_t lda, int ao, const uint8_t *b, int64_t ldb, int bo, double beta,
                         int32_t *c, int64_t ldc, const int32_t *co);
 
-    /* A matrix times its transpose, in one triangle of C with the diagonal; the other triangle is neither read nor
-     * written:
+    /* Multiply a matrix by its transpose, and store one triangle of C with the diagonal. The other triangle is neither
+     * read nor written:
      *
      *     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
      *
      * with the same bits as int8blas.syrk_u8s32 and syrk_s8s32. Arguments have the order of BLAS: uplo is 'U' or 'L'
-     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C give the
+     * for the upper or lower triangle (lower case is accepted); op(A) is N x K, C N x N. For a column-major C pass the
      * other uplo, for a column-major A the other trans. */
     int (*syrk_u8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const uint8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
     int (*syrk_s8s32)(char uplo, char trans, int64_t n, int64_t k, double alpha, const int8_t *a, int64_t lda, int ao,
                       double beta, int32_t *c, int64_t ldc);
 
-    /* The dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
+    /* Compute the dot product of two vectors, exact in int64 for any n, with the same bits as int8blas.matmul:
      *
      *     result[0] := sum over i of x[i] * y[i]
      *
-     * Arguments have the order of BLAS: n elements, incx and incy apart, which may be 0. A vector with a negative
-     * increment is read backwards from its end in memory, x[(n - 1) * -incx]. `result` must be aligned to 8 bytes and
-     * must not overlap the vectors. */
+     * Arguments have the order of BLAS. The vectors have n elements, incx and incy elements apart; an increment may be
+     * 0. A vector with a negative increment begins at its end in memory: element i is x[(n - 1 - i) * -incx]. `result`
+     * must be aligned to 8 bytes and must not overlap the vectors. */
     int (*dot_u8s8s64)(int64_t n, const uint8_t *x, int64_t incx, const int8_t *y, int64_t incy, int64_t *result);
     int (*dot_s8s8s64)(int64_t n, const int8_t *x, int64_t incx, const int8_t *y, int64_t incy, int64_t *result);
     int (*dot_s8u8s64)(int64_t n, const int8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
     int (*dot_u8u8s64)(int64_t n, const uint8_t *x, int64_t incx, const uint8_t *y, int64_t incy, int64_t *result);
 
-    /* A packed B is multiplied faster, by any number of threads at the same time. Return the bytes of a packed K x N
-     * matrix; -1 if k is negative, -2 if n is negative or the matrix too large. */
+    /* Return the bytes of a packed K x N matrix, -1 if k is negative, or -2 if n is negative or the matrix is too
+     * large. A packed B makes products faster, and any number of threads can use it at the same time. */
     int64_t (*packed_b_size)(int64_t k, int64_t n);
-    /* Pack op(B) into memory of the caller of this size, with any alignment, that does not overlap B. The packed matrix
-     * contains addresses, so it cannot be copied or moved. Results: 0 or -i, as above. */
+    /* Pack op(B) into memory of the caller. The memory has the size that packed_b_size returns and any alignment, and
+     * does not overlap B. The packed matrix contains addresses, so it cannot be copied or moved. Results: 0 or -i, as
+     * above. */
     int (*pack_b_s8)(char transb, int64_t k, int64_t n, const int8_t *b, int64_t ldb, void *packed);
     int (*pack_b_u8)(char transb, int64_t k, int64_t n, const uint8_t *b, int64_t ldb, void *packed);
 
-    /* The same GEMMs with a packed B: memory that pack_b_s8 or pack_b_u8 filled, or the `address` of a PackedB, which
-     * must outlive the call. Argument b is wrong if it is no packed K x N matrix of the function's dtype. */
+    /* These GEMMs take a packed B: memory that pack_b_s8 or pack_b_u8 has filled, or the `address` of a PackedB that
+     * outlives the call. Argument b is wrong if it is no packed K x N matrix of the function's dtype. */
     int (*gemm_u8s8s32_packed)(char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);
@@ -106,13 +108,13 @@ struct int8blas_functions {
                                const uint8_t *a, int64_t lda, int ao, const void *b, int bo, double beta, int32_t *c,
                                int64_t ldc, const int32_t *co);
 
-    /* The rows of a packed base that are nearest to each of m queries, with the results of int8blas.nearest. `base`
-     * holds n vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows with transb = 'T').
+    /* Find the rows of a packed base that are nearest to each of m queries, with the results of int8blas.nearest.
+     * `base` holds n vectors of k elements, s8 or u8, packed as a K x N matrix (from their rows with transb = 'T').
      *
      *     metric              largest inner products ('I'), smallest squared Euclidean distances ('E') or largest
      *                         cosines ('C'); lower case is accepted
      *     queries, ldq        m rows of k elements, ldq apart
-     *     count               rows to find, 1 to 1024
+     *     count               rows to find, at least 1
      *     indices, scores     m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. They must be
      *                         aligned to 8 bytes and must not overlap other operands. Inner products and distances
      *                         are whole numbers.
@@ -125,7 +127,8 @@ struct int8blas_functions {
 
 static struct int8blas_functions int8blas; /* NULL pointers until import_int8blas() fills it */
 
-/* C signatures as Cython writes them: the names of the capsules. A function with another signature is not accepted. */
+/* C signatures as Cython writes them. They are the names of the capsules, so a function with another signature is
+ * refused. */
 #define INT8BLAS_GEMM(A, B)                                                                                           \
     "int (char, char, char, int64_t, int64_t, int64_t, double, " A " const *, int64_t, int, " B                       \
     " const *, int64_t, int, double, int32_t *, int64_t, int32_t const *)"

@@ -15,7 +15,7 @@ GATES = 4
 DTYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.float32))
 TENSORS = ("layer", "iter")
 PHASES = (GATES,)
-# Largest number of inputs, and of units: a sum of 33025 products of two differences of at most 255 fits int32.
+# The largest number of inputs, and of units. A sum of 33025 products of two differences of at most 255 fits int32.
 MOST = (2**31 - 1) // 255**2
 
 
@@ -49,7 +49,7 @@ def factors_of(x: npt.NDArray[Any], tensor: str, scale: Any, zero: Any) -> list[
 
 
 def quantized(x: npt.NDArray[Any], name: str, scale: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Quantize float32 weights (directions, k, gates, units) to int8; return them and their scales."""
+    """Quantize float32 weights (directions, k, gates, units) to int8. Return the weights and their scales."""
     if not np.isfinite(x).all():
         raise ValueError(f"{name} must be finite in float32")
     if isinstance(scale, str):
@@ -89,8 +89,8 @@ def matrices(x: Any, name: str, directions: int) -> npt.NDArray[Any]:
 def dynamic_cells(
     weights_layer: Any, weights_iter: Any, bias: Any, scales: Any, zero_points: Any, directions: int
 ) -> tuple[list[tuple[Factor, Factor, npt.NDArray[np.float32]]], int, bool]:
-    """Return the two weight matrices and the bias of each direction, the number of units, and whether the weights were
-    given with a dimension of directions."""
+    """Return the two weight matrices and the bias of each direction, the number of units, and whether the given weights
+    have a dimension of directions."""
     lead = np.ndim(weights_layer) == 4
     of_source = matrices(weights_layer, "weights_layer", directions)
     of_state = matrices(weights_iter, "weights_iter", directions)

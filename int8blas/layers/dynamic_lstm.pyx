@@ -81,12 +81,12 @@ cdef class DynamicCell:
 
 @cython.final
 cdef class DynamicLSTM:
-    """Long short-term memory in float32 with quantized weights; source and states are quantized in each execution.
+    """Long short-term memory in float32 with quantized weights. Each execution quantizes source and states.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
-    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, from exact integer sums. The
-    source is quantized to uint8 by its range over all steps, h by its range over all sequences at each step.
+    Each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, from exact integer sums. The source is
+    quantized to uint8 by its range over all steps. In each step h is quantized by its range over all sequences.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ cdef class DynamicLSTM:
         (gates, units) or (2, gates, units); zeros by default.
     scales : mapping of str to {'per_channel', 'per_tensor'} or array_like of float, optional
         Scales of the weights, "layer" and "iter": ``w_f32 = scale * (w - zero_point)``. Quantized weights need values
-        that broadcast to (directions, gates, units). The default of float32 weights is 'per_channel': max|w| / 127 of
+        that broadcast to (directions, gates, units). float32 weights have 'per_channel' by default: max|w| / 127 for
         each gate and unit.
     zero_points : mapping of str to array_like of int, optional
         Zero points of quantized weights, "layer" and "iter", in the range of their dtype, with shapes as for scales.
@@ -116,19 +116,19 @@ cdef class DynamicLSTM:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it. More than 33025 inputs or units are refused, because their
-        sums could exceed int32.
+        If an argument is not as described above. The error names the argument. More than 33025 inputs or units are
+        refused, because their sums could exceed int32.
 
     See Also
     --------
-    LSTM : source and states are uint8 with one fixed scale.
+    LSTM : a layer whose source and states are uint8 with one fixed scale.
 
     Notes
     -----
     Results have the same bits on every CPU and with any number of threads. tanh and the logistic function are the
     functions of :class:`LSTM`. All sequences of a call share the ranges of their states, so the results of one sequence
     depend on the others. A sequence that has ended keeps its last state, which stays in the range. If the source or a
-    state is not finite, it has no range, and all results from it are NaN.
+    state has an infinity or NaN, it has no range, and all results that depend on it are NaN.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 
@@ -191,22 +191,22 @@ cdef class DynamicLSTM:
             The first states, (n, units); (directions, n, units) if the weights have a dimension of directions. Zeros
             by default.
         lengths : array_like of int, optional
-            The number of steps of each sequence, (n,); t by default. Later results are 0, and the last states are the
-            states after a sequence's own last step. The backward direction starts at that step.
+            The number of steps of each sequence, (n,); t by default. Later results are 0. The last states are the
+            states after the last step of each sequence. The backward direction starts at that step.
         out : ndarray of float32, optional
-            Where to store dst, with any strides.
+            The array for dst, with any strides.
 
         Returns
         -------
         dst : ndarray of float32
-            ``out`` if it is given; of shape (t, n, units), or (t, n, 2 * units) for both directions.
+            ``out`` if it is given. The shape is (t, n, units), or (t, n, 2 * units) for both directions.
         h_t, c_t : ndarray of float32
             The last states, with the shape of the first states.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         cdef cnp.ndarray x = real_numbers(src, "src"), h, c, result, h_t, c_t
         if x.ndim != 3 or x.shape[2] != self.input_size:
@@ -286,7 +286,7 @@ cdef cnp.ndarray real_numbers(x, str name):
 
 
 def _restore(cells, units, lead, direction):
-    """Restore what DynamicLSTM.__reduce__ stored, after checking every value."""
+    """Restore a layer from the values of DynamicLSTM.__reduce__, after checking every value."""
     cdef DynamicLSTM layer = DynamicLSTM.__new__(DynamicLSTM)
     cdef DynamicCell cell
     choice(direction, "direction", DIRECTIONS)

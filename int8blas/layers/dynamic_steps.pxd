@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from int8blas.layers.recurrent cimport MAX_DIRECTIONS, Layer
 
 
-# Values of one direction that recurrent.Direction does not have. Vectors have its order of columns.
+# Values of one direction beyond recurrent.Direction. Vectors have the order of columns of a Direction.
 cdef struct Way:
     const float *source_scale
     const float *state_scale
@@ -15,13 +15,13 @@ cdef struct Way:
     const float *h0                 # first states, contiguous; NULL for 0.0
     # Workspace.
     float *states[2]                # states before even and before odd steps
-    uint8_t *reversed_              # backward direction: the source of a stretch, in the order of its steps
+    uint8_t *reversed_              # for the backward direction: the source of a stretch in reverse order
 
 
 cdef struct Execution:
-    Layer layer                     # its members for uint8 states are unused
+    Layer layer                     # its members for uint8 states stay unused
     Way way[MAX_DIRECTIONS]
-    const float *src                # contiguous
+    const float *src                # the source, contiguous
     const int64_t *lengths          # steps of each sequence; NULL if all sequences have all steps
     float src_scale
     int src_zero

@@ -5,9 +5,9 @@
       run_steps           in parallel: one thread's units, step by step, with a barrier after each step
         run_step            quantize the state; for some panels of 16 units the micro-kernel, then the cells
 
-A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state for itself, because that
-is faster than a barrier: a row of the state is 4 * units times smaller than the weights. Rows of sequences that have
-ended keep their last state; the range of the whole state includes these rows.
+A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state, because this is faster
+than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of sequences that have
+ended keep their last state, and the range of the whole state includes these rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -26,11 +26,11 @@ cdef enum:
     GATES = 4
 
 
-# One thread's part of the work: units of one direction or of both.
+# One thread's part of the work: some units of one direction, or of both directions.
 cdef struct Part:
     int first, end                  # range of directions
     int64_t panel, panel_end
-    bint waits                      # other threads compute other units of these rows
+    bint waits                      # whether other threads compute other units of these rows
     uint8_t *bytes                  # the thread's quantized state
 
 
@@ -56,7 +56,7 @@ cdef inline int64_t steps_of(const Execution *e, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t time_of(const Execution *e, const Direction *d, int64_t row, int64_t step) noexcept nogil:
-    """Return the time of a direction's step in a row; after the row has ended, a time after its end."""
+    """Return the time of a direction's step in a row. If the row has ended, return a time after its end."""
     return steps_of(e, row) - 1 - step if d.backwards and step < steps_of(e, row) else step
 
 
@@ -70,7 +70,7 @@ cdef const uint8_t *source_of(const Execution *e, int i) noexcept nogil:
 
 
 cdef int source_sums(const Execution *e, int i) noexcept nogil:
-    """Compute the source's sums of the current stretch. Return 0, or -1 without memory."""
+    """Compute the source's sums of the current stretch. Return 0, or -1 if there is no memory."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
     cdef Problem g = d.product
@@ -89,7 +89,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
 # --- a step ----------------------------------------------------------------------------------------------------------
 
 cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
-    """Sum bytes less their zero point, modulo 2**32."""
+    """Return the sum of bytes less their zero point, modulo 2**32."""
     cdef int64_t i, sum = 0
     for i in range(count):
         sum += x[i]
@@ -183,7 +183,7 @@ cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
 
 
 cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
-    """Run one thread's part of a stretch. One direction after the other, so that its weights stay in cache."""
+    """Run one thread's part of a stretch. Run one direction after the other, so that its weights stay in cache."""
     cdef const Execution *e = <const Execution *>job
     cdef Part part = part_of(e, thread, threads)
     cdef int64_t step
@@ -227,7 +227,8 @@ cdef void finish_states(const Execution *e) noexcept nogil:
 
 
 cdef int execute(Execution *e) noexcept nogil:
-    """Execute all time steps; every member of `e` but the workspace is set. Return 0, or -1 without memory."""
+    """Execute all time steps. The caller has set all members of `e` except the workspace. Return 0, or -1 if there is
+    no memory."""
     cdef Layer *layer = &e.layer
     cdef char *memory
     cdef char *end
@@ -240,7 +241,7 @@ cdef int execute(Execution *e) noexcept nogil:
     if memory is NULL:
         return -1
     lay_out(e, threads, memory, &end)
-    if layer.rows > 0:  # otherwise the workspace is empty
+    if layer.rows > 0:  # without rows the workspace is empty
         start_states(e)
     quantize_by_range(layer.kernels, e.quantized, e.src, layer.steps * layer.rows * layer.inputs, &e.src_scale,
                       &e.src_zero, layer.threads)

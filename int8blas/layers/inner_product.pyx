@@ -3,10 +3,9 @@
     dst[n, oc] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
     sum = sum over k of (src[n, k] - zp_src) * (weights[oc, k] - zp_weights[oc])
 
-The sum is an exact integer. Everything after it is float32, in the order of the formula, except that the product of the
-two scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and
-saturated. An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 + zp_dst), in
-integers.
+The sum is an exact integer. All later operations are float32, in the order of the formula. Only the product of the two
+scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
+An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 + zp_dst), in integers.
 
 If weights have a scale for each group of k, each group has its own sum; the sums are scaled one by one and added in
 float32 (see gemm/scale_groups.pyx).
@@ -44,95 +43,93 @@ cnp.import_array()
 
 
 cdef class InnerProduct(QuantizedLayer):
-    """A quantized fully connected layer: created once, executed many times.
+    """A quantized fully connected layer. It is created once and executed many times.
 
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
-        Shape (oc, ic), or (oc, ic, kh, kw) and the like, with the last dimensions flattened; a PackedB is the
+        The shape is (oc, ic). All dimensions after oc are flattened, for example of (oc, ic, kh, kw). A PackedB is the
         transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
         "per_channel", "per_tensor" (max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16. There is no default, nor for `dst_dtype`. A layer of
-        float32 takes sources of float16 and bfloat16 too.
+        uint8 or int8; with `dynamic` float32, float16 or bfloat16. `src_dtype` and `dst_dtype` must be given. A layer
+        with the `src_dtype` float32 takes float16 and bfloat16 too.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
-        Masks of scales and zero points, and post-ops. Values that are given here need no mask: one value has mask 0, a
-        vector has the mask of output channels (of rows, for "src").
+        Masks of scales and zero points, and post-ops. Values in `scales` and `zero_points` need no mask: one value has
+        mask 0, a vector has the mask of output channels, or of rows for "src".
     scales, zero_points : mapping of str to numbers, optional
-        Values for "src", "weights" and "dst" that are the same in every execution; each execution gets the remaining
-        values. A tensor without a scale has scale 1. Zero points: one value, or one for each row of "src", or one for
-        each output channel of "weights" and "dst".
+        Constant values for "src", "weights" and "dst". Each execution gets all other values. A tensor without a scale
+        has scale 1. There is one zero point, or one for each row of "src", or one for each output channel of "weights"
+        and "dst".
     dynamic : {'per_row', 'per_tensor'}, optional
-        Quantize a float source in each execution, by the range of each row or of the whole source, while it is packed.
-        :meth:`dynamic` has defaults for such a layer.
+        Quantize a float source in each execution, by the range of each row or of the whole source. :meth:`dynamic` has
+        defaults for such a layer.
     dynamic_dtype : dtype, optional
-        The quantized source: int8, symmetric (scale max|x| / 127), or uint8 with a zero point (scale (max - min) / 255,
-        for a range that contains 0).
+        The type of the quantized source. int8 is symmetric, with the scale max|x| / 127. uint8 has a zero point, and
+        the scale (max - min) / 255 for a range that contains 0.
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`, which the layer calls.
     group : int, optional
-        Weights have a scale for each `group` of k and each output channel; see Notes.
+        The number of consecutive k of an output channel that share a scale (see Notes).
     bits : {8, 4}, optional
-        Of the weights. With 4, int8 weights have values from -8 to 7 and uint8 weights values from 0 to 15, and float32
-        weights become int4 (max|w| / 7). A PackedB4 has 4 bits whatever is given.
+        The bits of a weight. With 4, int8 weights have values from -8 to 7, uint8 weights have values from 0 to 15, and
+        float32 weights become int4 with the scale max|w| / 7. With a PackedB4 `bits` is ignored.
 
     Attributes
     ----------
     weights_shape : tuple of int
-        The shape in which `weights` were given.
+        The shape of the given `weights`.
     src_dtype, dst_dtype : numpy.dtype
-        Of source and destination.
+        The types of source and destination.
     attributes : Attributes
         As given to the constructor.
     scales, zero_points : mapping of str to numpy scalar or ndarray
-        The values that are equal in every execution: the values given at creation, and the scales of quantized weights.
-        Arrays are read-only.
+        The constant values: the values given at creation, and the scales of quantized weights. Arrays are read-only.
     bias : ndarray or None
-        As given to the constructor; read-only.
+        The given bias, read-only.
     group : int or None
-        The number of k that share one scale; None if all k share it.
+        The number of k that share a scale. It is None if all k share one scale.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
-    All arithmetic after the sum is float32 in the order of the formula, without fused multiply-adds, so that the bits
-    are the same on every CPU. An int32 destination is exact, in integers and saturated once, if there are no scales,
-    neither given nor declared, no post-ops and no float32 bias. The scale of the destination must exceed 2**-128, and
-    the product of the scales of source and weights must be finite. Source dtypes and masks are as in oneDNN's
-    specification. With `output_scales` ("Primitive Attributes: Quantization") the bias is added to the accumulator
-    before it is scaled.
+    All arithmetic after the sum is float32 in the order of the formula, without fused multiply-adds, so every CPU gives
+    the same bits. Without scales, post-ops and a float32 bias an int32 destination is exact: integers that saturate
+    once. The scale of the destination must exceed 2**-128, and the product of the scales of source and weights must be
+    finite. Source dtypes and masks follow oneDNN's specification. With `output_scales` ("Primitive Attributes:
+    Quantization") the bias is added to the accumulator before it is scaled.
 
-    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): one scale for each output channel
-    and each `group` of the ic numbers that are summed, for example 32, 64 or 128 of them. A group is a multiple of 4
-    that divides ic, at most 16384. Such scales are given when the layer is created; their shape determines `group`. The
-    mask, if declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group
-    of float32 weights by its own range. Zero points of the weights may be such a matrix too, and scales and zero points
-    of the source may have the shape (n, ic / group), all with the same mask; executions may supply them. The sums of
-    groups are exact integers, scaled and added in float32 from the first group to the last, each operation rounded
-    once::
+    **Groups of k.** Scales of the weights may be a matrix of shape (ic / group, oc): each output channel has one scale
+    for each `group` of its ic weights, for example 32, 64 or 128. `group` is a multiple of 4 that divides ic, and at
+    most 16384. Such scales are given when the layer is created, and their shape determines `group`. The mask, if
+    declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group of
+    float32 weights by its own range. Zero points of the weights may be a matrix of this shape too. Scales and zero
+    points of the source may have the shape (n, ic / group) and this mask, and executions may supply them. The sums of
+    groups are exact integers. They are scaled and added in float32 from the first group to the last, and each operation
+    is rounded once::
 
         sum[g] = sum over k of group g of (src[n, k] - zp_src[n, g]) * (weights[oc, k] - zp_weights[g, oc])
         y = f32(sum[0]) * (scale_src[n, 0] * scale_weights[0, oc])
         y = y + f32(sum[g]) * (scale_src[n, g] * scale_weights[g, oc])        for g = 1, 2, ...
         dst[n, oc] = post_ops(y + bias[oc]) / scale_dst + zp_dst
 
-    The bias is then float32, and the requantization 'float' or 'onnx'.
+    The bias must then be float32, and the requantization 'float' or 'onnx'.
 
-    **Weights of 4 bits** take half of the memory, and a product with one row half of the time. A group is then a
-    multiple of 8. If it does not divide ic, the last group is shorter, and scales have the shape (ceil(ic / group),
-    oc). ``zero_points["weights"]`` may have that shape too.
+    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If it does not
+    divide ic, the last group is shorter, and scales have the shape (ceil(ic / group), oc). ``zero_points["weights"]``
+    may have this shape too.
 
-    If a row of a dynamic source (the whole source, for 'per_tensor') is not finite, it has no range, and all of its
-    results are NaN before the post-ops. An integer destination has no NaN and gets its zero point instead, which means
-    0.0.
+    If a row of a dynamic source has an infinity or NaN, it has no range, and all its results are NaN before the
+    post-ops. With 'per_tensor' this holds for the whole source. An integer destination has no NaN, and gets its zero
+    point instead, which stands for 0.0.
 
     Examples
     --------
@@ -186,29 +183,29 @@ cdef class InnerProduct(QuantizedLayer):
         self._constant = self._layer.bind_constants()
 
     @classmethod
-    @cython.binding(True)  # inspect finds no signature of a built-in class method
+    @cython.binding(True)  # inspect finds no signature in a built-in class method
     def dynamic(cls, weights, bias=None, *, dynamic="per_row", dynamic_dtype="int8", src_dtype="float32",
                 dst_dtype="float32", attributes=None, scales=None, zero_points=None, numerics="exact", group=None,
                 bits=8):
-        """Create a layer from float32 to float32: the constructor, with the defaults of a dynamic layer.
+        """Create a layer from float32 to float32: the constructor with the defaults of a dynamic layer.
 
         ``InnerProduct.dynamic(w, b)(x)`` is about ``x @ w.T + b``
 
         Parameters
         ----------
         weights : array_like of float32, int8 or uint8, or PackedB
-            As for the class; float64, float16 and bfloat16 are converted to float32. Real weights are quantized with a
-            scale for each output channel, unless `scales` says otherwise: ``{"weights": "per_tensor"}``, or values.
+            As for the class. float64, float16 and bfloat16 are converted to float32. Real weights are quantized with a
+            scale for each output channel, unless `scales` has ``"per_tensor"`` or values for "weights".
         bias : array_like of float32 or int32, optional
             As for the class.
         dynamic : {'per_row', 'per_tensor'}, optional
-            Whether each row of a source has a range of its own.
+            Whether each row of a source has its own range, or the whole source has one range.
         dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
             As for the class.
         group : int, optional
-            A scale for each `group` of k and each output channel, as for the class.
+            The number of k that share a scale, as for the class.
         bits : {8, 4}, optional
-            Of the weights, as for the class.
+            The bits of a weight, as for the class.
 
         Returns
         -------
@@ -264,7 +261,7 @@ cdef class InnerProduct(QuantizedLayer):
         return 0
 
     cdef int64_t set_four_bits(self, weights, dict scales, dict zero_points, group) except -1:
-        """Check weights of 4 bits, quantize and pack them, and take their zero points by groups out of `zero_points`.
+        """Check weights of 4 bits, quantize and pack them, and remove their zero points by groups from `zero_points`.
         Return the number of k in a group, or 0."""
         cdef int64_t size, groups
         if isinstance(weights, PackedWeights):
@@ -288,7 +285,7 @@ cdef class InnerProduct(QuantizedLayer):
                 size = group_of_scales(scales.get("weights"), None, self._n, self._k)
         groups = ceil_div(self._k, size) if size else 0
         if size and self._k % size and "weights" not in zero_points and "weights" in self.attributes.zero_points:
-            # The last group is completed by weights that are their zero points.
+            # The last group is padded with weights that equal their zero points.
             raise ValueError("zero_points['weights'] must be given when the layer is created, or group must divide the "
                              f"input channels, got group={size} for {self._k} input channels")
         if size and "weights" in zero_points:
@@ -305,7 +302,7 @@ cdef class InnerProduct(QuantizedLayer):
         return size
 
     cdef cnp.ndarray padded(self, cnp.ndarray x):
-        """Return the source with zeros up to whole groups of k, where the weights are their zero points."""
+        """Return the source, padded with zeros to whole groups of k. The padded weights equal their zero points."""
         cdef int64_t rows = cnp.PyArray_DIM(x, 0)
         cdef cnp.ndarray wide = np.zeros((rows, self._four_bits._k), x.dtype)
         wide[:, :self._k] = x
@@ -324,7 +321,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     @property
     def weights(self):
-        """The packed weights, a PackedB or PackedB4 of shape (ic, oc); with 4 bits ic is padded to whole groups."""
+        """The packed weights, a PackedB or PackedB4 of shape (ic, oc). With 4 bits ic is padded to whole groups."""
         return self._four_bits if self._packed is None else self._packed
 
     def __repr__(self):
@@ -334,7 +331,7 @@ cdef class InnerProduct(QuantizedLayer):
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}{bits}]"
 
     def __reduce__(self):
-        # Store the layer's own copies of the values: the user may have changed the arrays since.
+        # Store the layer's own copies of the values: the caller may have changed the arrays meanwhile.
         layer = functools.partial(
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),
@@ -349,24 +346,24 @@ cdef class InnerProduct(QuantizedLayer):
         Parameters
         ----------
         src : array_like of `src_dtype`
-            (n, ic), with any strides. It may also be (..., ic), or, as in oneDNN, have the last dimensions of the
-            weights, (n, c, h, w) for weights (oc, c, h, w), which are flattened.
+            (n, ic) or (..., ic), with any strides. As in oneDNN, it may also have the last dimensions of the weights,
+            for example (n, c, h, w) for weights (oc, c, h, w); these dimensions are flattened.
         scales, zero_points : mapping of str to numbers, optional
-            Values that were declared by mask but not given when the layer was created.
+            Values of which only the mask was given when the layer was created.
         operands : sequence of array_like, optional
-            Operands of Binary and PReLU post-ops that were created without one, in order.
+            Operands of the Binary and PReLU post-ops that were created without an operand, in order.
         out : ndarray of `dst_dtype`, optional
-            Where to store the result, with any strides. A Sum post-op adds to its content.
+            The array for the result, with any strides. A Sum post-op adds to its content.
 
         Returns
         -------
         ndarray of `dst_dtype`
-            ``out`` if it is given; of shape (n, oc), or (..., oc).
+            ``out`` if it is given. The shape is (n, oc), or (..., oc).
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         cdef Problem g
         cdef DynamicSource source
@@ -413,7 +410,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result if out is None else out
 
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
-        """Set all of a problem but A and C, which are set. The problem points to `source`."""
+        """Set all members of a problem except A and C, which the caller has set. The problem points to `source`."""
         if self._packed is None:
             self._four_bits.fill(g)
             if self._group_zeros is not None:
@@ -438,7 +435,7 @@ cdef class InnerProduct(QuantizedLayer):
         return 0
 
     cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1:
-        """Set up the product of contiguous float32 rows, each with a range of its own, to contiguous float32."""
+        """Set up the product of contiguous float32 rows to contiguous float32. Each row has its own range."""
         if (self._dynamic != "per_row" or self._constant is None or self._src_type != cnp.NPY_FLOAT32
                 or self._dst_type != cnp.NPY_FLOAT32 or self._layer.has_sum or self._packed is None):
             raise ValueError(f"a dynamic layer must be one from float32 to float32 with weights of 8 bits, a range for "
@@ -450,8 +447,8 @@ cdef class InnerProduct(QuantizedLayer):
         return self.set_layer(g, source, self._constant, cnp.NPY_FLOAT32)
 
     def _at(self, size_t src, int64_t rows):
-        """Return the result (rows, oc) of a layer from float32 to float32, for a contiguous matrix (rows, ic) at an
-        address: for callers whose arrays are not NumPy's. Nothing is checked."""
+        """Return the result (rows, oc) of a layer from float32 to float32 for a contiguous matrix (rows, ic) at an
+        address. This is for callers whose arrays are not NumPy's. Nothing is checked."""
         cdef Problem g
         cdef DynamicSource source
         cdef cnp.npy_intp[2] shape = [rows, self._n]
@@ -461,7 +458,7 @@ cdef class InnerProduct(QuantizedLayer):
         return result
 
     cdef tuple flattened(self, cnp.ndarray x):
-        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if there is one."""
+        """Return the source as a matrix with `ic` columns, and its leading dimensions, or None if there is only one."""
         cdef tuple shape = (<object>x).shape
         wanted = self.weights_shape[1:]
         if len(wanted) > 1 and shape[1:] == wanted:
@@ -488,7 +485,7 @@ cdef class InnerProduct(QuantizedLayer):
 
 
 cdef bint is_packed_in_four_bits(weights):
-    """Return whether weights from which a layer is restored have 4 bits."""
+    """Return whether the weights of a saved layer have 4 bits."""
     return isinstance(weights, PackedWeights) and any([isinstance(packed, PackedB4) for packed in weights.packed])
 
 

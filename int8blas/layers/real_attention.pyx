@@ -3,7 +3,7 @@
     scores = ((q * scale_q) @ (k * scale_k)) * scale + mask         products as in real_product.pyx
     y = softmax(scores) @ v                                         row by row, as in elementwise/normalization.pyx
 
-Each unit of work computes all columns of some rows of scores, which stay in cache until v has been multiplied by them.
+Each unit of work computes all columns of some rows of scores. These scores stay in cache for the product with v.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -24,18 +24,18 @@ from int8blas.layers.real_product cimport (
 
 cnp.import_array()
 
-cdef int64_t SCORES = 1 << 15   # scores of a unit of work, 128 KiB, unless rows are long
+cdef int64_t SCORES = 1 << 15   # scores of a unit of work, 128 KiB; a unit has at least one row
 
 
 cdef struct AttentionJob:
     RealJob scores, values
     i8_normalize_args softmax
-    int64_t rows, width                     # of the scores in memory
+    int64_t rows, width                     # size of the scores in memory
     int64_t q_width                         # row step of the scaled q, in elements
     float q_scale, scale
     const char *mask                        # or NULL
     ptrdiff_t mask_row                      # in bytes; 0 for a mask with one row
-    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, by dimension
+    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, for each dimension
 
 
 cdef struct Workspace:
@@ -43,7 +43,7 @@ cdef struct Workspace:
     float *buffer
     float *q
     float *scores
-    float *mask                             # copies of mask rows shorter than the kernel reads
+    float *mask                             # copies of mask rows that are shorter than the kernel reads
     float *softmax
 
 
@@ -70,7 +70,7 @@ cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
 
 
 cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
-    """Scale the scores, add the mask, and apply softmax: the weights of v."""
+    """Scale the scores, add the mask, and apply softmax."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
     cdef float *y
@@ -152,7 +152,8 @@ cdef int run(AttentionJob *job) except -1:
 
 
 cdef cnp.ndarray set_mask(AttentionJob *job, cnp.ndarray mask, int ndim):
-    """Set the pointer and the steps of a mask that broadcasts to scores of `ndim` dimensions; return its array."""
+    """Set the pointer and the steps of a mask that broadcasts to scores of `ndim` dimensions. Return the array of the
+    mask."""
     cdef int d, axis
     if mask.ndim == 0 or mask.shape[mask.ndim - 1] != job.scores.columns or mask.strides[mask.ndim - 1] != 4:
         lead = (<object>mask).shape[:-1]
@@ -189,7 +190,7 @@ cdef bint mask_fits(cnp.ndarray mask, cnp.ndarray q, cnp.ndarray k):
 
 
 def takes(cnp.ndarray q, cnp.ndarray k, cnp.ndarray v, cnp.ndarray mask=None):
-    """Return whether :func:`real_attention` accepts these arrays, without a conversion to float32."""
+    """Return whether :func:`real_attention` accepts these arrays without a conversion to float32."""
     cdef cnp.ndarray array
     for array in (q, k, v, mask):
         if array is not None and cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT32:
@@ -228,7 +229,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     job.mask, job.mask_row = NULL, 0
     if mask is not None:
         mask = set_mask(&job, mask, queries.ndim)
-    set_y(&job.scores, queries)  # sets the steps only: scores stay in the workspace
+    set_y(&job.scores, queries)  # this sets only the steps: scores stay in the workspace
     if shape:
         rows = empty_of((*shape[:-1], job.scores.rows, shape[-1], job.values.columns), cnp.NPY_FLOAT32)
         y = rows.swapaxes(-2, -3)

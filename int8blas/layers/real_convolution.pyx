@@ -1,8 +1,8 @@
 """Convolutions of float32 images, with the same bits on every CPU and with any number of threads.
 
-Where each filter has a channel of its own, channels are filtered tap by tap: each product and each sum is rounded.
-Other groups are products of the weights and the matrix of windows. No call stores that matrix: a unit of work copies
-the windows that it multiplies from the image to its buffer (see fill in real_product.pyx).
+If each filter has its own channel, channels are filtered tap by tap: each product and each sum is rounded. All other
+convolutions are products of the weights and the matrix of windows. No call stores this matrix: a unit of work copies
+its windows from the image to its buffer (see fill in real_product.pyx).
 
 Elements outside of an image are 0. An image may have any strides.
 """
@@ -29,9 +29,9 @@ cnp.import_array()
 cdef struct FilterJob:
     const i8_kernels *kernels
     const RealWindows *windows
-    int64_t units, channels                 # units: the channels of all images
-    int64_t sizes[MOST_SPATIAL]             # of a phase (see set_phases)
-    int64_t floats, count                   # of all phases of a channel; results, including positions between rows
+    int64_t units, channels                 # units: channels of all images
+    int64_t sizes[MOST_SPATIAL]             # sizes of a phase (see set_phases)
+    int64_t floats, count                   # floats of all phases of a channel; results, also between rows
     int taps
     const char *image
     ptrdiff_t image_step, channel_step      # in bytes
@@ -53,7 +53,7 @@ cdef void add_number(float *y, int64_t count, float number) noexcept nogil:
 
 
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Multiply one thread's share of the units, and add the bias while their results are in cache."""
+    """Multiply one thread's share of the units, and add the bias while the results are in cache."""
     cdef const ProductJob *j = <const ProductJob *>job
     cdef const RealJob *p = &j.product
     cdef RealArea area
@@ -76,9 +76,9 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef void set_phases(const FilterJob *j, const char *channel, float *phases) noexcept nogil:
-    """Copy a channel with its padding. With strides, elements whose distance is a multiple of the strides form an image
-    of their own, a phase. Then an output is as far from its neighbor as the elements of its windows are from theirs, so
-    that a channel is one filter over a vector."""
+    """Copy a channel with its padding. With strides, elements whose distance is a multiple of the strides form a
+    separate image, a phase. In a phase the distance between neighboring outputs is one element, so a channel is one
+    filter over a vector."""
     cdef const RealWindows *w = j.windows
     cdef int64_t a, b, c, z, y
     cdef float *row = phases
@@ -93,8 +93,8 @@ cdef void set_phases(const FilterJob *j, const char *channel, float *phases) noe
 
 
 cdef int filter_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Filter one thread's share of the channels. Copy the results, without the results at positions between the end of
-    a row and the next row."""
+    """Filter one thread's share of the channels. Copy the results, except results at positions between the end of a row
+    and the next row."""
     cdef const FilterJob *j = <const FilterJob *>job
     cdef const RealWindows *w = j.windows
     cdef i8_real_filter_args f
@@ -181,7 +181,8 @@ cdef int multiply_windows(cnp.ndarray image, cnp.ndarray weights, RealWindows *w
 def real_convolution(image, weights, bias=None, *, strides, dilations, before, outputs, groups=1):
     """Return ``sum(weights[o, c, t] * image[n, c, outputs * strides + t * dilations - before])`` of each group.
 
-    Sums of products are fused multiply-adds for each channel and tap in turn; the bias is added to the rounded sum.
+    Sums of products are fused multiply-adds, one for each channel and tap in turn. The bias is added to the rounded
+    sum.
 
     Parameters
     ----------
@@ -192,8 +193,8 @@ def real_convolution(image, weights, bias=None, *, strides, dilations, before, o
     bias : array_like of float32, optional
         (filters,).
     strides, dilations, before, outputs : sequence of int
-        For each spatial dimension: the distances of windows and of their elements, the padding before the image, and
-        the number of windows. Windows may reach beyond the image on each side.
+        For each spatial dimension, the distance between windows, the distance between elements of a window, the padding
+        before the image, and the number of windows. Windows may reach beyond the image on each side.
     groups : int
         The number of groups of channels.
     """

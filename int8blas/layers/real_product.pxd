@@ -7,13 +7,13 @@ from int8blas.core.kernels cimport i8_kernels
 
 cdef enum:
     BLOCK_ROWS = 512            # rows of a, multiplied by the panels in the buffer
-    FEW_ROWS = 32               # up to this number of rows, b is read in place: a copy would cost more
+    FEW_ROWS = 32               # with at most this number of rows, b is read in place: a copy would cost more
     THREAD_PRODUCTS = 1 << 20   # multiply-adds that repay the start of a thread
     MOST_SPATIAL = 3            # spatial dimensions of an image
 
 
 cdef struct RealWindows:
-    # Windows on the channels of an image. Spatial dimensions that the image lacks come first, and have one element.
+    # Windows over the channels of an image. Absent spatial dimensions come first, and have size 1.
     int64_t sizes[MOST_SPATIAL]
     int64_t kernel[MOST_SPATIAL]
     int64_t strides[MOST_SPATIAL]
@@ -26,8 +26,8 @@ cdef struct RealWindows:
 
 cdef struct RealJob:
     const i8_kernels *kernels
-    int64_t rows, k, columns, panels        # of each product
-    int per                                 # panels of b multiplied at a time
+    int64_t rows, k, columns, panels        # sizes of each product
+    int per                                 # panels of b that are multiplied at a time
     int64_t groups, blocks                  # groups of panels and blocks of rows of each product
     # The stack of products: its dimensions, and the steps of a, b and y in bytes.
     int dims
@@ -44,13 +44,13 @@ cdef struct RealJob:
     # elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    const float *scale                      # for the sums; or NULL with scales of blocks of k, which are in rows of
-    const float *block_scales               # whole panels, `scales_row` apart
+    const float *scale                      # scales of the sums; NULL if blocks of k have scales
+    const float *block_scales               # [blocks][scales_row]: a row has whole panels
     int64_t block, scales_row
     const char *b
     ptrdiff_t b_row, b_column
     float b_factor
-    const RealWindows *windows              # or NULL: b is an image, and the matrix has a window in each column
+    const RealWindows *windows              # if not NULL, b is an image, and each column of the matrix is a window
 
 
 cdef struct RealArea:

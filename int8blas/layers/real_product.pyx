@@ -8,7 +8,7 @@ RealProduct multiplies by weights stored as int8, real_matmul multiplies two arr
 Weights with a scale for each block of k and each column are scaled when they are converted, so sums have no scale.
 
 A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
-reads a quarter of the memory of float32 weights. It copies float32 panels to the buffer too, or reads them in place if
+reads a quarter of the bytes of float32 weights. It also copies float32 panels to the buffer, or reads them in place if
 a has few rows.
 """
 
@@ -36,16 +36,17 @@ from int8blas.stage.weights_scales import weights_scales
 cnp.import_array()
 
 cdef enum:
-    BLOCK_K = 512               # depth of b in the buffer, a multiple of a group: 96 KiB for three panels
-    # Up to this number of rows, weights are converted in registers for each row, without the buffer (768 x 3072, one
-    # thread of AVX-512: a row takes 113 us, the buffer 200 us for one or two).
+    BLOCK_K = 512               # k of b in the buffer, a multiple of 4: 96 KiB for three panels
+    # With at most this number of rows, weights are converted in registers for each row, without the buffer. On one
+    # thread of AVX-512, weights of 768 x 3072 take 113 us for each row in registers, and 200 us for one or two rows in
+    # the buffer.
     ROWS = 2
-    ROWS_OF_BLOCKS = 8          # scales of blocks: 123 us for each row; the buffer takes 980 us
+    ROWS_OF_BLOCKS = 8          # the limit with scales of blocks: 123 us for each row; 980 us with the buffer
 
 
 cdef void copy_elements(const RealWindows *w, const float *channel, float *y, int64_t z, int64_t row, int64_t column,
                         int64_t count) noexcept nogil:
-    """Copy elements of a row of a channel, a stride apart; those outside are 0."""
+    """Copy elements of a row of a channel, a stride apart. Elements outside are 0."""
     cdef int64_t i = 0, stride = w.strides[2], end = count
     cdef ptrdiff_t step = stride * w.steps[2]
     if z < 0 or z >= w.sizes[0] or row < 0 or row >= w.sizes[1]:
@@ -67,7 +68,8 @@ cdef void copy_elements(const RealWindows *w, const float *channel, float *y, in
 
 cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, int64_t width, int64_t first,
                        int64_t columns, int64_t k, int64_t depth) noexcept nogil:
-    """Store rows of the matrix of windows: the elements of some windows at a place in the window and its channel."""
+    """Store rows of the matrix of windows. A row has the elements of some windows at one place in the window and its
+    channel."""
     cdef int64_t i, x, y, z, begin, count, place, kx, ky, kz
     cdef int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2]
     for i in range(depth):
@@ -126,12 +128,12 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
 
 
 cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
-    """Return the depth of b in the buffer."""
+    """Return the number of k of b in the buffer."""
     return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
 
 
 cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, float *c) noexcept nogil:
-    """Multiply one row of a by packed weights; with scales of blocks of k, block by block."""
+    """Multiply one row of a by packed weights. With scales of blocks of k, multiply block by block."""
     cdef i8_real_row_args t
     cdef int64_t first = area.panel * I8_PANEL, k = 0
     t.panels, t.panel_size, t.c, t.factor = area.panels, j.panel_size, c, NULL
@@ -147,14 +149,14 @@ cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, f
 
 
 cdef inline bint by_row(const RealJob *j) noexcept nogil:
-    """Return whether weights are converted in registers, once for each row of a: blocks of k must be whole groups."""
+    """Return whether weights are converted in registers, once for each row of a. Blocks of k must be multiples of 4."""
     if j.block_scales is NULL:
         return j.rows <= ROWS
     return j.rows <= ROWS_OF_BLOCKS and j.block % I8_GROUP == 0
 
 
 cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) noexcept nogil:
-    """Multiply one area. Sums of columns that y does not have go to memory after the buffer."""
+    """Multiply one area. Store sums of columns beyond y in memory after the buffer."""
     cdef i8_real_tile_args t
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, k = 0, tile, row
     cdef int64_t tiles = ceil_div(area.rows, j.kernels.stage.real_rows)
@@ -188,7 +190,7 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
 
 
 cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nogil:
-    """Set the area of a unit of work: units count groups of panels first, then blocks of rows, then products."""
+    """Set the area of a unit of work. Units count groups of panels first, then blocks of rows, then products."""
     cdef int64_t group = unit % j.groups, block = unit // j.groups % j.blocks, product = unit // j.groups // j.blocks
     cdef int64_t row = share(j.rows, block, j.blocks), left = product
     cdef const char *a = j.a
@@ -208,7 +210,7 @@ cdef void find_area(const RealJob *j, int64_t unit, RealArea *area) noexcept nog
 
 
 cdef int64_t area_floats(const RealJob *j) noexcept nogil:
-    """Return the floats of a thread's buffer, and of the columns after it."""
+    """Return the number of floats of a thread's buffer, including the columns after it."""
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 
@@ -228,8 +230,8 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef int64_t divide(RealJob *job) noexcept:
-    """Divide the products into units of work, for the kernels in use; k is at least 1. Return the number of threads for
-    which there is enough work."""
+    """Divide the products into units of work, for the kernels in use. k is at least 1. Return the number of threads
+    that the work pays for."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads, most
     job.kernels = current_kernels()
@@ -242,7 +244,7 @@ cdef int64_t divide(RealJob *job) noexcept:
 
 
 cdef int multiply(RealJob *job) except -1:
-    """Compute all products; k is at least 1."""
+    """Compute all products. k is at least 1."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     if work and run_work(multiply_part, job, divide(job), work, THREAD_PRODUCTS, GIL_WORK):
         raise MemoryError("a product of real numbers: no memory for the workspace")
@@ -251,7 +253,8 @@ cdef int multiply(RealJob *job) except -1:
 
 @cython.final
 cdef class RealProduct:
-    """A product of float32 matrices by int8 weights, packed once: x stays float32, so only weights are rounded.
+    """A product of float32 matrices by int8 weights, which are packed once. x stays float32, so only weights are
+    rounded.
 
     ``y = x @ (weights * scale) + bias``
 
@@ -260,12 +263,12 @@ cdef class RealProduct:
     weights : array_like of int8 or float32, or PackedB
         (k, n), with at least one k. float32, float16 and bfloat16 are quantized to int8 in [-127, 127].
     scale : array_like of float, optional
-        Of int8 weights: one value, one for each column, or (k / group, n), one for each block of k and each column.
-        Weights of float32 have the scales max|w| / 127 of each column, or of each block.
+        The scale of int8 weights: one value, one value for each column, or (k / group, n), one value for each block of
+        k and each column. float32 weights have the scales max|w| / 127 of each column, or of each block.
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        For weights of float32: how many k share a scale, a multiple of 4 that divides k, at most 16384.
+        For float32 weights, the number of k that share a scale: a multiple of 4 that divides k, and at most 16384.
 
     Attributes
     ----------
@@ -276,16 +279,16 @@ cdef class RealProduct:
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        How many k share a scale; None if all do.
+        The number of k that share a scale, or None if all k share one scale.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     See Also
     --------
-    InnerProduct.dynamic : x is quantized too, which is faster for more than some 8 rows.
+    InnerProduct.dynamic : a layer that quantizes x too, which is faster for more than about 8 rows.
 
     Notes
     -----
@@ -295,7 +298,8 @@ cdef class RealProduct:
         sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
         sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
 
-    It reads a quarter of the memory of float32 weights, which decides the time of one row.
+    With one row, reading the weights takes most of the time. int8 weights have a quarter of the bytes of float32
+    weights.
 
     Examples
     --------
@@ -312,7 +316,7 @@ cdef class RealProduct:
 
     cdef readonly PackedB weights
     cdef readonly object bias
-    cdef cnp.ndarray _scale         # a row for the sums, or a row for each block
+    cdef cnp.ndarray _scale         # one row of scales, or one row for each block
     cdef cnp.ndarray _bias          # or None
     cdef int64_t _block             # the k of a block; 0 without blocks
 
@@ -384,7 +388,7 @@ cdef class RealProduct:
         x : array_like of float32
             (..., k). float16 and bfloat16 are converted to float32.
         out : ndarray of float32, optional
-            Where to store the result, with any strides.
+            The array for the result, with any strides.
 
         Returns
         -------
@@ -431,7 +435,7 @@ register(RealProduct)
 
 
 cdef void take_step(cnp.ndarray array, int axis, int64_t *size, ptrdiff_t *step) noexcept:
-    """Set the size and the step of a stack's dimension: 1 and 0 if the stack does not have it."""
+    """Set the size and the step of a stack's dimension. If the stack lacks the dimension, set 1 and 0."""
     size[0] = array.shape[axis] if axis >= 0 else 1
     step[0] = array.strides[axis] if size[0] != 1 else 0
 
@@ -453,7 +457,7 @@ cdef list stack_shape(RealJob *job, cnp.ndarray a, cnp.ndarray b):
 
 
 cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
-    """Set the pointer and the steps of a; return its array, which may be a copy."""
+    """Set the pointer and the steps of a. Return its array, which may be a copy."""
     if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
         a = np.ascontiguousarray(a)
     job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
@@ -463,7 +467,7 @@ cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
 
 
 cdef cnp.ndarray set_b(RealJob *job, cnp.ndarray b):
-    """Set the pointer and the steps of b, with factor 1; return its array, which may be a copy."""
+    """Set the pointer and the steps of b, with factor 1. Return its array, which may be a copy."""
     if b.strides[b.ndim - 1] % 4 or b.strides[b.ndim - 2] % 4:
         b = np.ascontiguousarray(b)
     job.b, job.b_row = cnp.PyArray_BYTES(b), b.strides[b.ndim - 2] // 4
@@ -481,7 +485,7 @@ cdef void set_y(RealJob *job, cnp.ndarray y) noexcept:
 
 
 def real_matmul(a, b):
-    """Return ``numpy.matmul(a, b)`` in float32, for at least two dimensions; float16 and bfloat16 are converted."""
+    """Return ``numpy.matmul(a, b)`` in float32, for at least two dimensions. float16 and bfloat16 are converted."""
     cdef cnp.ndarray left = float32s(a, "a"), right = float32s(b, "b"), y
     cdef RealJob job
     if left.ndim < 2 or right.ndim < 2 or left.shape[left.ndim - 1] != right.shape[right.ndim - 2]:

@@ -1,4 +1,4 @@
-"""Steps of LSTM, GRU and RNN of float32, with the same bits on every CPU and with any number of threads.
+"""Steps of LSTM, GRU and RNN in float32, with the same bits on every CPU and with any number of threads.
 
 Each product, sum and function is rounded to float32, in this order. LSTM, with the gates i, o, f, n::
 
@@ -6,7 +6,7 @@ Each product, sum and function is rounded to float32, in this order. LSTM, with 
     c = logistic(f) * c + logistic(i) * tanh(n)
     h = logistic(o) * tanh(c)
 
-GRU, with the gates z, r, n, and a bias of the gates, b, and of the state, d::
+GRU, with the gates z, r, n, the bias b of the gates, and the bias d of the state::
 
     z, r = logistic(((gates + b) + h @ weights) + d)
     n = tanh((gates + b) + logistic(r) * (h @ weights + d))             reset_after
@@ -44,11 +44,11 @@ cdef object LOGISTIC = Eltwise("logistic"), TANH = Eltwise("tanh"), RELU = Eltwi
 
 
 cdef struct Gates:
-    # The sums of a step by gate: each gate has the elements of all rows, and room up to a whole chunk.
+    # The sums of a step, gate by gate. Each gate has the elements of all rows, and room up to a whole chunk.
     int64_t steps, rows, units, size, room
     int count
     const float *source                     # the products of the inputs: (steps, rows, count * units)
-    const float *bias                       # (count * units), or NULL; for a GRU followed by the bias of the state
+    const float *bias                       # (count * units), or NULL; a GRU also has the bias of the state after it
     const int64_t *lengths                  # the steps of each row, or NULL
     float *sums                             # the product with the state: (rows, count * units)
     float *values                           # (count, room)
@@ -59,16 +59,16 @@ cdef struct Gates:
     const i8_kernels *kernels
     RealJob all, last                       # the products with the state: all gates, and the last gate of a GRU
     int64_t threads, last_threads
-    const Problem *product                  # of int8 weights, instead of `all`; or NULL
+    const Problem *product                  # the product with int8 weights, instead of `all`; or NULL
 
 
 cdef inline void apply(const Gates *g, const i8_post_op *op, int first, int count) noexcept nogil:
-    """Apply a function to some gates."""
+    """Apply a function to a range of gates."""
     g.kernels.elementwise.apply(op, g.values + first * g.room, NULL, count * g.room)
 
 
 cdef int multiply_state(Gates *g) noexcept nogil:
-    """Multiply the state by its weights; return -1 if there is no memory."""
+    """Multiply the state by its weights. Return 0, or -1 if there is no memory."""
     cdef Problem product
     if g.product is NULL:
         return run_parts(multiply_part, &g.all, g.threads, <int>g.threads)
@@ -77,13 +77,12 @@ cdef int multiply_state(Gates *g) noexcept nogil:
 
 
 cdef inline bint is_over(const Gates *g, int64_t step, int64_t row) noexcept nogil:
-    """Return whether a row has no such step."""
+    """Return whether a row has ended before this step."""
     return g.lengths is not NULL and step >= g.lengths[row]
 
 
 cdef void store(Gates *g, int64_t step, const float *h, const float *c) noexcept nogil:
-    """Store the new states of the rows that have this step. All other rows keep their states, and their results are
-    0."""
+    """Store the new states of the rows that have this step. All other rows keep their states, and get the results 0."""
     cdef int64_t row, u, at
     cdef float *y = g.y + step * g.size
     if g.lengths is NULL:
@@ -203,7 +202,7 @@ cdef int run_rnn(Gates *g) noexcept nogil:
 
 
 cdef cnp.ndarray floats(object values, tuple shape, str name):
-    """Return a contiguous float32 array that has the given shape; raise an error for another shape."""
+    """Return a contiguous float32 array of the given shape. Raise an error for another shape."""
     cdef cnp.ndarray array = np.ascontiguousarray(values, np.float32)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
@@ -276,7 +275,7 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
 
 
 cdef void set_product(RealJob *job, cnp.ndarray a, cnp.ndarray b, cnp.ndarray y):
-    """Set a job to one product of float32 matrices, whose arrays it reads and writes in place."""
+    """Set a job to one product of float32 matrices. The job reads and writes these arrays in place."""
     job.dims, job.count = 0, 1
     set_a(job, a)
     set_b(job, b)
@@ -291,13 +290,13 @@ def lstm_steps(gates, weights, bias, h, c, lengths=None):
     gates : ndarray of float32
         (steps, rows, 4 units): the inputs times their weights.
     weights : ndarray of float32
-        (units, 4 units), of the state.
+        (units, 4 units): the weights of the state.
     bias : ndarray of float32 or None
         (4 units).
     h, c : ndarray of float32
         (rows, units): the first states.
     lengths : ndarray of int, optional
-        The number of steps of each row. Later outputs are 0, and the states stay.
+        The number of steps of each row. Later outputs are 0, and later states do not change.
     """
     return steps_of(4, gates, weights, bias, h, c, lengths, False)
 
@@ -308,12 +307,12 @@ def gru_steps(gates, weights, bias, h, lengths=None, *, reset_after=False):
     Parameters
     ----------
     gates, weights, h, lengths
-        As for :func:`lstm_steps`, with 3 gates; with `reset_after`, `weights` may also be a dynamic InnerProduct
-        (3 units, units) of float32, with a range for each row.
+        As for :func:`lstm_steps`, with 3 gates. With `reset_after`, `weights` may also be a dynamic InnerProduct (3
+        units, units) of float32 that quantizes each row by its range.
     bias : ndarray of float32 or None
-        (6 units): of the gates, then of the state.
+        (6 units): the bias of the gates, then the bias of the state.
     reset_after : bool, optional
-        Whether the reset gate multiplies the product with the state, not the state.
+        Whether the reset gate multiplies the product with the state, instead of the state.
     """
     return steps_of(3, gates, weights, bias, h, None, lengths, reset_after)
 
@@ -324,8 +323,8 @@ def rnn_steps(gates, weights, h, lengths=None, *, relu=False):
     Parameters
     ----------
     gates, weights, h, lengths
-        As for :func:`gru_steps` with `reset_after`, with one gate, which has the bias.
+        As for :func:`gru_steps` with `reset_after`, with one gate and its bias.
     relu : bool, optional
-        Whether the function is relu, not tanh.
+        Whether the function is relu instead of tanh.
     """
     return steps_of(1, gates, weights, None, h, None, lengths, True, relu)

@@ -24,14 +24,14 @@ cdef struct Factor:
     const int32_t *start        # -data_shift * column sums of the weights; NULL for zeros
 
 
-# One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]; those of a GRU_CELL
-# have the columns of its first two gates before the columns of the third gate.
+# One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]. A GRU_CELL has all
+# columns of its first two gates before the columns of its third gate.
 cdef struct Direction:
-    Problem product             # source times its weights, for any number of rows and any C
+    Problem product             # the product of source and weights; a step sets rows and C
     Factor state
     const float *scale          # 1 / (data_scale * weights_scale)
     const float *bias           # [units // 16][biases][16]; a GRU_LINEAR_CELL has 4 biases
-    const float *peephole       # [units // 16][3][16]: i, f, o; NULL if there is none
+    const float *peephole       # peepholes [units // 16][3][16] of i, f, o; or NULL
     # The projection of an LSTM to its states; unused if the layer has none.
     Factor projection
     const float *projection_scale
@@ -40,7 +40,7 @@ cdef struct Direction:
     # First and last states, contiguous. NULL in h0 or c0 stands for 0.0.
     const uint8_t *h0
     const float *c0
-    char *last_h                # u8 or f32, as the destination
+    char *last_h                # u8 or f32, like the destination
     float *last_c
     # The destination, u8 or f32, with contiguous rows.
     char *dst
@@ -49,7 +49,7 @@ cdef struct Direction:
     int32_t *sums               # the source's sums of a stretch of time
     uint8_t *states[2]          # states before even and before odd steps
     uint8_t *hidden             # r * h of a GRU_CELL, or h before its projection
-    float *memory               # c, or u
+    float *memory               # c of an LSTM, or u of a GRU
     float *output               # h before it is quantized
 
 
@@ -58,9 +58,9 @@ cdef struct Layer:
     Kind kind
     int gates
     int64_t steps, rows, units, panels          # panels: ceil(units / 16)
-    int64_t outputs, output_panels              # of h: units, or the columns of the projection
+    int64_t outputs, output_panels              # columns of h: units, or the columns of the projection
     bint projects
-    int activation              # of an RNN_CELL
+    int activation              # activation of an RNN_CELL
     float alpha
     const float *kept           # [steps][rows] 1 - attention of a GRU, rows sorted by length; NULL for ones
     int directions
@@ -77,13 +77,13 @@ cdef struct Layer:
     const int64_t *lengths
     const int64_t *order        # position of each row in the batch
     const int64_t *begin        # [steps + 1] rows of all earlier steps, without ended sequences
-    int threads                 # upper limit
+    int threads                 # upper limit of threads
     i8_barrier *barrier
-    # Row steps of the workspace in elements: states and output; hidden and memory; sums.
+    # Row steps of the workspace in elements: of states and output, of hidden and memory, of sums.
     ptrdiff_t state_row, unit_row, sums_row
     int64_t stretch             # time steps whose source sums are computed together
-    bint in_turn                # tiles of a step read their panels one after another
-    uint8_t *source             # source of a stretch, copied; unused if it is read in place
+    bint in_turn                # whether the tiles of a step read their panels one after another
+    uint8_t *source             # copy of the source of a stretch; unused if the source is read in place
 
 
 cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, ptrdiff_t a_row, int height,

@@ -5,14 +5,14 @@
       run_steps           in parallel: one thread's rows and units, phase by phase, with a barrier after each phase
         run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
 
-The sums of a gate have two parts: source times weights, and previous state times weights. The cell computes the new
-state from the sums while the sums are in the L1 cache. So the gates of 16 units are neighbouring panels. A step has two
-phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of
-each phase's gates are contiguous.
+The sums of a gate have two parts: source times weights, and previous state times weights. The gates of 16 units are
+neighbouring panels, so the cell computes the new state of these units while their sums are in the L1 cache. A step has
+two phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of
+the gates of a phase are contiguous.
 
-Sequences of different lengths are sorted by length, so the sequences that have a time step are its first rows, and the
-source's sums contain only these rows. A step does not touch the state of a row whose sequence has no such step. Going
-forward, the row keeps its last state after its end; going backward, it keeps its first state until it begins.
+Sequences of different lengths are sorted by length. So the sequences that have a time step are its first rows, and the
+source's sums contain only these rows. A step leaves the state of all other rows unchanged. In the forward direction
+such a row keeps its last state after its end. In the backward direction it keeps its first state until it begins.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -35,10 +35,10 @@ cnp.import_array()
 
 
 cdef enum:
-    # Bytes of weights, about an L2 cache: tiles read larger weights panel after panel, which the hardware prefetches
-    # better than several panels side by side.
+    # Bytes of weights, about an L2 cache. Tiles read larger weights panel after panel, because the hardware prefetches
+    # one panel better than several panels side by side.
     L2_BYTES = 1 << 20
-    # Bytes of source sums that a stretch of time has for each thread, so that they stay in its L2 cache.
+    # Bytes of source sums of a stretch of time for each thread: these sums stay in the thread's L2 cache.
     STRETCH_BYTES = 1 << 20
 
 
@@ -48,15 +48,15 @@ cdef struct Stretch:
     int64_t first, steps
 
 
-# One thread's part of a layer: rows and panels of one direction or of both.
+# One thread's part of a layer: rows and panels of one direction, or of both directions.
 cdef struct Part:
     int first, end              # range of directions
     int64_t row, row_end, panel, panel_end
     int64_t output, output_end  # panels of h
-    bint waits                  # other threads compute other units of these rows
+    bint waits                  # whether other threads compute other units of these rows
 
 
-# A part of a step: some of the gates, or the projection.
+# A phase of a step: some of the gates, or the projection.
 cdef struct Phase:
     int cell                    # I8_LSTM and so on
     int activation              # of an I8_RNN
@@ -109,7 +109,7 @@ cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil
 
 
 cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
-    """Return the number of rows that have a time step; they are the first ones."""
+    """Return the number of rows that have a time step. These are the first rows."""
     return rows_before(layer, time + 1) - rows_before(layer, time)
 
 
@@ -345,14 +345,14 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
-    """Return the number of threads for which a step has enough work, at most `threads`."""
+    """Return the number of threads that the work of a step pays for, at most `threads`."""
     cdef int64_t work = layer.rows * layer.outputs * layer.panels * I8_PANEL * (layer.gates + layer.projects)
     cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
     return paid_threads(<double>work * layer.directions, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
-    """Return the first row of a part, so that all parts have the same number of row steps from `time` on."""
+    """Return the first row of a part. All parts have nearly equal numbers of row steps from `time` on."""
     cdef int64_t row = 0, before = 0, wanted
     if layer.lengths is NULL or part == parts:
         return share(layer.rows, part, parts)
@@ -366,8 +366,8 @@ cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int 
 cdef Part part_of(const Layer *layer, int part, int parts, int64_t first, int64_t steps) noexcept nogil:
     """Return one part of a stretch of `steps` steps that starts with step `first`.
 
-    Each thread takes one direction if there are enough threads. Parts of a direction are rows if each thread gets a
-    tile of them, otherwise units.
+    Each thread takes one direction if there are enough threads. The parts of a direction are ranges of rows if each
+    thread gets at least a tile of rows, and ranges of units otherwise.
     """
     cdef int64_t time
     cdef Part p
@@ -415,14 +415,14 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     """Set the sizes of the workspace, start at most `threads` threads, and return their number."""
     layer.panels = ceil_div(layer.units, I8_PANEL)
-    # One more cache line, so that rows do not map to the same cache sets.
+    # Add a cache line to each row, so that rows do not map to the same cache sets.
     layer.output_panels = ceil_div(layer.outputs, I8_PANEL)
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
                      and layer.panels * layer.gates * layer.direction[0].state.panel_size > L2_BYTES)
-    # Start the threads now: the length of a stretch depends on how many there are.
+    # Start the threads now, because the length of a stretch depends on their number.
     threads = region_threads(layer_threads(layer, threads))
     layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))
     layer.stretch = max(<int64_t>1, min(layer.stretch, layer.steps))
@@ -440,7 +440,7 @@ cdef void set_weights(Direction *d, PackedB of_source, PackedB of_state) noexcep
 
 
 cdef void set_factor(Factor *factor, PackedB packed) noexcept:
-    """Set packed weights, with zeros to start from."""
+    """Set packed weights without start values of the sums."""
     factor.k = packed._k
     factor.weights = <const int8_t *>cnp.PyArray_DATA(packed._data)
     factor.panel_size = cnp.PyArray_STRIDES(packed._data)[0]
@@ -479,7 +479,7 @@ cdef int run_layer(Layer *layer) noexcept nogil:
 
 cdef void add_directions(const Layer *layer, char *dst, ptrdiff_t dst_step, ptrdiff_t dst_row,
                          bint real) noexcept nogil:
-    """Add both directions, contiguous f32, into the first, and store the sum as f32 or u8."""
+    """Add the contiguous f32 results of both directions, and store the sums as f32 or u8."""
     cdef int64_t time, row, i, units = layer.outputs
     cdef float *x = <float *>layer.direction[0].dst
     cdef const float *y = <const float *>layer.direction[1].dst

@@ -1,10 +1,10 @@
 """RNN, LSTM and GRU with uint8 states and int8 weights, as in oneDNN's RNN primitive.
 
-Data are uint8 with a scale and a shift, weights int8 with a scale. Quantization multiplies by these scales::
+Data are uint8 with a scale and a shift. Weights are int8 with a scale. Quantization multiplies by these scales::
 
     data_u8 = sat(rne(data * data_scale + data_shift))          weights_s8 = sat(rne(weights * weights_scale))
 
-The sums of a gate are exact integers; everything after them is float32, in the order of the formulas::
+The sums of a gate are exact integers. All later operations are float32, in the order of the formulas::
 
     gate = f32(sum) * (1 / (data_scale * weights_scale)) + bias
     sum = sum over i of (x_u8[i] - data_shift) * weights_layer_s8[i]
@@ -126,7 +126,7 @@ cdef object packed_cell(cell, tuple phases, tuple bias_phases, int shift, data_s
 
 
 cdef class RecurrentLayer:
-    """The common part of RNN, LSTM and GRU: everything but the names of their arguments."""
+    """The base class of RNN, LSTM and GRU, which only differ in the names of their arguments."""
 
     cdef readonly int layers, directions
     cdef readonly Py_ssize_t input_size, units, outputs
@@ -213,7 +213,7 @@ cdef class RecurrentLayer:
         return state
 
     cdef tuple execute(self, src, h0, c0, lengths, out, attention=None):
-        """Execute the layers; return the destination, h_t and c_t."""
+        """Execute the layers. Return the destination, h_t and c_t."""
         cdef cnp.ndarray x = source_of_type(src, self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:
@@ -264,8 +264,8 @@ cdef class RecurrentLayer:
         return widened(array, "attention")
 
     cdef object not_finite(self, cnp.ndarray x, cnp.ndarray h, cnp.ndarray c, cnp.ndarray a):
-        """Find the rows (time, n) of source and attention, and the first states (layers, directions, n), that are not
-        finite; return None if there are none."""
+        """Find the rows (time, n) of source and attention, and the first states (layers, directions, n), that have an
+        infinity or NaN. Return None if all are finite."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray bad = rows_not_finite(x), state
         cdef list states = []
@@ -284,7 +284,7 @@ cdef class RecurrentLayer:
         return np.zeros((cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)), bool) if bad is None else bad, begins
 
     cdef bint is_usable(self, cnp.ndarray target, cnp.ndarray src):
-        """Return whether the driver can write to `target`: contiguous rows, and no memory shared with `src`."""
+        """Return whether the driver can write to `target`: it has contiguous rows, and shares no memory with `src`."""
         cdef uintptr_t low, high, from_, to
         bounds(target, &low, &high)
         bounds(src, &from_, &to)
@@ -359,7 +359,7 @@ cdef class RecurrentLayer:
 
 
 cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
-    """Return for each row (i, j) whether it has an infinity or a NaN, or None if no row has."""
+    """Return for each row (i, j) whether it has an infinity or a NaN. Return None if all rows are finite."""
     cdef const i8_kernels *kernels = current_kernels()
     cdef int type = element_type(cnp.PyArray_TYPE(x))
     cdef int64_t steps = cnp.PyArray_DIM(x, 0), rows = cnp.PyArray_DIM(x, 1), i, j
@@ -377,7 +377,7 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
 
 
 def checked(direction, src_dtype, dst_dtype, data_scale, data_shift):
-    """Check the arguments that RNN, LSTM and GRU share, except weights and bias; return dtypes, scale and shift."""
+    """Check the arguments that RNN, LSTM and GRU share, except weights and bias. Return dtypes, scale and shift."""
     choice(direction, "direction", DIRECTIONS)
     src_dtype = check_dtype(src_dtype, "src_dtype", SRC_DTYPES)
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
@@ -395,7 +395,7 @@ def check_length(longest, shift, names="weights_layer and weights_iter", what="i
 
 def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_scale, data_shift,
              activation=0, alpha=0.0):
-    """Restore what RecurrentLayer.__reduce__ stored, after checking every value."""
+    """Restore a layer from the values of RecurrentLayer.__reduce__, after checking every value."""
     cdef RecurrentLayer layer
     cdef Cell cell
     if kind not in PHASES:
@@ -453,50 +453,51 @@ def checked_alpha(alpha):
 
 @cython.final
 cdef class LSTM(RecurrentLayer):
-    """Long short-term memory with uint8 states: created once, executed many times.
+    """Long short-term memory with uint8 states. The layer is created once and executed many times.
 
     ``c_t = logistic(f) * c_(t-1) + logistic(i) * tanh(c~)``, ``h_t = logistic(o) * tanh(c_t)``
 
-    where each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, computed from a uint8 source, a
-    uint8 state and int8 weights; c is float32. ``data_u8 = sat(rne(data * data_scale + data_shift))``, ``weights_s8 =
-    sat(rne(weights * weights_scale))``: quantization multiplies by the scales, as in oneDNN's RNN primitive.
+    Each of the gates i, f, c~ and o has the value ``x_t W + h_(t-1) W' + bias``, computed from a uint8 source, a uint8
+    state and int8 weights. c is float32. Quantization multiplies by the scales, as in oneDNN's RNN primitive: ``data_u8
+    = sat(rne(data * data_scale + data_shift))`` and ``weights_s8 = sat(rne(weights * weights_scale))``.
 
     Parameters
     ----------
     weights_layer : array_like of int8 or float32, or sequence of them
-        Weights of the source, (input, gates, units) with the gates i, f, c~, o. With both directions the shape is
-        (directions, input, gates, units), with several layers (layers, directions, input, gates, units). If the layers
-        have different inputs, give a list with one array for each layer.
+        Weights of the source. The shape is (input, gates, units) with the gates i, f, c~, o; (directions, input, gates,
+        units) for both directions; (layers, directions, input, gates, units) for several layers. If the layers have
+        different inputs, the argument is a list with one array for each layer.
     weights_iter : array_like of the same dtype, or sequence of them
         Weights of the state, (units, gates, units), with the same leading dimensions.
     bias : array_like of float32, optional
         (gates, units), with the same leading dimensions; zeros by default.
     data_scale : float, optional
-        The scale of source, state and destination, of either sign.
+        The scale of source, state and destination. It may be negative.
     data_shift : int, optional
         The uint8 value that stands for 0.0.
     weights_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
         For float32 weights, 'per_tensor' is 63 / max|w| over the weights of source and state together, for each layer
-        and direction; 'per_channel' has a separate scale for each gate and unit. int8 weights need values: one, or
-        (gates, units), or any array that broadcasts to (layers, directions, gates, units), of either sign. These are
-        the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
+        and direction; 'per_channel' has a separate scale for each gate and unit. int8 weights need values, which may be
+        negative: one value, (gates, units), or an array that broadcasts to (layers, directions, gates, units). These
+        are the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
     direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
         Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
         'bidirectional_sum' adds them.
     src_dtype : dtype, optional
-        uint8; or float32, float16 or bfloat16, which are quantized with `data_scale` and `data_shift`. float32 takes
-        sources of float16 and bfloat16 too.
+        uint8, or float32, float16 or bfloat16. Floats are quantized with `data_scale` and `data_shift`. float32 stands
+        for float16 and bfloat16 too.
     dst_dtype : dtype, optional
-        uint8; or float32, the value of h before it is quantized.
+        uint8, or float32 for the values of h before quantization.
     weights_peephole : array_like of float32, optional
-        (3, units) for the gates i, f and o, with the same leading dimensions: i and f get ``peephole * c_(t-1)``, and o
-        gets ``peephole * c_t``.
+        (3, units) for the gates i, f and o, with the same leading dimensions. The sums of i and f get ``peephole *
+        c_(t-1)``, and the sum of o gets ``peephole * c_t``.
     weights_projection : array_like of int8 or float32, or sequence of them, optional
         (units, outputs), with the same leading dimensions. The ``logistic(o) * tanh(c_t)`` of all units is quantized
-        like a state and multiplied by these weights; the product is h_t, with `outputs` columns. `weights_iter` is
-        (outputs, gates, units) then.
+        like a state and multiplied by these weights; the product is h_t, with `outputs` columns. `weights_iter` then
+        has the shape (outputs, gates, units).
     projection_scale : {'per_tensor', 'per_channel'} or array_like of float, optional
-        As `weights_scale`, for `weights_projection`: values broadcast to (layers, directions, outputs).
+        The scale of `weights_projection`, with the choices of `weights_scale`. Values broadcast to (layers, directions,
+        outputs).
 
     Attributes
     ----------
@@ -508,8 +509,8 @@ cdef class LSTM(RecurrentLayer):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it. Inputs and units of a layer together are limited to 131071
-        with shift 128, to 65793 with shift 0 or 255, because larger sums could exceed int32.
+        If an argument is not as described above. The error names the argument. The inputs plus the units of a layer are
+        at most 131071 with shift 128, and at most 65793 with shift 0 or 255, because larger sums could exceed int32.
 
     See Also
     --------
@@ -519,14 +520,14 @@ cdef class LSTM(RecurrentLayer):
     Notes
     -----
     Results have the same bits on every CPU and with any number of threads. A sequence may be divided among several
-    calls that pass on h_t and c_t. Each further layer reads the uint8 destination of the previous layer, whatever
-    `dst_dtype` is.
+    calls: the next call gets h_t and c_t as h0 and c0. Each further layer reads the uint8 destination of the previous
+    layer, for any `dst_dtype`.
 
     tanh and the logistic function are the functions of :class:`Eltwise`, except that the logistic function is 0 below
     -87.3.
 
-    If a float source or a first state is not finite, all float results of its sequence and direction are NaN from that
-    step on, in further layers too. uint8 results have no NaN.
+    If a float source or a first state has an infinity or NaN, all float results of its sequence and direction are NaN
+    from that step on, and in further layers too. uint8 results have no NaN.
 
     The source is never int8, as oneDNN's page "Nuances of int8 computations" recommends. The defaults and
     ``weights_scale="per_tensor"`` follow that page. Kernels without VNNI are fastest with weights of at most 63 in
@@ -576,24 +577,24 @@ cdef class LSTM(RecurrentLayer):
             (t, n, input): t time steps of n sequences, with any strides.
         h0 : array_like of uint8 or float32, optional
             The first states, (layers, directions, n, outputs); leading dimensions of size 1 may be omitted. float32 is
-            quantized. The default is 0.0.
+            quantized. The default stands for 0.0.
         c0 : array_like of float32, optional
             The first c, (layers, directions, n, units).
         lengths : array_like of int, optional
-            The number of time steps of each sequence, from 0 to t, (n,) or one number; t by default. Later steps of
-            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). Last states are the states after
-            a sequence's own last step, where the backward direction starts; with length 0 they are the first states.
-            Sequences may have any order. Steps after the end of a sequence cost no time.
+            The number of time steps of each sequence, from 0 to t: (n,) or one number, by default t. Later steps of
+            `src` are not read, and later steps of `dst` are 0.0 (uint8: `data_shift`). The last states are the states
+            after the last step of each sequence, or the first states for length 0. The backward direction starts at the
+            last step of each sequence. Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
             Where to store dst, with any strides.
 
         Returns
         -------
         dst : ndarray of `dst_dtype`
-            ``out`` if it is given; of shape (t, n, outputs), or (t, n, 2 * outputs) for 'bidirectional_concat'.
+            ``out`` if it is given. The shape is (t, n, outputs), or (t, n, 2 * outputs) for 'bidirectional_concat'.
         h_t : ndarray of `dst_dtype`
-            The last states, (n, outputs), with the leading dimensions of the weights (layers and directions for a
-            list).
+            The last states, (n, outputs), with the leading dimensions of the weights. A list of weights counts as
+            layers and directions.
         c_t : ndarray of float32
             The last c, (n, units), with the same leading dimensions.
 
@@ -607,7 +608,7 @@ cdef class LSTM(RecurrentLayer):
 
 @cython.final
 cdef class GRU(RecurrentLayer):
-    """Gated recurrent units with uint8 states: created once, executed many times.
+    """Gated recurrent units with uint8 states. The layer is created once and executed many times.
 
     ``h_t = u * h_(t-1) + (1 - u) * o``
 
@@ -620,7 +621,7 @@ cdef class GRU(RecurrentLayer):
     Parameters
     ----------
     weights_layer : array_like of int8 or float32, or sequence of them
-        Weights of the source, (input, gates, units) with the gates u, r, o; otherwise as for :class:`LSTM`.
+        Weights of the source, (input, gates, units) with the gates u, r, o. Other shapes are as for :class:`LSTM`.
     weights_iter : array_like of the same dtype, or sequence of them
         Weights of the state, (units, gates, units), with the same leading dimensions.
     bias : array_like of float32, optional
@@ -706,7 +707,7 @@ cdef class GRU(RecurrentLayer):
 
 @cython.final
 cdef class RNN(RecurrentLayer):
-    """A recurrent layer without gates, with uint8 states: created once, executed many times.
+    """A recurrent layer without gates, with uint8 states. The layer is created once and executed many times.
 
     ``h_t = activation(x_t W + h_(t-1) W' + bias)``
 
@@ -715,13 +716,13 @@ cdef class RNN(RecurrentLayer):
     Parameters
     ----------
     weights_layer : array_like of int8 or float32, or sequence of them
-        Weights of the source, (input, 1, units); otherwise as for :class:`LSTM`.
+        Weights of the source, (input, 1, units). Other shapes are as for :class:`LSTM`.
     weights_iter : array_like of the same dtype, or sequence of them
         Weights of the state, (units, 1, units), with the same leading dimensions.
     bias : array_like of float32, optional
         (1, units), with the same leading dimensions; zeros by default.
     activation : {'tanh', 'relu', 'logistic'}, optional
-        The function of the sums; 'relu' is x for positive x, else ``alpha * x``.
+        The function of the sums. 'relu' is x for positive x, and ``alpha * x`` otherwise.
     alpha : float, optional
         The slope of 'relu' below 0.
     data_scale, data_shift, weights_scale, direction, src_dtype, dst_dtype

@@ -11,7 +11,7 @@ from int8blas.core.words import dtype_error, dtype_name, either, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
-# Lower bound of the largest weight (2**-64), so that the scale 63 / max|w| stays finite for weights of zeros.
+# Lower bound of the largest weight: with it the scale 63 / max|w| is finite even for weights of zeros.
 SMALLEST_WEIGHT = np.float32(2.0**-64)
 
 
@@ -28,7 +28,7 @@ class Cell(NamedTuple):
 
 
 def by_layer(x: Any, name: str, dimensions: tuple[str, ...]) -> tuple[list[list[npt.NDArray[Any]]], int]:
-    """Return the array of each layer and direction, and the number of leading dimensions that `x` had."""
+    """Return the array of each layer and direction, and the number of leading dimensions of `x`."""
     ndim = len(dimensions)
     wanted = ", ".join(dimensions)
     if isinstance(x, (list, tuple)):
@@ -56,7 +56,7 @@ def check_arrays(
     directions: int,
     dtypes: tuple[np.dtype[Any], ...],
 ) -> None:
-    """Check that each layer has an array of its shape, and of an allowed dtype, for each direction."""
+    """Check that each layer has an array for each direction, with the layer's shape and an allowed dtype."""
     if len(layers) != len(shapes):
         raise ValueError(f"{name} must have {len(shapes)} layers, as weights_layer has, got {len(layers)}")
     for arrays, shape in zip(layers, shapes, strict=True):
@@ -85,7 +85,7 @@ def cells_of(
     weights_projection: Any = None,
     projection_scale: Any = None,
 ) -> tuple[list[list[Cell]], int]:
-    """Return the cell of each layer and direction, and the number of leading dimensions that the weights had."""
+    """Return the cell of each layer and direction, and the number of leading dimensions of the weights."""
     directions = 2 if direction.startswith("bidirectional") else 1
     of_source, lead = by_layer(weights_layer, "weights_layer", ("input", "gates", "units"))
     of_state, _ = by_layer(weights_iter, "weights_iter", ("units", "gates", "units"))
@@ -154,7 +154,7 @@ def scale_values(
 ) -> npt.NDArray[np.float32]:
     """Return a scale for every column of the weights, of shape (layers, directions, ...).
 
-    `weights` has for each layer and direction the matrices that share their scales.
+    For each layer and direction, `weights` has the matrices that share their scales.
     """
     dtype = weights[0][0][0].dtype
     is_int8 = dtype == np.int8
@@ -208,10 +208,10 @@ def factors(
 def in_order_of_length(
     lengths: npt.NDArray[np.int64], steps: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """Sort sequences by length, longest first; return None if every sequence has all steps.
+    """Sort sequences by length, longest first. Return None if every sequence has all steps.
 
-    Returns the sorted lengths, the position of each sorted sequence in the batch, and for each time step the number of
-    rows of all earlier steps, with the total at the end.
+    Return the sorted lengths, the position of each sorted sequence in the batch, and the number of rows of all steps
+    before each time step, with the total at the end.
     """
     if (lengths == steps).all():
         return None
@@ -222,7 +222,8 @@ def in_order_of_length(
 
 
 def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Arrange (..., gates, units) as columns, phase by phase: for each 16 units one gate after another, zero-padded."""
+    """Arrange (..., gates, units) as columns, phase by phase. In a phase each 16 units have one gate after another,
+    padded with zeros."""
     *lead, _, units = values.shape
     panels = -(-units // 16)
     columns, first = [], 0
@@ -244,8 +245,8 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """Store NaN in the float results of a sequence, from its first step that is not finite on, in the order of the
-    direction.
+    """Store NaN in the float results of a sequence, from its first step that is not finite on, in the direction's order
+    of steps.
 
     `bad` marks the steps (t, n) of the source that are not finite, `begins` the first states (layers, directions, n).
     """

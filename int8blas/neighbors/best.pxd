@@ -9,7 +9,7 @@ cdef enum:
     MOST_OF_HEAP = 64
 
 
-# A row of the base, by its running index. A larger key is better; of equal keys the lower index is better.
+# A row of the base, by its running index. A larger key is better. For equal keys the lower index is better.
 cdef struct Entry:
     int64_t key, index
 
@@ -42,7 +42,7 @@ cdef inline int64_t key_of_real(double x) noexcept nogil:
 
 
 cdef inline double real_of_key(int64_t key) noexcept nogil:
-    """Return the number that has this key."""
+    """Return the number with this key."""
     cdef double x
     if key < 0:
         key ^= <int64_t>0x7fffffffffffffff

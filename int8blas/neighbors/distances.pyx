@@ -1,4 +1,4 @@
-"""``sqeuclidean``: squared distances of rows, a product whose epilogue adds the squares of both operands."""
+"""``sqeuclidean``: squared distances of rows. It is a product whose epilogue adds the squares of both operands."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -24,7 +24,7 @@ from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row
 cnp.import_array()
 
 cdef enum:
-    # Sums of squares that fit on the stack; allocating an array would add a tenth to the time of a small call.
+    # The number of sums of squares on the stack. Allocating an array would add a tenth to the time of a small call.
     FEW_SQUARES = 256
 
 
@@ -74,7 +74,7 @@ cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
 
 
 cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
-    """Compute distances with an epilogue that adds the squares; twice a product must fit int64."""
+    """Compute distances with an epilogue that adds the squares. Twice a product must fit int64."""
     cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
     cdef int32_t *x_squares = <int32_t *>aligned(some)
     cdef bint in_place = takes_in_place(g)
@@ -99,7 +99,8 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Turn products into distances in place. K is so long that this costs no time in comparison."""
+    """Turn products into distances in place. For such a long K this takes hardly any time compared with the
+    products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)
@@ -122,26 +123,26 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     Parameters
     ----------
     x : array_like of uint8 or int8
-        Vectors of shape (M, K), or one vector of shape (K,); any strides.
+        Vectors of shape (M, K), or one vector of shape (K,), with any strides.
     y : array_like of uint8 or int8, or PackedB
-        Vectors of shape (N, K), or one vector; any strides. Its dtype may differ from the dtype of x. The fastest is
-        ``pack_b(y, trans_b=True)``, a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
+        Vectors of shape (N, K), or one vector, with any strides. Its dtype may differ from the dtype of x. ``pack_b(y,
+        trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
     out : ndarray of int32 or int64, optional
-        Where to store the result. It must have the shape of the result, and may have any strides.
+        The array for the result. It must have the shape of the result, and may have any strides.
     dtype : dtype, optional
-        The dtype of the result, int32 or int64. The default is the dtype of `out`; without `out`, int32 if all
-        distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different ones), otherwise int64.
+        The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` it is int32 if all
+        distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
 
     Returns
     -------
     ndarray of int32 or int64
-        Shape (M, N), without the dimension of a single vector; a scalar for two single vectors. ``out`` if it is given.
-        int64 is exact; distances beyond int32 saturate if int32 is requested.
+        ``out`` if it is given. The shape is (M, N), without the dimension of a single vector. Two single vectors give a
+        scalar. int64 is exact. If int32 is requested, distances beyond int32 saturate.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -150,12 +151,12 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
 
     See Also
     --------
-    nearest : the smallest distances of each row of x, without memory for all of them.
+    nearest : the smallest distances of each row of x, without memory for all distances.
 
     Notes
     -----
-    Computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. For bool arrays this
-    is the Hamming distance, the number of positions in which they differ.
+    The result is computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. For
+    bool arrays it is the Hamming distance, the number of positions in which two vectors differ.
 
     Examples
     --------

@@ -2,8 +2,8 @@ from int8blas.core.kernels cimport I8_TYPE_S32
 from int8blas.gemm.problem cimport Problem
 
 cdef enum:
-    # Most rows of x for which y is read in place; with more rows, packing y is faster. The limit is PADDED_ROWS if rows
-    # are shorter than STEP, the bytes of one kernel step, because the kernel pads them.
+    # With at most this number of rows of x, y is read in place. With more rows, packing y is faster. The limit is
+    # PADDED_ROWS if rows are shorter than STEP, the bytes of one kernel step, because the kernel pads such rows.
     FEW_X = 16
     STEP = 64
     PADDED_ROWS = 2

@@ -1,10 +1,10 @@
-"""Distances of few rows x from plain rows y, each read from memory once.
+"""Distances of few rows x from plain rows y. Each row y is read from memory once.
 
-Summing the squares of a row y takes as many multiply-adds as multiplying the row by two rows x. The squares are
-computed when y is read. With few rows x the kernel computes squares and products together, in registers
-(csrc/gemm/distances_body.h). With more rows x, the squares of some rows y come first, and these rows stay in the L1
-cache while they are multiplied by all rows x. Without VNNI a kernel takes too few rows to do so. The product then
-multiplies one block of y at a time, and may pack the block.
+The squares of a row y take the multiply-adds of a product with two rows x. They are computed when y is read. With few
+rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x,
+the squares of some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x.
+Without VNNI a kernel takes too few rows for this, so a product multiplies one block of y at a time, and may pack the
+block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -21,15 +21,15 @@ from int8blas.gemm.problem cimport Problem, thread_work
 from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 
 cdef enum:
-    # Bytes of a block of y that is read more than once; at most a quarter of the L2 cache.
+    # Bytes of a block of y that is read more than once, at most a quarter of the L2 cache.
     BLOCK_BYTES = 1 << 17
-    # Rows y in one kernel step; blocks are multiples.
+    # Rows y in one kernel step. The rows of a block are a multiple.
     ROWS = 4
-    # Kernels of four rows x: without and with known squares of y.
+    # Indices of the kernels for four rows x: without and with known squares of y.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
-    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster: a call takes as
-    # long as three calls of a kernel for four rows.
+    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster: a call takes the
+    # time of three calls of a kernel for four rows.
     WIDE_ROWS = 16
     PADDED_WIDE_ROWS = 12
 
@@ -38,7 +38,7 @@ cdef struct InPlace:
     const Problem *g
     int64_t rows                # rows y of a block
     int64_t sums[FEW_X]         # sums of the rows x
-    # Up to 16 rows x in the order of the widest dot kernel, with their start values; or NULL.
+    # At most 16 rows x in the order of the widest dot kernel, with their start values, or NULL.
     uint8_t *wide
     int32_t start[WIDE_ROWS]
 
@@ -75,7 +75,8 @@ cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y for more rows x, a part of the L1 cache at a time."""
+    """Compute distances to some rows y for more rows x. Compute a part of the rows y at a time, which fits the L1
+    cache."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)
@@ -95,7 +96,8 @@ cdef inline bint takes_wide(const Problem *g) noexcept nogil:
 
 
 cdef int start_wide(InPlace *job) noexcept nogil:
-    """Order the rows x for the widest dot kernel, with start values that undo the shift. 0, or -1 without memory."""
+    """Order the rows x for the widest dot kernel, with start values that undo the shift. Return 0, or -1 if there is no
+    memory."""
     cdef const Problem *g = job.g
     cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
     cdef bint x_signed = g.a.sign_flip != 0
@@ -136,7 +138,7 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
 
 
 cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y by a product that packs them. Return 0, or -1 without memory."""
+    """Compute distances to some rows y by a product that packs them. Return 0, or -1 if there is no memory."""
     cdef Problem own = g[0]
     cdef int32_t *squares = <int32_t *>acquire(count * sizeof(int32_t))
     cdef int status
@@ -151,7 +153,7 @@ cdef int packed_distances(const Problem *g, int64_t first, int64_t count) noexce
 
 
 cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Compute distances to one block of rows y. Return 0, or -1 without memory."""
+    """Compute distances to one block of rows y. Return 0, or -1 if there is no memory."""
     cdef const InPlace *j = <const InPlace *>job
     cdef int64_t first = part * j.rows, count = min(j.rows, j.g.n - first)
     cdef int most = j.g.kernels.gemm.distance_rows
@@ -167,7 +169,8 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
 
 
 cdef int distances_in_place(const Problem *g) noexcept:
-    """Compute all distances; g.epilogue.co_rows has the squares of the rows x. Return 0, or -1 without memory."""
+    """Compute all distances. g.epilogue.co_rows has the squares of the rows x. Return 0, or -1 if there is no
+    memory."""
     cdef InPlace job
     cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
@@ -182,7 +185,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by some rows x: count at least this number of rows.
+    # Reading y takes the time of multiplying y by several rows x, so the work counts at least this number of rows.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

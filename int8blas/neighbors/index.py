@@ -30,7 +30,7 @@ CANDIDATES = 4
 RADIUS_ROWS, RADIUS_STEP = 256, 8
 # The maximum number of rows that a search by radius finds at a time, for all queries together: 64 MiB.
 MOST_FOUND = 1 << 22
-# The smallest scale of a vector: its inverse is finite.
+# The smallest scale of a vector. The inverse of this scale is finite.
 TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 class Queries(NamedTuple):
-    """Queries as rows, the factor from each query's integer scores to scores of the index, and their floats, `given *
-    unit`."""
+    """Queries as rows, the factor of each query from integer scores to scores of the index, and the floats of the
+    queries, `given * unit`."""
 
     rows: Rows
     factors: npt.NDArray[np.float64] | float
@@ -89,7 +89,7 @@ class Index:
     dim, metric, dtype
         As given to the constructor.
     scale : float or None
-        As given to the constructor, or as set by the first floats. None for cosines, and for an index of integers.
+        The given scale, or the scale that the first floats have set. None for cosines, and for an index of integers.
 
     See Also
     --------
@@ -98,15 +98,14 @@ class Index:
     Notes
     -----
     **Scores.** Scores are compared as exact integers. Returned scores are these integers times the scales, in float64,
-    or cosines of the integers. In an index with a scale, integers that are added or searched for count as multiples of
-    the scale.
+    or cosines of the integers. In an index with a scale, integer vectors and queries stand for multiples of the scale.
 
     **Ties.** If scores are equal, the vector that was added first comes first. An updated vector counts as added last.
-    The result does not depend on the CPU or the number of threads and, with a given scale, not on how vectors were
-    divided among calls of `add`.
+    The result does not depend on the CPU or the number of threads. With a given scale it does not depend on the
+    division of vectors among calls of `add` either.
 
     **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that the
-    index has when it begins. It releases the GIL.
+    index has when the search begins. It releases the GIL.
 
     **Memory.** A vector takes ``dim`` bytes (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed
     vectors keep their memory until half of a shard of up to 262,144 vectors is removed.
@@ -178,7 +177,7 @@ class Index:
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above; nothing is added then.
+            If an argument is not as described above. Nothing is added then.
 
         Warns
         -----
@@ -204,12 +203,12 @@ class Index:
         Parameters
         ----------
         ids : int or array_like of int
-            Their ids.
+            The ids of the vectors to remove.
 
         Raises
         ------
         KeyError
-            If no vector has one of the ids; nothing is removed then.
+            If no vector has one of the ids. Nothing is removed then.
         """
         with self._lock:
             self._shards = tuple(removed(self._shards, self._present(_ids_of(ids, "ids"))))
@@ -314,8 +313,9 @@ class Index:
         k : int
             The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional
-            The only vectors to search, and vectors to leave out: a range of ids; ids, some of which may not exist; a
-            mask of bool with an element for each id; or a function from ids, an array of int64, to such a mask.
+            `include` selects the only vectors to search, and `exclude` vectors to skip. Each is a range of ids; an
+            array of ids, some of which may not exist; a mask of bool with an element for each id; or a function from
+            ids, an array of int64, to such a mask.
         rescore : array_like of float or callable, optional
             The float vectors: an array (which may be mapped from a file) with the vector of each id in the row of that
             number, or a function from ids to rows. The search finds the 4 k best vectors, and returns the best k of
@@ -324,14 +324,15 @@ class Index:
         Returns
         -------
         scores : ndarray of float64
-            Scores, best first, of shape (M, k), or (k,) for one query; fewer if there are fewer vectors.
+            Scores, best first, of shape (M, k), or (k,) for one query. If there are fewer than k vectors, there are
+            fewer columns.
         ids : ndarray of int64
             Ids, of the same shape. If scores are equal, the vector that was added first comes first.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above.
+            If an argument is not as described above.
 
         Warns
         -----
@@ -371,8 +372,8 @@ class Index:
         Returns
         -------
         limits : ndarray of int64
-            Limits of shape (M + 1,): the results of query i are ``scores[limits[i]:limits[i + 1]]``, with the ids at
-            the same places.
+            Limits of shape (M + 1,). The results of query i are ``scores[limits[i]:limits[i + 1]]`` and
+            ``ids[limits[i]:limits[i + 1]]``.
         scores : ndarray of float64
             Scores, best first for each query.
         ids : ndarray of int64
@@ -381,7 +382,7 @@ class Index:
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above.
+            If an argument is not as described above.
         """
         worst = real(radius, "radius")
         if np.isnan(worst):
@@ -391,7 +392,7 @@ class Index:
         searched = _searched(shards, include, exclude)
         found: list[tuple[Array, Array]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries.rows)
         live, k, left = sum(part.live for part in searched), RADIUS_ROWS, np.arange(len(queries.rows))
-        # Find more rows for the queries whose last row is within the radius too.
+        # Find more rows for queries whose last found row is within the radius.
         while len(left) and live:
             count, more = max(1, MOST_FOUND // k), []
             for some in np.split(left, range(count, len(left), count)):
@@ -414,7 +415,7 @@ class Index:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a folder; if it was saved there before, write only changes.
+        """Write the index to a folder. If it was saved there before, write only changes.
 
         Parameters
         ----------
@@ -429,8 +430,8 @@ class Index:
         Notes
         -----
         The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names them with their
-        checksums. A file is written once and never changed; `index.json` is replaced when all other files are on the
-        disk. So a call that is interrupted, at any moment, leaves the former index. Packed rows that the folder already
+        checksums. A file is written once and never changed. `index.json` is replaced when all other files are on the
+        disk. So a call that is interrupted at any moment leaves the former index. Packed rows that the folder already
         has are not written again.
         """
         with self._lock:  # two calls would delete each other's files
@@ -438,15 +439,15 @@ class Index:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = False) -> Index:
-        """Read an index that :meth:`save` wrote.
+        """Read an index from a folder of :meth:`save`.
 
         Parameters
         ----------
         path : path-like
             The folder.
         mmap : bool, optional
-            Map vectors from their files, which processes share, instead of reading them. Saving to the folder does not
-            change mapped files.
+            Map vectors from their files instead of reading them. Processes share mapped memory. Saving to the folder
+            does not change mapped files.
         verify : bool, optional
             Compare all bytes with their checksums now. Otherwise the first search of a shard compares its bytes.
 
@@ -487,7 +488,7 @@ class Index:
     # --- floats and integers -----------------------------------------------------------------------------------------
 
     def _array(self, x: Any, name: str) -> Array:
-        """Return vectors as a 2-D array; floats become float32."""
+        """Return vectors as a 2-D array. Floats become float32."""
         array = in_float32(x, name)
         if array.dtype == np.bool_:
             array = array.view(np.uint8)
@@ -609,8 +610,8 @@ class Index:
 def ranked(
     metric: str, queries: Array, ids: Ids, k: int, vectors_at: Callable[[Ids], Array]
 ) -> tuple[npt.NDArray[np.float64], Ids]:
-    """Return the best k of some ids for each query, by the scores of their floats, which `vectors_at` returns, a row
-    for each id. Ids with equal scores keep their order."""
+    """Return the best k of some ids for each query, by the scores of their floats. `vectors_at` returns the floats, a
+    row for each id. Ids with equal scores keep their order."""
     scores, dim = np.empty(ids.shape), queries.shape[1]
     step = max(1, BLOCK // max(1, ids.shape[1]))
     for start in range(0, len(ids), step):
@@ -630,7 +631,7 @@ def ranked(
 
 
 def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """Return a step for each row, such that its elements are at most 127 steps."""
+    """Return a step for each row, such that all elements of the row are at most 127 steps."""
     largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite, vector {np.flatnonzero(~np.isfinite(largest))[0]} is not")

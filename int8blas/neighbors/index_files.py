@@ -33,14 +33,14 @@ from int8blas.neighbors.shards import REMOVED, Shard
 VERSION = 1
 INDEX = "index.json"
 FILES = re.compile(r"(rows|ids|scales)-[0-9a-f]{16}\.npy")
-UNFINISHED = re.compile(r"index\.json\.[0-9a-f]{16}")  # left by a process that ended while it saved
+UNFINISHED = re.compile(r"index\.json\.[0-9a-f]{16}")  # an interrupted process leaves such a file
 SETTINGS = ("dim", "metric", "dtype", "scale", "next_id")
 
 Array = npt.NDArray[Any]
 
 
 class StoredRows:
-    """The packed rows of a shard in a file, which is compared with its checksum before its first use."""
+    """The packed rows of a shard in a file. The file is compared with its checksum before its first use."""
 
     def __init__(self, path: str, array: Array, checksum: int, k: int, n: int, dtype: str) -> None:
         self.path, self.array, self.checksum = path, array, checksum
@@ -61,7 +61,7 @@ def checksum_of(array: Array) -> int:
 
 
 def _write_array(folder: str, kind: str, array: Array) -> dict[str, Any]:
-    """Write an array to a new file; return its name and checksum."""
+    """Write an array to a new file. Return its name and checksum."""
     name = f"{kind}-{secrets.token_hex(8)}.npy"
     with open(os.path.join(folder, name), "xb") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)

@@ -68,7 +68,7 @@ cdef list as_shards(object base, int64_t k, int metric):
 
 
 cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) except -1:
-    """Set up the product of all queries with a shard; add its panels to the search."""
+    """Set up the product of all queries with a shard, and add the panels of the shard to the search."""
     cdef Problem *g = &shard.g
     cdef PackedB packed
     start(g, False)
@@ -90,7 +90,7 @@ cdef int set_shard(Search *s, Shard *shard, object x, cnp.ndarray queries) excep
 
 
 cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
-    """Set the excluded rows and the number of rows to find; return the array of the mask, or None."""
+    """Set the excluded rows and the number of rows to find. Return the array of the mask, or None."""
     cdef cnp.ndarray mask = None
     cdef int64_t left = rows
     s.exclude_first = s.exclude_end = 0
@@ -141,7 +141,7 @@ cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray 
 
 cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
                 object callback) except -1:
-    """Search for all queries, a batch at a time; between steps Python checks for signals."""
+    """Search for all queries, one batch at a time. Between steps Python checks for signals."""
     cdef int64_t count = queries.shape[0], first = 0, panels, rows, done = 0
     cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
     cdef int status
@@ -192,7 +192,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         packed bits.
     base : PackedB, array_like of uint8 or int8, or list of these
         The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors`, of shape (N, K). A list of such
-        shards, of any sizes, is searched as one base, with rows numbered from shard to shard.
+        shards of any sizes is searched as one base, whose rows are numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional
@@ -200,7 +200,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         ``q @ x / sqrt((q @ q) * (x @ x))``, largest first; or the number of bits in which q and x differ, smallest
         first.
     exclude : range, slice or array_like of bool, optional
-        Rows to leave out: a range or slice of consecutive numbers, or a mask of shape (N,) that is true for them.
+        Rows that the search skips: a range or slice of consecutive numbers, or a mask of shape (N,) that is true for
+        these rows.
     callback : callable, optional
         Called as ``callback(done, total)`` from time to time and at the end. `done` counts pairs of a query and a row,
         `total` is M * N. An exception in the callback ends the search.
@@ -209,14 +210,14 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     -------
     indices : ndarray of int64
         The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Rows with equal scores
-        are sorted by number. If there are fewer than k rows, there is a column for each row.
+        are sorted by number. If the base has fewer than k rows, there is a column for each row.
     scores : ndarray of int32, int64 or float64
         Their scores, of the same shape: float64 for cosines, otherwise int32, or int64 if K allows scores beyond int32.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is computed.
+        If an argument is not as described above. Nothing is computed then.
 
     See Also
     --------
@@ -225,16 +226,16 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Notes
     -----
     Inner products and distances are exact, and are compared as integers. Inner products are int64 from K = 33,026 on if
-    both operands are uint8, from 65,794 if one is, and from 131,072 if none is. Distances are int64 from K = 33,026 on
-    for equal dtypes, and from 14,640 for different dtypes.
+    both operands are uint8, from 65,794 if one operand is uint8, and from 131,072 if both are int8. Distances are int64
+    from K = 33,026 on for equal dtypes, and from 14,640 for different dtypes.
 
     A cosine is computed in double precision from exact integers: the product of the two sums of squares, its square
     root, and the quotient, each rounded once. Rows are sorted by this value. It is 0.0 if q or x is 0.
 
     The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
     worst of a query's best rows while they are in cache, and stores no more scores than one block for each thread. The
-    first search that needs the sums of squares of a packed base computes and keeps them. The GIL is released;
-    KeyboardInterrupt ends the search.
+    first search that needs the sums of squares of a packed base computes and keeps them. The search releases the GIL,
+    and KeyboardInterrupt ends it.
 
     Examples
     --------

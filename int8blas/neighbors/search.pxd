@@ -8,19 +8,19 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry, entries_room
 
 cdef enum:
-    # Most queries that pass through the base together.
+    # The maximum number of queries that pass through the base together.
     MOST_QUERIES = 256
     # Most entries of a thread, 1 MiB: many rows are found for fewer queries at a time.
     MOST_ENTRIES = 1 << 16
 
 
-# The rows of one matrix of the base, packed or plain: their product with all queries, except A and C.
+# One matrix of the base, packed or plain. `g` is its product with all queries; A and C are set later.
 cdef struct Shard:
     Problem g
     int64_t first               # running index of its first row
     int64_t first_panel         # number of its first panel of 16 rows, over all shards
     const PackedMatrix *matrix  # the packed matrix, or NULL for an array
-    const int64_t *squares      # sums of squares of its rows, or NULL: each block computes them
+    const int64_t *squares      # sums of squares of its rows; if NULL, each block computes them
 
 
 # Queries, the base, and the best rows so far. All panels before `panel` have been searched.
@@ -29,7 +29,7 @@ cdef struct Search:
     int metric                  # I8_INNER, I8_SQEUCLIDEAN, I8_COSINE or I8_HAMMING
     bint wide                   # whether sums are s64
     int64_t most                # rows to find for each query
-    # Excluded rows, by running index: a range, a mask, or neither.
+    # Excluded rows, by running index: a range, a mask, or no rows.
     int64_t exclude_first, exclude_end
     const uint8_t *excluded
     int64_t shard_count, panels
@@ -41,7 +41,7 @@ cdef struct Search:
     const uint8_t *unsigned_rows
     const int64_t *query_squares
     int64_t panel
-    int parts                   # threads, each of which searches for itself
+    int parts                   # threads; each thread keeps its own best rows
     Best *best                  # [parts][queries]
 
 

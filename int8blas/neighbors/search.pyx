@@ -1,4 +1,4 @@
-"""A search: multiply queries by blocks of base rows, and examine only scores above a threshold.
+"""The search multiplies queries by blocks of base rows, and examines only scores above a threshold.
 
 Each thread has a range of the base and goes through it block by block::
 
@@ -37,12 +37,13 @@ from int8blas.neighbors.best cimport (
     Best, Entry, entries_room, finish_best, insert, key_of_real, merge, real_of_key, set_empty)
 
 cdef enum:
-    # Bytes of a block's sums, a quarter of a usual L2 cache; fewest and most rows of a block, whose vectors of squares
-    # and positions then fit the L1 cache.
+    # Bytes of a block's sums, a quarter of a usual L2 cache; and bounds of the rows of a block, whose vectors of
+    # squares and positions then fit the L1 cache.
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # Sums compared with one threshold; fewer at first, while every row is among the best.
+    # The number of sums that are compared with one threshold. It is smaller at first, while every row is among the best
+    # rows.
     SCANNED = 1024
     FIRST_SCANNED = 128
     # Bytes of a cache line.
@@ -55,10 +56,10 @@ cdef enum:
     # Number of entries from which several threads sort the results.
     FINISHED_ENTRIES = 1 << 16
 
-# Multiply-adds of each thread in a step, 25 to 100 ms; the search can be stopped after a step. Threads wait for each
-# other there, which takes long if other programs use their cores.
+# Multiply-adds of each thread in a step: 25 to 100 ms. The search can be stopped after a step. Threads wait for each
+# other at the end of a step, which takes long if other programs use their cores.
 cdef double STEP_WORK = <double>(<int64_t>1 << 32)
-# Relative error of a comparison of cosines in f32: three roundings of 2**-24 (1.8e-7), and a margin.
+# The relative error of a comparison of cosines in f32: three roundings of 2**-24 (1.8e-7), and a margin.
 cdef double SLACK = 2e-6
 
 
@@ -106,8 +107,8 @@ cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
 
 
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
-    """Return the bytes from one query's sums to the next query's; an extra line avoids cache sets shared by powers of
-    two."""
+    """Return the bytes from one query's sums to the next query's sums. An extra cache line avoids steps of a power of
+    two, which would share cache sets."""
     return block_rows(s) * (8 if s.wide else 4) + LINE
 
 
@@ -118,7 +119,7 @@ cdef int64_t step_panels(const Search *s) noexcept nogil:
 
 
 cdef int parts_for(const Search *s, int threads) noexcept nogil:
-    """Return the number of threads for which the search has enough work, at most `threads`."""
+    """Return the number of threads that the work of the search pays for, at most `threads`."""
     cdef double rows = <double>s.panels * I8_PANEL
     cdef double work = rows * s.queries * (s.k + 1) / s.kernels.tuning.thread_work
     return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
@@ -167,7 +168,7 @@ cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nog
         return
     worst = real_of_key(best.worst)
     worst *= 1 - SLACK if worst >= 0 else 1 + SLACK
-    # With a query of zeros all cosines are 0, and the first rows are the best.
+    # For a query of zeros all cosines are 0, and the first rows are the best rows.
     best.limit = <float>(worst * sqrt(<double>s.query_squares[query])) if s.query_squares[query] > 0 else FLT_MAX
 
 
@@ -243,7 +244,7 @@ cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block 
 
 
 cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Block *b, Problem *own) noexcept nogil:
-    """Set up the product of the queries with a block's rows; a block begins with a panel."""
+    """Set up the product of the queries with a block's rows. A block begins with a panel."""
     cdef int64_t panel = b.first // I8_PANEL
     cdef ptrdiff_t size = 8 if s.wide else 4
     own[0] = shard.g
@@ -451,7 +452,7 @@ cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept 
 
 
 cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double *scores) noexcept nogil:
-    """Store the results in rows of `wanted`, with -1 and 0.0 after the last row found."""
+    """Store the results in rows of `wanted` elements, with -1 and 0.0 after the last found row."""
     cdef const Entry *entry
     cdef int64_t query, i
     for query in range(s.queries):
@@ -468,7 +469,8 @@ cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double 
 
 cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is_signed, int64_t count, int64_t wanted,
                        int64_t *indices, double *scores) noexcept nogil:
-    """Search packed shards without Python, for `count` queries `row` bytes apart. Return 0, or -1 without memory."""
+    """Search packed shards without Python, for `count` queries `row` bytes apart. Return 0, or -1 if there is no
+    memory."""
     cdef Queries q
     cdef char *memory
     cdef int64_t i, j

@@ -1,7 +1,7 @@
-"""The vectors of an :class:`Index`: shards of packed rows, and a last shard that is packed when it is long enough.
+"""The vectors of an :class:`Index`: shards of packed rows. The last shard is packed when it is long enough.
 
-A shard never changes. Adding, removing and merging make a new list of shards, so that a search continues with its own
-list. A removed row stays in its shard, with the id -1, until half of the shard's rows are removed.
+A shard never changes. Adding, removing and merging make a new list of shards, so a running search keeps its list. A
+removed row stays in its shard, with the id -1, until half of the shard's rows are removed.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Shard:
         return every if self.removed is None else every.only(~self.removed)
 
     def without(self, which: npt.NDArray[np.intp]) -> list[Shard]:
-        """Return the shard without some rows: nothing if no row is left, a new shard if half of the rows or more are
-        removed."""
+        """Return the shard without some rows. If no row is left, return no shard. If at least half of the rows are
+        removed, return a new shard."""
         ids = self.ids.copy()
         ids[which] = REMOVED
         shard = Shard(self.source, ids, self.scales)
@@ -105,8 +105,7 @@ class Shard:
 
 
 def _groups(packed: PackedB) -> npt.NDArray[np.int32]:
-    """Return the groups of four elements, each as one number that NumPy copies at once: [panels, groups, rows of a
-    panel]."""
+    """Return the groups of four elements as numbers, which NumPy can copy: [panels, groups, rows of a panel]."""
     return packed.data.view(np.int32)[..., 0]
 
 
@@ -122,8 +121,8 @@ def made(vectors: Vectors) -> Shard:
 
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
-    """Return the shards with vectors appended. Two neighbours are merged if the first is not the larger one, so that
-    there are few shards and each row is packed few times."""
+    """Return the shards with vectors appended. Merge two neighbours if the first shard is not larger than the second.
+    So there are few shards, and each row is packed few times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])

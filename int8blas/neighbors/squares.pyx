@@ -1,4 +1,4 @@
-"""Sums of squares of the rows of arrays, for distances; a packed matrix keeps its own (PackedB.squares)."""
+"""Sums of squares of the rows of arrays, for distances. A packed matrix keeps its sums of squares (PackedB.squares)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
@@ -35,7 +35,7 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef bint pays_for_threads(cnp.ndarray x) noexcept:
-    """Return whether more than one thread has enough work with the sums of squares of a matrix's rows."""
+    """Return whether the sums of squares of a matrix's rows pay for more than one thread."""
     cdef int64_t size = cnp.PyArray_SIZE(x)
     return size > GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
 

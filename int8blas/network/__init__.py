@@ -1,4 +1,4 @@
-"""Whole networks: ranges of tensors, and folding before layers are made. The room imports every room to its left.
+"""Whole networks: ranges of tensors, and folding of operations into weights. The room imports every room to its left.
 
 calibration     observers of ranges; observer, their base class; histogram, the counts that some of them keep
 folding         batch normalization folded into weights; biases shifted by zero points

@@ -9,7 +9,7 @@ An observer sees float arrays, batch after batch, and then computes the paramete
     EntropyObserver           the range with the smallest Kullback-Leibler divergence
     LeastSquaresObserver      the range with the smallest mean squared error
 
-An observer finds a range [low, high], for the tensor or for each channel. This table shows the parameters of a range,
+An observer finds a range [low, high] for the tensor, or for each channel. This table shows the parameters of a range,
 with R = max(``|low|``, ``|high|``):
 
 =========================  ==================  =====================================================================
@@ -22,15 +22,15 @@ False                      (high - low) / 255  rne(qmin - low / scale), clipped 
                                                extended to contain 0 first, so that 0.0 is exact
 =========================  ==================  =====================================================================
 
-qmin and qmax are the ends of the dtype's range. Scales are computed in double precision and rounded to float32 once;
-zero points follow from the rounded scale. A tensor or channel of zeros has scale 1. A scale is at least the smallest
+qmin and qmax are the ends of the dtype's range. Scales are computed in double precision and rounded to float32 once.
+Zero points follow from the rounded scale. A tensor or channel of zeros has scale 1. A scale is at least the smallest
 normal float32, 2**-126, so that its reciprocal is finite.
 
-All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32 first, the type that
-quantization works in. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide
-faulty data; the observer then stays as it was. An empty batch changes nothing. An observer stores no values, only its
-range and, if it needs one, a histogram of fixed size. Except for MovingAverageObserver, the parameters have the same
-bits for any order of the values and any division into batches.
+All observers accept bfloat16, float16, float32 and float64 arrays, and round them to float32 first, the type of
+quantization. NaN and infinite values raise a ValueError, because a calibration that ignores them would hide faulty
+data. The observer then does not change. An empty batch does not change it either. An observer stores no values, but
+only its range and, if it needs one, a histogram of fixed size. The parameters have the same bits for any order of the
+values and any division into batches, except for MovingAverageObserver.
 
 The formulas for scales are the reciprocals of Q_a = 255 / R and Q_w = 127 / R in oneDNN's guide "Int8 inference". The
 formula for zero points comes from ONNX's operator DynamicQuantizeLinear.
@@ -65,22 +65,23 @@ class MinMaxObserver(Observer):
 
     ``low = min(x)``, ``high = max(x)``
 
-    Nothing is clipped. This suits weights, and activations without outliers.
+    No value is clipped. This suits weights, and activations without outliers.
 
     Parameters
     ----------
     dtype : int8 or uint8, optional
-        The type to quantize to.
+        The type of quantized values.
     symmetric : bool, optional
-        Whether the zero point is fixed: 0, or 128 for uint8 with negative values; see the table of
-        :mod:`int8blas.calibration`.
+        Whether the zero point is fixed: 0, or 128 for uint8 with negative values (see the table of
+        :mod:`int8blas.calibration`).
     axis : int, optional
-        The dimension of channels, each of which then has its own parameters; None for one range of the whole tensor.
+        The dimension of channels. Each channel then has its own parameters. None stands for one range of the whole
+        tensor.
 
     Raises
     ------
     TypeError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
@@ -124,8 +125,8 @@ class MinMaxObserver(Observer):
 class MovingAverageObserver(Observer):
     """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``, and the same for `high` with the maximum; the first batch
-    sets both.
+    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. The first
+    batch sets both.
 
     Parameters
     ----------
@@ -172,16 +173,16 @@ class MovingAverageObserver(Observer):
 class PercentileObserver(HistogramObserver):
     """The range that contains a given percentage of the values.
 
-    If symmetric, ``high = v``, the smallest value such that at least `percentile` % of all ``|x|`` are at most v, and
-    ``low = -v``, or 0 if no value is negative. Otherwise each end clips half of the rest: at least
-    ``percentile + (100 - percentile) / 2`` % of all x are at most `high`, and the same share is at least `low`.
+    If symmetric, `high` is the smallest v such that at least `percentile` % of all ``|x|`` are at most v. `low` is -v,
+    or 0 if no value is negative. Otherwise each end clips half of the other values: at least ``percentile + (100 -
+    percentile) / 2`` % of all x are at most `high`, and this share is at least `low`.
 
     Parameters
     ----------
     percentile : float, optional
-        0 < percentile <= 100; 100 is the range of :class:`MinMaxObserver`.
+        0 < percentile <= 100. 100 gives the range of :class:`MinMaxObserver`.
     bins : int, optional
-        Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel.
+        The number of bins of the histogram on each side of 0, a power of two. Each channel takes 16 * bins bytes.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
@@ -219,7 +220,7 @@ class PercentileObserver(HistogramObserver):
             raise ValueError(f"percentile must be above 0 and at most 100, got {percentile}")
 
     def _range(self, histogram: Histogram) -> tuple[float, float]:
-        # Use the decimal number that the user wrote: 99.9 % of 1000 values are 999, but in doubles slightly more.
+        # Use the decimal number of the caller: 99.9 % of 1000 values are 999, but in doubles slightly more.
         share = Fraction(repr(self.percentile)) / 100
         if self.symmetric:
             high = min(_upper_edge(histogram.magnitudes(), share) * histogram.width, histogram.largest)
@@ -231,25 +232,25 @@ class PercentileObserver(HistogramObserver):
 
 
 class EntropyObserver(HistogramObserver):
-    """The range that loses least information: the smallest Kullback-Leibler divergence over a histogram.
+    """The range that loses the least information, by the Kullback-Leibler divergence over a histogram.
 
     The thresholds are T = i * width, i = 1, 2, ..., bins, up to the largest ``|x|``. A threshold clips the values to
     [-T, T], or to [0, T] if no value is negative. Without `symmetric`, it clips them to the part of [-T, T] between the
-    smallest and the largest of the values and 0. The divergence ``sum(p * log(p / q))`` compares
+    minimum and the maximum of 0 and the values. The divergence ``sum(p * log(p / q))`` compares
 
     - p, the histogram of the clipped values (of their magnitudes if symmetric), with
     - q, the histogram of the values inside the range, after quantization. q has 128 equal levels (256 without
       `symmetric`, and for uint8 if no value is negative). The bins of a level with p > 0 share its count evenly. If a
       level has only clipped values, q is p / 10000, because the sum is undefined for q = 0.
 
-    The result is the T with the smallest divergence, the largest of several. A T with fewer bins than levels is
-    skipped, except the last T. Zeros do not count: they are exact in every range, and the many zeros that a ReLU
-    produces would outweigh all other values.
+    The result is the T with the smallest divergence. If several T have it, the largest of these T is the result. A T
+    with fewer bins than levels is skipped, except the last T. Zeros do not count: they are exact in every range, and
+    the many zeros that a ReLU produces would outweigh all other values.
 
     Parameters
     ----------
     bins : int, optional
-        Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel.
+        The number of bins of the histogram on each side of 0, a power of two. Each channel takes 16 * bins bytes.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
@@ -286,16 +287,16 @@ class LeastSquaresObserver(HistogramObserver):
 
     ``mean((x - scale * (q - zero_point))**2)`` with ``q = sat(rne(x / scale + zero_point))``
 
-    is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each has the scale and the
-    zero point of the range [-T, T], or [0, T] if no value is negative. Without `symmetric`, the range is the part of
-    [-T, T] between the smallest and the largest of the values and 0. The result is the T with the smallest error, the
-    largest of several.
+    This error is computed for the thresholds T = i * width, i = 1, 2, ..., up to the largest ``|x|``. Each threshold
+    has the scale and the zero point of the range [-T, T], or [0, T] if no value is negative. Without `symmetric`, the
+    range is the part of [-T, T] between the minimum and the maximum of 0 and the values. The result is the T with the
+    smallest error. If several T have it, the largest of these T is the result.
 
     Parameters
     ----------
     bins : int, optional
-        Bins of the histogram on each side of 0, a power of two: 16 * bins bytes for each channel. The middle of a bin
-        stands for its values; zeros count as 0.
+        The number of bins of the histogram on each side of 0, a power of two. Each channel takes 16 * bins bytes. The
+        middle of a bin stands for its values; zeros count as 0.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
@@ -306,7 +307,7 @@ class LeastSquaresObserver(HistogramObserver):
 
     Notes
     -----
-    Without `symmetric`, both ends share the threshold T; they are not searched separately. The parameters do not depend
+    Without `symmetric`, both ends share the threshold T, and are not searched separately. The parameters do not depend
     on the order of values and batches.
 
     Examples
@@ -328,10 +329,10 @@ class LeastSquaresObserver(HistogramObserver):
 def _upper_edge(counts: npt.NDArray[np.int64], share: Fraction) -> int:
     """Return the number of leading bins that hold at least this share of the counts."""
     cumulative = np.cumsum(counts)
-    rank = -int(-share * int(cumulative[-1]) // 1)  # division rounded up
+    rank = -int(-share * int(cumulative[-1]) // 1)  # rounded up
     return int(np.searchsorted(cumulative, rank)) + 1
 
 
 def _last_smallest(values: npt.NDArray[np.float64]) -> int:
-    """Return the index of the smallest value, the last one if there are several."""
+    """Return the index of the smallest value, or the last such index."""
     return len(values) - 1 - int(np.argmin(values[::-1]))

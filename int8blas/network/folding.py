@@ -1,4 +1,4 @@
-"""Fold the operation before or after a float32 layer into its weights and bias, before they are quantized.
+"""Fold the operation before or after a float32 layer into the layer's weights and bias, before they are quantized.
 
 Both functions compute in float64 and round to float32 once.
 """
@@ -40,16 +40,16 @@ def fold_batch_norm(
     Parameters
     ----------
     weights : array_like
-        Weights of a linear layer or a convolution, (oc, ic, ...), real and finite like all other arguments. Weights
-        with a dimension of groups are given as (oc, ic / groups, ...).
+        Weights of a linear layer or a convolution, (oc, ic, ...). All arguments are real and finite. Weights with
+        groups have the shape (oc, ic / groups, ...).
     bias : array_like or None
         Shape (oc,); None is 0.
     gamma, beta : array_like
-        Factor and addend of the normalized output, of shape (oc,).
+        The factor and the addend of the normalized output, of shape (oc,).
     mean, variance : array_like
-        Statistics of the output in training, of shape (oc,).
+        Statistics of the layer's output in training, of shape (oc,).
     epsilon : float, optional
-        Added to the variance, at least 0.
+        The number that is added to the variance, at least 0.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def fold_batch_norm(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, variance + epsilon is not positive, or a result exceeds float32.
+        If an argument is not as described above, variance + epsilon is not positive, or a result exceeds float32.
 
     Notes
     -----
@@ -96,7 +96,7 @@ def fold_batch_norm(
 
 
 def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: float) -> Float32s:
-    """Return the bias of a layer whose source is shifted, so that x + shift gives the same result as x.
+    """Return the bias of a layer for a shifted source: the layer then gives the result of x for x + shift.
 
     ::
 
@@ -107,12 +107,12 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     bias : array_like or None
         Shape (oc,), real and finite; None is 0.
     weights : array_like
-        Weights of a linear layer or a convolution, (oc, ic, ...), real and finite. Weights with a dimension of groups
-        are given as (oc, ic / groups, ...).
+        Weights of a linear layer or a convolution, (oc, ic, ...), real and finite. Weights with groups have the shape
+        (oc, ic / groups, ...).
     shift : float
-        The number that is added to each element of the source, in its units. It is 128 if int8 becomes uint8 and the
-        weights are int8; 128 * scale of the source if bias and weights are in real units; and the mean if the layer was
-        trained on pixels minus their mean and gets plain pixels.
+        The number that is added to each element of the source, in the source's units. To turn int8 into uint8 it is 128
+        for int8 weights, and 128 * scale of the source for a bias and weights in real units. If a layer was trained on
+        pixels minus their mean and gets plain pixels, it is the mean.
 
     Returns
     -------
@@ -122,14 +122,14 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or a result exceeds float32.
+        If an argument is not as described above, or a result exceeds float32.
 
     Notes
     -----
     The method is described in "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of
     Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a
-    convolution must be shifted too. The layers of int8blas do all of this for an int8 source, or one with a zero point;
-    other libraries and formats may need it done by hand.
+    convolution must be shifted too. The layers of int8blas do all this for an int8 source, or for a source with a zero
+    point. Other libraries and formats may need this function.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
 
 
 def _finite(values: Any, name: str) -> Float64s:
-    """Convert finite real numbers of any shape to float64."""
+    """Check that real numbers of any shape are finite, and convert them to float64."""
     array = widened(values, name)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got {dtype_name(array.dtype)}")
@@ -184,7 +184,7 @@ def _per_channel(values: Any, name: str, weights: Float64s) -> Float64s:
 
 
 def _rounded(values: Float64s, name: str, when: str) -> Float32s:
-    """Round a result to float32; raise an error if it is not finite."""
+    """Round a result to float32. Raise an error if it is not finite."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = values.astype(np.float32)
     if not np.isfinite(rounded).all():

@@ -9,10 +9,10 @@ can be computed::
         "second": ("first", "stem"),
     }
 
-The first source is the one that a layer reads. Other sources join its result: the addend of a Sum post-op, the second
+A layer reads its first source. All other sources join the layer's result: the addend of a Sum post-op, the second
 operand of an addition, the other parts of a concatenation. A name that is no layer, such as "image", is a source of the
-network. A layer is everything computed in one call, whose result is quantized once: a convolution with its bias, the
-batch normalization folded into it, a sum, and a ReLU.
+network. A layer is computed in one call, and its result is quantized once. For example, a layer is a convolution with
+its bias, a folded batch normalization, a sum, and a ReLU.
 """
 
 from __future__ import annotations
@@ -46,16 +46,15 @@ def calibrate(
     Parameters
     ----------
     network : sequence of (str, callable), or callable
-        A sequence of layers, each with the name of its result and a callable that takes the result of the previous
-        layer. Or any network, called as ``network(batch, report)``: it passes each activation to be quantized to
-        ``report(name, activation)``, which returns the activation.
+        A sequence of layers: each has the name of its result, and a callable that takes the result of the previous
+        layer. Or a callable for any network, which is called as ``network(batch, report)``. It passes each activation
+        that is to be quantized to ``report(name, activation)``, which returns the activation.
     batches : iterable
-        The inputs of the network, one after another; at least one. Activations must be float arrays, or convert to
-        NumPy arrays.
+        The inputs of the network, at least one. Activations must be float arrays, or convert to NumPy arrays.
     observer : callable, optional
-        Creates the observer of an activation from its name. The default is
-        ``lambda name: MinMaxObserver(dtype=np.uint8, symmetric=False)``: the zero point is 0 after a ReLU. Activations
-        with the same observer get the same parameters.
+        A function that creates the observer of an activation from its name. The default is ``lambda name:
+        MinMaxObserver(dtype=np.uint8, symmetric=False)``, with which the zero point is 0 after a ReLU. Activations that
+        share an observer get the same parameters.
 
     Returns
     -------
@@ -65,7 +64,7 @@ def calibrate(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or an observer refuses an activation; the error names it.
+        If an argument is not as described above, or an observer refuses an activation. The error names it.
 
     See Also
     --------
@@ -82,7 +81,7 @@ def calibrate(
     >>> parameters["hidden"].scale * 255, parameters["scores"].zero_point
     (np.float32(10.0), 0)
 
-    A network of any form reports its activations, the image too if that is to be quantized:
+    A network of any form reports its activations. It also reports the image if the image is to be quantized:
 
     >>> def network(x, report):
     ...     x = report("image", x)
@@ -141,14 +140,14 @@ def _chain(layers: Layers) -> Callable[[Any, Report], None]:
 
 @dataclass(frozen=True)
 class LayerQuantization:
-    """The quantization of a layer's sources and result; :func:`fuse_quantization` creates it.
+    """The quantization of a layer's sources and result. :func:`fuse_quantization` creates it.
 
     Attributes
     ----------
     sources : tuple of QuantizationParameters
-        Of the source that the layer reads, then of the sources that join its result.
+        The quantization of the source that the layer reads, and then of the sources that join its result.
     dst : QuantizationParameters or None
-        Of the result, which the next layers read; None if it stays float32.
+        The quantization of the result, which the next layers read, or None if the result stays float32.
     """
 
     sources: tuple[QuantizationParameters, ...]
@@ -182,12 +181,13 @@ class LayerQuantization:
         Returns
         -------
         Sum
-            With the scale and the zero point of the second source, which may differ from those of the result.
+            A post-op with the scale and the zero point of the second source, which may differ from the result's scale
+            and zero point.
 
         Raises
         ------
         ValueError
-            If there are not two sources, or the result is not quantized.
+            If the layer does not have two sources, or the result is not quantized.
         """
         if len(self.sources) != 2:
             raise ValueError(f"a layer must have 2 sources to add one to its result, got {len(self.sources)}")
@@ -208,14 +208,14 @@ def fuse_quantization(
     Parameters
     ----------
     graph : mapping of str to sequence of str
-        The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
+        The sources of each layer, in an order in which layers can be computed: see :mod:`int8blas.network.graph`.
     parameters : mapping of str to QuantizationParameters
-        From :func:`calibrate`, for the sources of the network and the results of its layers; other entries are ignored.
-        A result without an entry stays float32, and no layer may read it.
+        The result of :func:`calibrate`, for the sources of the network and the results of its layers. Other entries are
+        ignored. A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
-        Layers that return the values that they read: max pooling, a change of shape, concatenation. The sources and the
-        result of such a layer share one scale and zero point, for the union of their ranges, and so do all tensors
-        connected through such layers. They need no entry in `parameters`.
+        Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. The
+        sources and the result of such a layer share one scale and zero point, for the union of their ranges. All
+        tensors that such layers connect share them too. These tensors need no entry in `parameters`.
 
     Returns
     -------
@@ -232,9 +232,9 @@ def fuse_quantization(
     At a skip connection, the sources keep their own scales and zero points: the Sum post-op has the scale and the zero
     point of its addend (:meth:`LayerQuantization.sum`).
 
-    If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise it goes from
-    the least ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``, and its parameters follow
-    the table in :mod:`int8blas.calibration` for ranges that are not symmetric.
+    If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise the union
+    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The table in
+    :mod:`int8blas.calibration` has its parameters, as for ranges that are not symmetric.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def _union(parameters: Sequence[QuantizationParameters]) -> QuantizationParamete
 def move_strides(
     graph: Graph, strides: Mapping[str, int], pointwise: Collection[str], outputs: Collection[str] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
-    """Move strides to earlier layers, which then compute less; the results of the network stay the same.
+    """Move strides to earlier layers, which then compute less. The results of the network stay the same.
 
     A window of one element with stride s reads only every s-th element in each spatial dimension. If all layers that
     read a result skip the same elements, the layer that computes the result need not compute them. It gets the stride,
@@ -337,22 +337,23 @@ def move_strides(
     graph : mapping of str to sequence of str
         The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
     strides : mapping of str to int
-        The stride of each layer that has windows, for all spatial dimensions: convolutions, pooling, and element-wise
-        layers such as an addition, with stride 1. No other layer gains or loses a stride. A source that joins such a
-        layer joins it element by element.
+        The stride, in all spatial dimensions, of each layer that has windows: convolutions, pooling, and element-wise
+        layers such as an addition, with stride 1. No other layer gains or loses a stride. Sources join such a layer
+        element by element.
     pointwise : collection of str
         The layers of `strides` with windows of one element and no padding: 1 x 1 convolutions, element-wise layers.
     outputs : collection of str, optional
-        Layers whose whole result is needed although other layers read it. Results that no layer reads always are.
+        Layers whose whole result is needed although other layers read it. A result that no layer reads is always
+        needed.
 
     Returns
     -------
     graph : dict of str to tuple of str
-        The network. If a layer gains a stride s, the sources that join it must have only every s-th element too. If
+        The network. If a layer gains a stride s, the sources that join it must have only every s-th element, too. If
         such a source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` between them.
     strides : dict of str to int
-        The stride of each layer, including the new ones. An element-wise layer that keeps a stride s reads
-        ``x[:, ::s, ::s]`` of its first source.
+        The stride of each layer, including new layers. An element-wise layer that keeps a stride s reads ``x[:, ::s,
+        ::s]`` of its first source.
 
     Raises
     ------
@@ -361,13 +362,13 @@ def move_strides(
 
     Notes ----- "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision
     Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results
-    have the same bits, in int8 as in float32. Padding stays unchanged. Leave out deconvolutions: their strides are
-    steps in the destination.
+    have the same bits, in int8 as in float32. Padding stays unchanged. `strides` must not have deconvolutions, whose
+    strides are steps in the destination.
 
     Examples
     --------
-    Two residual blocks, as in ResNet-50; the second one halves the image. The stride moves through the sum of the first
-    block into its 3 x 3 convolution, which is left with a fourth of the work:
+    There are two residual blocks, as in ResNet-50, and the second block halves the image. The stride moves through the
+    sum of the first block into its 3 x 3 convolution, whose work becomes a fourth:
 
     >>> import int8blas
     >>> graph = {
@@ -395,7 +396,7 @@ def move_strides(
                 where = "strides" if known is strides else "graph"
                 raise ValueError(f"{argument} must have names of layers in {where}, got {name!r}")
 
-    # The stride with which each layer reads each of its sources, which may move to that source.
+    # The stride with which each layer reads each of its sources. It may move to the source.
     taken = {name: [1] * len(read) for name, read in sources.items()}
     for name in pointwise:
         taken[name][0] = moved[name]

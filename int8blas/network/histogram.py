@@ -13,10 +13,10 @@ Floats = npt.NDArray[np.float64]
 # Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
 SMALLEST_EXPONENT = -148
 
-# q / p of a level that has only clipped values: a distant outlier then costs much, but not infinitely much.
+# q / p of a level that has only clipped values. The penalty of a distant outlier is then large, but finite.
 EMPTY = 1e-4
 
-# Values counted at a time, to bound temporary memory.
+# The number of values that are counted at a time, which bounds temporary memory.
 STRETCH = 1 << 16
 
 
@@ -24,7 +24,7 @@ class Histogram:
     """Counts of float32 values in 2 * bins bins of equal width from -2**exponent to 2**exponent.
 
     Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
-    smallest power of two above every |x|; a larger value merges neighbouring bins. The width is a power of two too, so
+    smallest power of two above every |x|. A larger value merges neighbouring bins. The width is a power of two too, so
     merging is exact, floor(x / 2w) = floor(floor(x / w) / 2), and the counts do not depend on the order of the values.
     """
 
@@ -54,7 +54,7 @@ class Histogram:
             self._grow(math.frexp(self.largest)[1])
         self.zeros += values.size - int(np.count_nonzero(values))
         for start in range(0, values.size, STRETCH):
-            # Double precision: scaling a float32 could underflow.
+            # Compute in double precision, because scaling a float32 could underflow.
             scaled = values[start : start + STRETCH].astype(np.float64) / self.width
             index = np.floor(scaled).astype(np.intp) + self.bins
             self.counts += np.bincount(index, minlength=2 * self.bins)
@@ -73,10 +73,10 @@ class Histogram:
         return folded
 
     def candidates(self, symmetric: bool) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
-        """Return the ranges that a search considers, (i, low, high), with |x| limited to T = i * width, i = 1, 2, ...
+        """Return the candidate ranges of a search as (i, low, high), with |x| limited to T = i * width, i = 1, 2, ...
 
         The last T is the largest |x|. A range is [-T, T], or [0, T] if no value is negative. If not symmetric, it is
-        the part of [-T, T] between the smallest and the largest of the values and 0.
+        the part of [-T, T] between the minimum and the maximum of 0 and the values.
         """
         count = int(np.flatnonzero(self.magnitudes())[-1]) + 1
         i = np.arange(1, count + 1)
@@ -105,7 +105,7 @@ class Histogram:
         return errors
 
     def divergences(self, i: npt.NDArray[np.int64], dtype: np.dtype[Any], symmetric: bool) -> Floats:
-        """Return for each i of :meth:`candidates` the divergence between the values and their quantization.
+        """For each i of :meth:`candidates`, return the divergence between the values and their quantization.
 
         Zeros do not count: they are exact in every range. A range with fewer bins than levels has the divergence inf,
         unless it is the last range.
@@ -131,9 +131,10 @@ class Histogram:
 def divergence(counts: npt.NDArray[np.int64], start: int, stop: int, levels: int) -> float:
     """Return the Kullback-Leibler divergence sum p log(p / q) of clipped values from their quantization.
 
-    p has the counts of bins start..stop; the first and the last bin also have the counts outside. q has the counts of
-    these bins alone, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share its count
-    evenly; in a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0. Both are normalized.
+    p has the counts of bins start..stop. Its first and last bin also have the counts outside. q has only the counts of
+    these bins, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share the count of the
+    stretch evenly. In a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0. Both p and q
+    are normalized.
     """
     inside = counts[start:stop].astype(np.float64)
     p = inside.copy()

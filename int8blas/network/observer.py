@@ -18,7 +18,7 @@ Ranges = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Observer(ABC):
-    """Find a range for each channel; subclasses define how."""
+    """The base class of observers, which find a range for each channel. Subclasses define the range."""
 
     def __init__(self, *, dtype: Any = np.int8, symmetric: bool = True, axis: int | None = None) -> None:
         if not isinstance(symmetric, (bool, np.bool_)):
@@ -37,7 +37,7 @@ class Observer(ABC):
         Parameters
         ----------
         x : array_like of bfloat16, float16, float32 or float64
-            Any shape, finite. With `axis`, it must have the channels of earlier batches along this dimension.
+            Finite values of any shape. With `axis`, it must have the channels of earlier batches along this dimension.
 
         Returns
         -------
@@ -46,13 +46,13 @@ class Observer(ABC):
         Raises
         ------
         TypeError, ValueError
-            If `x` is not such an array. The observer then stays as it was.
+            If `x` is not such an array. The observer does not change then.
         """
         array = widened(x, "x")
         if array.dtype.kind != "f" or array.dtype.itemsize > 8:
             raise dtype_error(array, "x", ("float32", "float64", "float16", "bfloat16"))
         with np.errstate(over="ignore", under="ignore"):
-            # A copy: another thread cannot write to it between the check and the counting.
+            # Copy the values: another thread could write to the argument between the check and the counting.
             values = array.astype(np.float32)
         if self.axis is None:
             channels = values.reshape(1, -1)
@@ -82,7 +82,8 @@ class Observer(ABC):
         Returns
         -------
         QuantizationParameters
-            With `axis`, an array of C scales and zero points. More batches may be observed afterwards.
+            The parameters. With `axis` they have arrays of C scales and zero points. More batches may be observed
+            later.
 
         Raises
         ------
@@ -129,4 +130,4 @@ class HistogramObserver(Observer):
 
     @abstractmethod
     def _range(self, histogram: Histogram) -> tuple[float, float]:
-        """Return (low, high) for a histogram that does not only count zeros."""
+        """Return (low, high) for a histogram of values that are not all 0."""

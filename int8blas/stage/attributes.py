@@ -2,10 +2,10 @@
 
     x_f32 = scale * (x_int8 - zero_point)
 
-for source, weights and destination. A mask says along which dimensions the values differ: bit i selects the logical
-dimension i, and the mask 0 means one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h, w) for
-data, (oc, ic, ...) for weights. The model comes from oneDNN's specification ("Int8"); `output_scales` is the model
-before it ("Primitive Attributes: Quantization").
+holds for source, weights and destination. A mask says along which dimensions the values differ: bit i selects the
+logical dimension i, and the mask 0 means one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h,
+w) for data, (oc, ic, ...) for weights. The model comes from oneDNN's specification ("Int8"). `output_scales` is
+oneDNN's older model ("Primitive Attributes: Quantization").
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ELTWISE_DEFAULTS = {
     "soft_relu": (1.0, 0.0),
     "hardsigmoid": (1 / 6, 0.5),
 }
-# Functions that limit their argument, whose limits alpha and beta have no defaults.
+# Functions that limit their argument. Their limits alpha and beta have no defaults.
 CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
@@ -76,7 +76,7 @@ _LARGE = 2.0**127
 
 
 def _real(value: Any, name: str) -> float:
-    """Return a finite number, rounded to f32 as it will be used."""
+    """Return a finite number, rounded to float32."""
     if type(value) in (float, int) and abs(value) < _LARGE:
         rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
         return rounded
@@ -96,7 +96,7 @@ class _PostOp:
 
 @dataclass(frozen=True)
 class Sum(_PostOp):
-    """Post-op: y = y + scale * (dst - zero_point), with the value that the destination had before (accumulation).
+    """Post-op: y = y + scale * (dst - zero_point), where dst is the old value of the destination (accumulation).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Sum(_PostOp):
     zero_point : int, optional
         The zero point of the old values.
     dtype : dtype, optional
-        The type in which the old values are read: the destination's type (the default) or the other 8-bit type.
+        The type of the old values: the destination's type (the default), or the other 8-bit type.
 
     Examples
     --------
@@ -141,11 +141,12 @@ class Eltwise(_PostOp):
         relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear, round, exp,
         log, pow, mish, soft_relu, hardsigmoid or clip_v2.
     alpha, beta : float, optional
-        Parameters of the function: the slope of relu below 0 (0 by default), alpha of elu, swish and soft_relu (1; of
-        soft_relu not 0), the limits of clip and clip_v2 and the exponent beta of pow, which must be given, alpha of pow
-        (1), alpha * x + beta of linear (1 and 0), hardswish and hardsigmoid (1 / 6 and 1 / 2).
+        Parameters of the function, with their defaults in brackets: the slope alpha of relu below 0 (0); alpha of elu,
+        swish, soft_relu and pow (1; for soft_relu not 0); alpha and beta in alpha * x + beta, for linear (1 and 0),
+        hardswish and hardsigmoid (1 / 6 and 1 / 2). The limits alpha and beta of clip and clip_v2, and the exponent
+        beta of pow, must be given.
     scale : float, optional
-        Factor of the result.
+        The factor of the result.
 
     Notes
     -----
@@ -171,9 +172,9 @@ class Eltwise(_PostOp):
     ==================================  ===============================================================================
 
     The result for an infinity is the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf.
-    NaN stays NaN. NaN is also the result of linear, hardswish and hardsigmoid for an infinity if alpha is 0, and of
-    log, and pow with an exponent that is no integer, for negative numbers. Every number, and NaN, to the power 0 is 1.
-    clip_v2 differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
+    NaN stays NaN. With an alpha of 0, linear, hardswish and hardsigmoid give NaN for an infinity. For negative numbers
+    log gives NaN, and pow gives NaN if the exponent is no integer. Every number, and NaN, to the power 0 is 1. clip_v2
+    differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
 
     Examples
     --------
@@ -230,7 +231,8 @@ def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it 
 
 @dataclass(frozen=True, eq=False)
 class _WithOperand(_PostOp):
-    """A post-op with an operand that is broadcast to the destination's shape; None if each execution gives it."""
+    """A post-op with an operand that is broadcast to the destination's shape. It is None if each execution gives the
+    operand."""
 
     operand: npt.ArrayLike | None = None
 
@@ -241,13 +243,13 @@ class _WithOperand(_PostOp):
 
 @dataclass(frozen=True, eq=False)
 class Binary(_WithOperand):
-    """Post-op: y = y + operand, or with ``-``, ``*``, ``/``, min or max in place of ``+``; 1 or 0 for comparisons.
+    """Post-op: y = y + operand, or another operation in place of ``+``. A comparison gives 1 or 0.
 
     Parameters
     ----------
     operand : array_like, optional
-        Real numbers, used as float32, of a shape that broadcasts to the destination's. If it is not given here, each
-        execution gives it, ``primitive(src, operands=[...])``, with one operand for each such post-op, in order.
+        Real numbers, rounded to float32, of a shape that broadcasts to the destination's shape. Without it each
+        execution must give an operand for each such post-op, in order: ``primitive(src, operands=[...])``.
     algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
         The operation. A comparison with NaN is false, apart from 'ne'.
 
@@ -271,12 +273,12 @@ class Binary(_WithOperand):
 
 @dataclass(frozen=True, eq=False)
 class PReLU(_WithOperand):
-    """Post-op: y = y if y >= 0 else operand * y, with an operand as for :class:`Binary`: a slope for each channel.
+    """Post-op: y = y if y >= 0 else operand * y. The operand is usually a slope for each channel.
 
     Parameters
     ----------
     operand : array_like, optional
-        The slopes, as the operand of :class:`Binary`.
+        The slopes, in the form of an operand of :class:`Binary`.
 
     Examples
     --------
@@ -342,15 +344,16 @@ class Attributes:
     Parameters
     ----------
     scales, zero_points : mapping of str to int, optional
-        The masks of those among "src", "weights" and "dst" that have a scale or a zero point. The values themselves are
-        given to each execution, or once to the primitive.
+        The masks of the tensors ("src", "weights" and "dst") that have a scale or a zero point. The values themselves
+        are given to each execution, or once to the primitive.
     post_ops : post-op, or sequence of them, optional
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
-        The older model: mask and values, which multiply the accumulator, bias included, before the post-ops. The mask
-        is over the destination's dimensions: 0; ``1 << 1`` for a value for each output channel; or any other mask, with
-        values flat or in the shape of the selected dimensions. No other scales and no zero points may be given then.
+        The older model: a mask and values. The sum of accumulator and bias is multiplied by the values before the
+        post-ops. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a value for each
+        output channel. For any other mask the values are flat, or have the shape of the selected dimensions. With
+        `output_scales` no other scales and no zero points may be given.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
         :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.
@@ -358,27 +361,27 @@ class Attributes:
     Raises
     ------
     TypeError, ValueError
-        If an attribute is not as above; the error names it.
+        If an attribute is not as described above. The error names the attribute.
 
     Notes
     -----
-    With a `requantization` in integers, the destination is :func:`int8blas.requantize` of the exact sums, limited to
-    the range of an activation::
+    With 'doubling' and 'single' the destination is :func:`int8blas.requantize` of the exact sums, limited to the range
+    of an activation::
 
         acc = sat_s32(sum + bias_s32)
         y = sat_s32(requantized(acc, scale_src * scale_weights / scale_dst) + zp_dst)
         dst = min(max(y, low), high)
 
-    The scale is computed from the float32 scales in float64, for all or for each output channel, and becomes a
-    multiplier and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the
-    destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``, whose
-    limits, ``zp_dst + round(limit / scale_dst)`` with the quotient in float32 and ties away from zero, narrow that
-    range. A bias is int32, the source has one scale and is not quantized dynamically. This is the arithmetic of
-    TensorFlow Lite's reference kernels for int8.
+    The factor is computed from the float32 scales in float64, once or for each output channel. It becomes a multiplier
+    and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the destination's
+    type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. Its limits narrow that
+    range: each limit becomes ``zp_dst + round(limit / scale_dst)``, with the quotient in float32, rounded to nearest,
+    ties away from zero. A bias is int32. The source has one scale, and is not quantized dynamically. This is the
+    arithmetic of TensorFlow Lite's reference kernels for int8.
 
-    ``requantization="onnx"`` differs from float32 in one step: a destination of 8 bits is rounded before its zero point
-    is added, which must be in the range of its dtype: ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. An int32
-    destination has no zero point then.
+    ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point
+    is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. An
+    int32 destination has no zero point then.
 
     Examples
     --------

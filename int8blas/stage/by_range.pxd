@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas.core.kernels cimport i8_kernels
 
 cdef inline void widen_range(float *whole, const float *ends) noexcept nogil:
-    """Extend a range, which contains 0, to contain another range; NaN if either is NaN."""
+    """Extend a range to contain another range. Both contain 0. The result is NaN if either range is NaN."""
     if ends[0] != ends[0] or ends[0] < whole[0]:
         whole[0] = ends[0]
     if ends[1] != ends[1] or ends[1] > whole[1]:

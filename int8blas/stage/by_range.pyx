@@ -3,7 +3,7 @@
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     sat(rne(x / scale) + zero_point)
 
-where 0 is in the range from low to high.
+The range from low to high contains all numbers, and 0.
 """
 
 from libc.math cimport NAN, rintf
@@ -34,7 +34,7 @@ cdef struct Job:
 
 
 cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
-    """Set the scale and the zero point of a range; NaN if the range is NaN."""
+    """Set the scale and the zero point of a range. If the range is NaN, the scale is NaN."""
     cdef float at
     scale[0], zero[0] = 1, 0
     if ends[1] != ends[1]:
@@ -63,7 +63,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil:
-    """Quantize contiguous numbers. If a number is not finite, the scale is NaN."""
+    """Quantize contiguous numbers by their range. If a number is not finite, the scale is NaN."""
     cdef float ends[2 * MAX_PARTS]
     cdef float whole[2]
     cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_PARTS))

@@ -1,7 +1,7 @@
 """Values for each column of C, or one value for all columns, in the form that the kernels of the epilogue read.
 
-A scale or a zero point is a NumPy scalar or a contiguous vector of float32 or int64, checked. Most calls that supply
-values supply single numbers for small problems, so these functions take well under 1 us.
+Scales and zero points are checked NumPy scalars, or contiguous vectors of float32 or int64. Most calls that supply
+values supply single numbers for small problems, so these functions must take well under 1 us.
 """
 
 from libc.math cimport fabs, isfinite
@@ -15,13 +15,14 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
 cnp.import_array()
 
 cdef object FLOAT32 = np.float32, INT64 = np.int64, ARRAY = np.ndarray, INTEGER = np.integer
-# Types whose conversion to double and then to float32 rounds once.
+# Types whose conversion to float32 by way of double rounds only once.
 cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
 cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
 
 
 cdef cnp.ndarray padded(object values, int typenum):
-    """Return a copy, padded to whole chunks and one more, as the kernels read a chunk beyond the last column."""
+    """Return a copy that is padded to whole chunks, and by one chunk more, because the kernels read a chunk beyond the
+    last column."""
     cdef cnp.ndarray source = values, array
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(source), size = count // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK
     array = cnp.PyArray_ZEROS(1, &size, typenum, 0)
@@ -33,7 +34,7 @@ cdef cnp.ndarray padded(object values, int typenum):
 
 
 cdef int set_columns(i8_column_values *columns, object values, list arrays) except -1:
-    """Set one value or one for each column, in float32; `arrays` owns the memory."""
+    """Set one value, or one value for each column, in float32. `arrays` owns the memory."""
     cdef cnp.npy_intp size = I8_CHUNK, i
     cdef cnp.ndarray array
     cdef float *data
@@ -99,7 +100,7 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0, with a finite reciprocal if it divides; None for values that need
+    """Return a finite float32 that is not 0. Its reciprocal is finite if `divides`. Return None for values that need
     the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
@@ -112,7 +113,7 @@ cdef object one_scale(object value, bint divides):
 
 
 cdef object one_integer(object value, object dtype):
-    """Return an integer within the range of a type as int64; None for values that need the full check."""
+    """Return an integer within the range of a type as int64. Return None for values that need the full check."""
     if isinstance(value, ARRAY):
         if value.size != 1 or value.dtype.kind not in "iu":
             return None

@@ -1,4 +1,4 @@
-"""Arguments that the quantized layers share: types, attributes, and weights to be quantized."""
+"""Check the arguments that the quantized layers share: types, attributes and weights. Quantize float32 weights."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,16 +18,16 @@ from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, sca
 
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
-ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # of packed weights: within int8, and beyond
+ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # dtypes of zero points; int64 for values beyond int8
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Packed weights in one or more PackedB or PackedB4, and the shape of the weights, from which a layer is restored.
+    """The packed weights of a saved layer, in one or more PackedB or PackedB4, and the shape of the weights.
 
-    Weights of a convolution may have been uint8, and may have zero points for each output channel: see
-    :func:`centered_weights`.
+    The weights of a convolution may have been uint8, and may have a zero point for each output channel (see
+    :func:`centered_weights`).
     """
 
     shape: tuple[int, ...]
@@ -47,12 +47,12 @@ class PackedWeights:
             raise TypeError(
                 f"zero points of packed weights must be a vector of int8 or int64, or None, got {shown(zeros)}"
             )
-        # Check sizes before any work that grows with the shape.
+        # Check the sizes first: later work grows with the shape.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
     def of(self, count: int) -> tuple[PackedB | PackedB4, ...]:
-        """Return the packed matrices if there are `count` of them."""
+        """Return the packed matrices if their number is `count`."""
         if len(self.packed) != count:
             raise ValueError(f"weights must have been packed in {count} matrices, got {len(self.packed)}")
         return self.packed
@@ -66,7 +66,8 @@ register(PackedWeights)
 
 
 def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
-    """Return the dtype that an argument stands for, one of the allowed names; bfloat16 is allowed where float16 is."""
+    """Return the dtype that an argument stands for. It must be one of the allowed names. If float16 is allowed,
+    bfloat16 is allowed too."""
     found = dtype_from(dtype)
     if found is not None and found in allowed:
         return found
@@ -161,7 +162,8 @@ def group_size(scale: Any, group: Any, oc: int, ic: int) -> int:
 
 
 def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 0) -> tuple[npt.NDArray[np.int8], Any]:
-    """Return float32 weights (oc, ...) as int8 in [-127, 127], and their scales, given or computed by `weights_scales`.
+    """Return float32 weights (oc, ...) as int8 in [-127, 127], and their scales. Scales are given, or computed by
+    `weights_scales`.
 
     `group` is the result of `group_size`, 0 without groups.
     """
@@ -191,8 +193,8 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 
 def int8_weights(
     weights: npt.NDArray[Any], scales: dict[str, Any], allowed: tuple[np.dtype[Any], ...], group: Any = 0
 ) -> Any:
-    """Return weights (see `in_float32`) as integers: float32 weights are quantized, and their scales are stored in
-    `scales`; `group` is an argument of `quantize_weights`."""
+    """Return weights (see `in_float32`) as integers. Quantize float32 weights, and store their scales in `scales`.
+    `group` is an argument of `quantize_weights`."""
     if weights.dtype == np.bool_ and np.dtype(np.uint8) in allowed:
         weights = weights.view(np.uint8)
     if weights.dtype == np.float32:
@@ -235,7 +237,7 @@ def centered_weights(
 
 
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
-    """Return attributes of a layer with grouped weights in the form for weights without groups."""
+    """Return the attributes of a layer with grouped weights in the form for weights without groups."""
     changed = {"scales": attributes.scales, "zero_points": attributes.zero_points}
     for name, masks in list(changed.items()):
         mask = masks.get("weights", 0)
@@ -250,7 +252,7 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
 
 
 def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str = "scales") -> dict[str, Any]:
-    """Return scales or zero points; values of the weights of shape (groups, oc / groups) become a vector."""
+    """Return scales or zero points. Values of the weights of shape (groups, oc / groups) become a vector."""
     if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
     values = widened(scales["weights"], f"{name}['weights']")

@@ -7,7 +7,7 @@ from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     MAX_POST_OPS = 32
-    STAGE_OPS = MAX_POST_OPS + 5    # with the post-ops of `bind_spread`
+    STAGE_OPS = MAX_POST_OPS + 5    # including the post-ops of `bind_spread`
 
 
 cdef class Bound
@@ -15,7 +15,7 @@ cdef class Bound
 
 cdef class Layer:
     cdef object attributes
-    cdef int dims                   # dimensions of the destination, as masks count them
+    cdef int dims                   # dimensions of the destination that masks count
     cdef int64_t depth              # products in a sum, if the zero points may be any int32
     cdef bint spreads               # some mask needs `spread_values`
     cdef int64_t columns
@@ -24,22 +24,22 @@ cdef class Layer:
     cdef bint integer_bias
     cdef bint integral              # the formula has integers only: the result is exact
     cdef bint requantizes           # Attributes.requantization is an integer scheme
-    cdef bint rounds_first          # rounds before the destination's zero point is added: "onnx"
-    cdef bint source_alone          # executions supply at most numbers of the source
-    cdef Bound common               # the common part of all such executions, once computed, with the five members below
+    cdef bint rounds_first          # whether rounding precedes the addition of the destination's zero point: "onnx"
+    cdef bint source_alone          # whether executions supply no more than the source's scale and zero point
+    cdef Bound common               # the values that all such executions share, or None before the first
     cdef bint brings_scale, brings_zero     # whether executions supply the source's scale and its zero point
     cdef object weights_scale, src_dtype
     cdef bint by_column             # weights_scale is a vector
     cdef float largest_scale        # the largest scale of the weights
     cdef object _bias
-    cdef cnp.ndarray _column_sums   # int64, or the sums of groups
+    cdef cnp.ndarray _column_sums   # int64 sums of the columns, or of the columns of each group
     cdef dict dtypes                # the dtypes of "src", "weights" and "dst"
     cdef dict masks, constants
     cdef tuple operands
     cdef bint has_sum
-    cdef object window_zeros        # for a convolution: the zero points of its packed weights, or None
+    cdef object window_zeros        # zero points of a convolution's packed weights, or None
     cdef int64_t group              # k of a scale group, or 0
-    cdef str kind                   # "static", "dynamic" (its source has no values) or "convolution"
+    cdef str kind                   # "static", "dynamic" (the layer quantizes the source) or "convolution"
 
     cdef object set_bias(self, bias)
     cdef object check_groups(self)
@@ -82,9 +82,9 @@ cdef class Bound:
     cdef i8_stage stage
     cdef int type                   # type of the destination: I8_TYPE_U8 and so on
     cdef i8_post_op ops[STAGE_OPS]
-    cdef i8_scale_groups scale_groups   # of size 0 without scale groups
+    cdef i8_scale_groups scale_groups   # its size is 0 without scale groups
     cdef int64_t ao, bo
-    cdef bint far                   # some zero point lies outside the range of its type
+    cdef bint far                   # whether a zero point is outside the range of its type
     cdef cnp.ndarray _ao_rows, _bo_cols, _row_scales, _co_cols, _col_init
     cdef list _arrays
     cdef int64_t src_shift

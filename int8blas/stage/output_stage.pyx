@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
 
-A ``Layer`` has the values that a primitive knows when it is created: attributes, bias, types and constants. It combines
-them with the values of one execution into a ``Bound``: C structures, and the arrays that they point to. If executions
-supply no values, one ``Bound`` serves all of them.
+A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. It
+combines them with the values of one execution into a ``Bound``, which has C structures and the arrays to which they
+point. If executions supply no values, one ``Bound`` serves all of them.
 """
 
 from types import MappingProxyType
@@ -45,7 +45,7 @@ cnp.import_array()
 # The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of a primitive with one output channel for each column, and the length of values for each mask. Values with
+# The masks of a primitive with one output channel for each column. Each mask has the length of its values. Values with
 # other masks over the destination's dimensions are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
@@ -70,11 +70,11 @@ cdef int element_type(int typenum) noexcept:
         return I8_TYPE_F32
     if typenum == cnp.NPY_FLOAT16:
         return I8_TYPE_F16
-    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # bfloat16, the only such type allowed
+    return I8_TYPE_BF16 if cnp.PyTypeNum_ISUSERDEF(typenum) else -1  # bfloat16 is the only allowed user-defined type
 
 
 cdef int binary_kind(str algorithm) except -1:
-    """Return the kernels' number of a binary operation."""
+    """Return the kernels' number of a binary post-op."""
     return BINARY_KINDS[algorithm]
 
 
@@ -95,7 +95,7 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
 
 
 cdef class Layer:
-    """The part of an epilogue that a primitive knows when it is created."""
+    """The part of an epilogue that is known when a primitive is created."""
 
     def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0, dims=2):
         self.attributes = attributes
@@ -133,7 +133,7 @@ cdef class Layer:
                              f"{attributes.requantization!r}")
         if self.rounds_first and self.dst_type == cnp.NPY_INT32 and "dst" in self.masks["zero_points"]:
             raise ValueError("zero_points['dst'] must not be given for int32 with requantization='onnx'")
-        # The values that a frequent call supplies alone: see bind_source.
+        # Frequent executions supply only a scale and a zero point of the source (see bind_source).
         self.source_alone = (
             kind != "dynamic" and not self.requantizes and not group and attributes.output_scales is None
             and self.masks["scales"].get("src", 0) == 0 and self.masks["zero_points"].get("src", 0) == 0
@@ -177,7 +177,7 @@ cdef class Layer:
                              f"{self.attributes.requantization!r}")
 
     cdef object checked(self, parameter, tensor, value):
-        """Return the values of one tensor: a number or a vector, or a matrix of groups and columns."""
+        """Return the values of one tensor: a number, a vector, or a matrix of groups and columns."""
         name = f"{parameter}[{tensor!r}]"
         if parameter == "scales":
             array = divisor_values(value, name) if tensor == "dst" else scale_values(value, name)
@@ -209,7 +209,7 @@ cdef class Layer:
 
     cdef object length(self, str parameter, str tensor, int mask):
         """Return the kind of values that a mask selects: None for one value, "rows", "columns", "groups", "row groups"
-        or "spread"; False for a mask that the tensor cannot have."""
+        or "spread". Return False for a mask that the tensor cannot have."""
         if tensor == "src" and mask and self.kind == "convolution":
             return "spread" if mask == 1 and parameter == "scales" else False
         if mask not in MASKS[tensor] and tensor == "dst" and 0 <= mask < 1 << self.dims:
@@ -225,15 +225,15 @@ cdef class Layer:
         return one_integer(value, self.zero_point_type(tensor))
 
     cdef object zero_point_type(self, str tensor):
-        """Return the type whose range contains a zero point. The destination's zero point may be any int32, as the
-        range of its real values need not contain 0, unless it is added after rounding. So may the zero points of the
-        operands."""
+        """Return the type of a zero point, whose range limits it. Zero points of operands may be any int32. A zero
+        point of the destination may be any int32 too, because its real values need not contain 0. Only if it is added
+        after rounding, it has the type of the destination."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """Return the masks that the attributes declare, and for all other tensors the masks that fit the values."""
+        """Return the declared masks, and for tensors without a declared mask the mask that fits the values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             vector = 2 if tensor == "dst" else 3 if array.ndim == 2 else 1
@@ -267,7 +267,8 @@ cdef class Layer:
         return masks
 
     cdef object fitted(self, parameter, tensor, array):
-        """Return checked values, of the shape that the mask requires; vectors of rows are checked later."""
+        """Return values, and check that they have the shape that the mask requires. The length of vectors of rows is
+        checked later."""
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
             raise ValueError(f"{name} must have a mask: it was not declared when the primitive was created")
@@ -310,7 +311,7 @@ cdef class Layer:
                                  f"{len(values)}")
 
     cdef Bound bind_constants(self, bint channels_last=True):
-        """Return the values that serve every execution, or None if an execution must supply some."""
+        """Return the values of all executions, or None if executions must supply values."""
         if self.spreads:
             return None
         for parameter in ("scales", "zero_points"):
@@ -323,7 +324,7 @@ cdef class Layer:
         return self.bind(None, None, None, 0, (self.columns,))
 
     cdef bint lacks_source_alone(self):
-        """Return whether executions supply nothing but values of the source."""
+        """Return whether executions supply only values of the source."""
         if self.spreads:
             return False
         for parameter in ("scales", "zero_points"):
@@ -333,9 +334,9 @@ cdef class Layer:
 
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
-        """Bind the values of one execution, with `rows` rows of a destination of `dst_shape`, whose channels are the
-        last dimension, or the second. `part` selects the operands for a part of the destination, as slices with the
-        channels last."""
+        """Bind the values of one execution with `rows` rows. The destination has `dst_shape`, with channels as its last
+        or second dimension. `part` selects the operands for a part of the destination, as slices with the channels
+        last."""
         cdef Bound bound = self.bind_source(scales, zero_points) if self.source_alone and operands is None else None
         if bound is None:
             bound = self.bind_all(scales, zero_points, operands, rows, dst_shape, channels_last, part)
@@ -346,8 +347,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the source's scale or zero point if it is the only value that an execution supplies; 0 if the
-        execution supplies no value; None if the values need the full check."""
+        """Return the source's scale or zero point if an execution supplies no other value. Return 0 if the execution
+        supplies no value, and None if the values need the full check."""
         if not brings:
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
@@ -357,7 +358,7 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values common to all executions that supply only numbers of the source."""
+        """Return the values that all executions share which supply only numbers of the source."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -367,8 +368,8 @@ cdef class Layer:
         return self.common
 
     cdef Bound bind_source(self, object scales, object zero_points):
-        """Bind an execution that supplies only numbers of the source, in a copy of the values common to all executions;
-        return None if the full check is needed."""
+        """Bind an execution that supplies only numbers of the source, in a copy of the shared values. Return None if
+        the values need the full check."""
         cdef Bound bound, common = self.common
         cdef object scale, zero
         cdef float number
@@ -447,13 +448,14 @@ cdef class Layer:
         return (dst_shape[0], dst_shape[-1], *dst_shape[1:-1]) if channels_last else dst_shape
 
     cdef object spread_values(self, str name, object values, int mask, tuple logical):
-        """Return values of a mask in float32, with the dimensions of the destination in the order that masks count."""
+        """Return values of a mask in float32. They have the dimensions of the destination, in the order that masks
+        count."""
         axes = layouts.mask_axes(mask, len(logical))
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands), which
-        precede all other post-ops."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). These
+        post-ops come before all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -469,8 +471,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops, which follow all
-        other post-ops. A scale comes before the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. These post-ops come
+        after all other post-ops, first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
@@ -511,7 +513,7 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # Groups may add infinities of both signs. Without groups all scales and reciprocals are finite.
+        # The sum of groups may add infinities of both signs. Without groups all scales and reciprocals are finite.
         bound.stage.finite = not self.group
         # Adding -0.0 leaves every number unchanged.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
@@ -520,7 +522,7 @@ cdef class Layer:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Set the scales (groups, columns) in panels, times the source's scale if it is one number."""
+        """Set the scales (groups, columns) in panels. Multiply them by the source's scale if it is one number."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
@@ -575,7 +577,7 @@ cdef class Layer:
             bound.bo += int(weights)
         bound.set_far(self.depth, zeros, columns)
         if not by_row and bound.ao and not self.group:
-            # The compensation, modulo 2**32 like the sums that it is added to.
+            # The compensation is modulo 2**32, like the sums to which it is added.
             bound._col_init = multiples(self._column_sums, -bound.ao)
         bound.stage.col_sums = NULL
         if (by_row or self.kind == "dynamic") and not self.group:
@@ -595,7 +597,8 @@ cdef class Layer:
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
     cdef object bind_integers(self, Bound bound, object zero_points):
-        """Set the destination's zero points as integers: in the bias, or separately if their sum does not fit int32."""
+        """Set the destination's zero points as integers. They are added to the bias, or stored separately if the sum
+        does not fit int32."""
         offsets = np.zeros(self.columns, np.int64) + zero_points
         both = offsets if self._bias is None else offsets + self._bias
         if not np.any(offsets):
@@ -619,7 +622,7 @@ cdef class Layer:
         for kind, operand in before:
             count += self.bind_spread(bound, &bound.ops[count], kind, operand, dst_shape, channels_last, part)
         for i, op in enumerate(self.attributes.post_ops):
-            # With positive scales a relu is a lower bound of the results, which a kernel may apply.
+            # With positive scales a relu is a lower bound of the results, and a kernel may apply it.
             if (not i and not before and not after and isinstance(op, Eltwise) and op.algorithm == "relu"
                     and op.alpha == 0 and op.scale == 1 and np.all(scales.get("dst", ONE) > 0)):
                 bound.stage.relu = 1
@@ -637,7 +640,7 @@ cdef class Layer:
 
     cdef int bind_spread(self, Bound bound, i8_post_op *p, int kind, object operand, tuple dst_shape,
                          bint channels_last, tuple part) except -1:
-        """Set a post-op with an operand whose dimensions are in the order that masks count. Return 1."""
+        """Set a post-op whose operand has its dimensions in the order that masks count. Return 1."""
         p.kind, p.scale, p.alpha, p.beta, p.operand, p.type = kind, 1, 0, 0, NULL, 0
         if self.kind != "convolution":
             dst_shape = self.logical_shape(dst_shape, channels_last)
@@ -670,7 +673,8 @@ cdef class Layer:
 
 
 cdef class Bound:
-    """Values in the form that the kernels read; constant, so it may serve many threads at once."""
+    """Values in the form that the kernels read. They are constant, so several threads may use one Bound at the same
+    time."""
 
     cdef bint reads_pixels(self) noexcept:
         """Return whether a post-op has an operand with a value for each row."""
@@ -681,9 +685,9 @@ cdef class Bound:
         return False
 
     cdef int set_far(self, int64_t depth, object rows=None, object columns=None) except -1:
-        """Set whether a zero point lies outside the range of its type, as products may then not fit 32 bits. Refuse
-        zero points with which sums of `depth` products may not fit 64 bits. `rows` and `columns` are all zero points,
-        if there is more than one for each row or column."""
+        """Set whether a zero point is outside the range of its type: products may then exceed 32 bits. Refuse zero
+        points with which sums of `depth` products may exceed 64 bits. `rows` and `columns` are all zero points, if a
+        row or a column has several."""
         cdef object a, b, largest_a, largest_b
         rows = self._ao_rows if rows is None else rows
         columns = self._bo_cols if columns is None else columns
@@ -703,13 +707,13 @@ cdef class Bound:
         return 0
 
     cdef int set_nan(self) except -1:
-        """Make every result NaN: the source has no scale."""
+        """Make every result NaN, for a source without a scale."""
         set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
         self.stage.finite = False
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """Return the source's zero point, if it is one value."""
+        """Return the source's zero point, which is one value."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:

@@ -13,7 +13,7 @@ cdef class QuantizedLayer:
     cdef int _src_type, _dst_type
     cdef bint _saturating
     cdef Layer _layer
-    cdef Bound _constant            # the values of all executions, or None
+    cdef Bound _constant            # the values that all executions share, or None
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1
     cdef cnp.ndarray source(self, object src)

@@ -12,12 +12,12 @@ cdef tuple SIGNS = (cnp.NPY_UINT8, cnp.NPY_INT8)
 
 
 cdef class QuantizedLayer:
-    """A subclass sets its weights, `_layer` and `_constant`, and has its own documentation."""
+    """The base class. A subclass sets its weights, `_layer` and `_constant`, and has its own docstring."""
 
     __signature__ = Signature()
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1:
-        """Check the arguments that are not numbers; `src_dtypes` are the allowed types of a source."""
+        """Check the arguments that are not numbers. `src_dtypes` are the allowed types of a source."""
         self._saturating = check_numerics(numerics)
         self._numerics = numerics
         self.src_dtype = check_dtype(src_dtype, "src_dtype", src_dtypes)
@@ -27,7 +27,8 @@ cdef class QuantizedLayer:
         return 0
 
     cdef cnp.ndarray source(self, object src):
-        """Return the source as an array that the kernels read: of `src_dtype`, or of 16-bit floats for float32."""
+        """Return the source as an array that the kernels can read: of `src_dtype`, or of 16-bit floats if `src_dtype`
+        is float32."""
         cdef cnp.ndarray x = as_array(src, "src")
         cdef int given = cnp.PyArray_TYPE(x)
         if given != self._src_type and given in SIGNS and self._src_type in SIGNS:

@@ -35,8 +35,7 @@ cdef tuple multipliers(cnp.ndarray scales):
 
 
 cdef cnp.ndarray limited(cnp.ndarray exponents, int scheme):
-    """Return exponents limited to the kernels' range: a left shift by 31 or 32 or more bits saturates or has no
-    effect."""
+    """Return exponents limited to the kernels' range. Larger left shifts would give the same results."""
     return np.minimum(exponents, 31 if scheme == I8_DOUBLING else 32, out=exponents)
 
 
@@ -76,8 +75,7 @@ cdef object limits(object op, object scale, object zero_point, object dst_dtype)
 
 
 cdef const int32_t *for_columns(object values, int64_t columns, list arrays) except NULL:
-    """Return int32 values, one for each column, padded by a whole chunk after the last one; `arrays` owns the
-    memory."""
+    """Return int32 values, one for each column, and pad them by a whole chunk. `arrays` owns the memory."""
     array = np.zeros(columns // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK, np.int32)
     array[:columns] = values
     arrays.append(array)
@@ -86,7 +84,7 @@ cdef const int32_t *for_columns(object values, int64_t columns, list arrays) exc
 
 cdef object set_requantization(i8_requantization *q, object attributes, dict scales, object zero_point,
                                object dst_dtype, int64_t columns, list arrays):
-    """Set the epilogue in integers, from scales that are one value or a vector each; `arrays` owns the memory."""
+    """Set the epilogue in integers. Each of the scales is one value or a vector. `arrays` owns the memory."""
     one = np.float32(1)
     q.scheme = SCHEMES.index(attributes.requantization)
     src, weights, dst = [np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst")]

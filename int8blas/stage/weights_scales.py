@@ -13,9 +13,9 @@ from int8blas.core.parameters import integer, scale_of_largest
 from int8blas.core.words import dtype_error, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
-# The largest magnitude of a quantized weight, by its bits.
+# The largest magnitude of a quantized weight, by the number of its bits.
 LARGEST = {8: 127, 4: 7}
-# The largest group: each k adds at most 3 * 255 * 128, zero points included, so that sums fit int32.
+# The largest number of k in a group. Each k adds at most 3 * 255 * 128, zero points included, so sums fit int32.
 MAX_GROUP = 1 << 14
 
 
@@ -27,36 +27,36 @@ def weights_scales(
     group: int | None = None,
     bits: int = 8,
 ) -> npt.NDArray[np.float32]:
-    """Return the scales that bring weights to the whole range from -127 to 127, or from -7 to 7 with ``bits=4``.
+    """Return the scales with which quantized weights fill the range from -127 to 127, or from -7 to 7 with ``bits=4``.
 
-    ``scale = max(abs(w)) / 127``, the maximum over the dimensions that the mask does not select
+    ``scale = max(abs(w)) / 127``, where the maximum is over the dimensions that the mask does not select.
 
     Parameters
     ----------
     w : array_like of float32, float16 or bfloat16
         The weights, finite.
     mask : int or {'per_channel', 'per_tensor'}, optional
-        Bit i selects dimension i of the logical order (g, oc, ic, kd, kh, kw); each index along selected dimensions has
-        its own scale. 'per_channel' selects g and oc, 'per_tensor' is 0.
+        Bit i selects dimension i of the logical order (g, oc, ic, kd, kh, kw). Each index along the selected dimensions
+        has its own scale. 'per_channel' selects g and oc, 'per_tensor' selects no dimension.
     layout : str, optional
         The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional
-        Compute a scale for each output channel and each `group` of its ic weights, as :class:`InnerProduct` accepts
-        them. The group is a multiple of 4 that divides ic; `mask` must be 'per_channel', and `layout` None. With
-        ``bits=4`` the group is a multiple of 8, and need not divide ic.
+        The number of consecutive ic with one scale: each output channel has a scale for each group, as
+        :class:`InnerProduct` accepts them. The number is a multiple of 4 that divides ic. With ``bits=4`` it is a
+        multiple of 8, and need not divide ic. `mask` must be 'per_channel', and `layout` None.
     bits : {8, 4}, optional
         The bits of the quantized weights. With 4, ``scale = max(abs(w)) / 7``.
 
     Returns
     -------
     numpy.ndarray
-        float32 of shape (product of the selected dimensions,), in the order of the logical dimensions; with `group` of
-        shape (ceil(ic / group), oc). Weights that are all 0 get the scale 1; no scale is below 2**-126.
+        float32 of shape (product of the selected dimensions,), in the order of the logical dimensions. With `group` the
+        shape is (ceil(ic / group), oc). Weights that are all 0 get the scale 1. No scale is below 2**-126.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def weights_scales(
 
 
 def weights_mask(mask: Any, layout: str | None) -> Any:
-    """Return the mask that 'per_channel' or 'per_tensor' means for weights of a layout."""
+    """Return the mask of 'per_channel' or 'per_tensor' for weights of a layout."""
     if not isinstance(mask, str):
         return mask
     if mask not in AUTOMATIC:
@@ -107,7 +107,7 @@ def weights_mask(mask: Any, layout: str | None) -> Any:
 
 
 def check_group(group: Any, ic: int, bits: int = 8) -> int:
-    """Return the number of k that share a scale."""
+    """Check a group, the number of k that share a scale, and return it."""
     size = integer(group, "group")
     if bits == 4:
         if size < 8 or size > MAX_GROUP or size % 8:

@@ -1,4 +1,4 @@
-"""What a contestant is."""
+"""The classes of contestants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from int8blas._bench.shapes import Operands
 
 
 class UnavailableError(RuntimeError):
-    """The peer is not installed or cannot be used; the message is one line."""
+    """The peer is not installed or cannot be used. The message has one line."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Prepared:
     """One problem, ready to be run again and again."""
 
     run: Callable[[], object]
-    check: Callable[[], str]  # after a run: an empty string, or the error of the result
+    check: Callable[[], str]  # after a run, returns an empty string, or the error of the result
     keep: Any = None  # objects whose memory `run` uses through bare pointers
 
 
@@ -55,7 +55,7 @@ class Peer(ABC):
 
     @abstractmethod
     def prepare(self, operands: Any, threads: int) -> Prepared:
-        """Convert, pack and bind the operands of a problem; none of this is timed."""
+        """Convert, pack and bind the operands of a problem. This is not timed."""
 
 
 def compare(operands: Operands, result: np.ndarray) -> str:

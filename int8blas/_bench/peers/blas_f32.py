@@ -1,6 +1,6 @@
 """float32 matrix products: scipy.linalg.blas.sgemm and numpy.matmul.
 
-They compute on float32 copies of the operands, in the memory order that each of them takes without copying, and their
+They compute on float32 copies of the operands, in the memory order that the function takes without another copy. Their
 results may have a relative error of K float32 rounding errors.
 """
 
@@ -33,7 +33,7 @@ def _check(operands: Operands, result: np.ndarray) -> str:
 
 
 class SciPy(Peer):
-    """sgemm on Fortran-ordered operands; C given with overwrite_c, as for int8blas."""
+    """sgemm on Fortran-ordered operands. It gets C with overwrite_c, like int8blas."""
 
     name, kind, library = SCIPY, "f32", "SciPy"
 
@@ -58,7 +58,7 @@ class SciPy(Peer):
 
 
 class NumPy(Peer):
-    """numpy.matmul on C-ordered operands; with out= as for int8blas."""
+    """numpy.matmul on C-ordered operands. It gets C as out=, like int8blas."""
 
     name, kind, library, version = "NumPy f32", "f32", "NumPy", _version(np)
 

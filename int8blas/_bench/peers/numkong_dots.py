@@ -1,6 +1,6 @@
 """NumKong's dots_packed: inner products of rows with packed rows, of two int8 or two uint8 matrices.
 
-It has no threads of its own: a run on several threads measures it on one.
+It has no threads. A run on several threads measures it on one thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""int8blas itself, called as a user calls it."""
+"""int8blas itself, through its public functions."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ CERTIFIED, SATURATING = "int8blas packed certif.", "int8blas packed satur."
 
 
 def contestants(c: str, isa: str | None) -> list[Peer]:
-    """Return int8blas with plain and packed B, with a new C if `c` asks for it, and other numerics if `isa` is
-    forced."""
+    """Return int8blas with plain and packed B. Add contestants with a new C if `c` asks for it, and with other numerics
+    if `isa` is forced."""
     found: list[Peer] = [Int8blas(PLAIN, "plain", reuse_c=c != "new"), Int8blas(PACKED, "packed", reuse_c=c != "new")]
     if c == "both":
         found += [Int8blas(f"{peer.name} new C", peer.kind, reuse_c=False) for peer in found]

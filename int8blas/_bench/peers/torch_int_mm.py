@@ -10,7 +10,7 @@ from int8blas._bench.shapes import Operands
 
 
 class IntMM(Peer):
-    """The product of int8 matrices; out= is given, so that no result tensor is allocated."""
+    """The product of int8 matrices, with out=, so that no result tensor is allocated."""
 
     name, kind, library = "torch int_mm", "plain", "torch"
 

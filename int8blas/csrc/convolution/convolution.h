@@ -4,26 +4,28 @@
 
 #include "stage/stage.h"
 
-/* Compute consecutive outputs of a depthwise convolution, for at most I8_MAX_DEPTHWISE channels, the channels of a
- * kernel call (i8_convolution_kernels.depthwise_channels):
+/* Compute consecutive outputs of a depthwise convolution. A call has depthwise_channels channels
+ * (i8_convolution_kernels), at most I8_MAX_DEPTHWISE:
  *
  *     sum[p, c] = start[c] + sum over tap, i of (line[i][p * stride + tap * dilation, c] ^ flip) * weights[tap, i, c]
  *
- * line[i] is the image line of line i of the window, or NULL in the padding. Columns are column_step bytes apart, with
- * contiguous channels; columns outside [first, end) are padding. Kernels read nothing after the channels of a line's
- * last column. The weights are a packed B; k counts (tap, i), with i padded to a multiple of 4. `start` may be NULL.
+ * line[i] is the image line under line i of the window, or NULL in the padding. Columns are column_step bytes apart,
+ * with contiguous channels; columns outside [first, end) are padding. Kernels read no byte after the last column of a
+ * line. The weights are a packed B; k counts (tap, i), with i padded to a multiple of 4. `start` may be NULL.
  *
- * There are `together` output lines, one below the other, with windows line_stride lines apart; `lines` counts the
- * image lines of all windows. If depthwise_lines is 4, each output line has its own weights, weights_step bytes after
- * the previous, with zeros for the lines above its window. If depthwise_lines is 2, any number of output lines is
- * allowed; if line_stride is odd, all odd output lines use the weights of the second.
+ * A call computes `together` successive output lines, whose windows are line_stride image lines apart. `lines` is the
+ * number of image lines under all these windows. If depthwise_lines is 4, each output line has its own copy of the
+ * weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If depthwise_lines is
+ * 2, any number of output lines is allowed; if line_stride is odd, all odd output lines use the weights of the second
+ * output line.
  *
- * Sums go through `output`, with lines c_line bytes apart; or, if that is NULL, to dst, I8_MAX_DEPTHWISE for each
- * output, line after line. `output` takes all channels of the kernel or half of them. Kernels may write
- * I8_MAX_DEPTHWISE channels to dst, and read as many from start and weights.
+ * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, it stores the sums
+ * in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or half of them.
+ * Kernels may write I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
- * and any number of output lines and outputs. It reads the weights of the first line only, and not `interleaved`. */
+ * and any number of output lines and outputs. It reads the weights of the first output line only, and ignores
+ * `interleaved`. */
 #define I8_MAX_DEPTHWISE 64
 #define I8_DEPTHWISE_VALUES 1536
 #define I8_STRIDED 3
@@ -38,31 +40,32 @@ typedef struct {
     const int8_t *weights;
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
-    /* Aligned workspace. `interleaved`: 4 * I8_MAX_DEPTHWISE bytes for each column and each depthwise_lines lines.
-     * `prepared`: I8_DEPTHWISE_VALUES bytes, and the weights. With depthwise_lines 4 these are 4 panels; with 2,
-     * two sets of 4 * I8_MAX_DEPTHWISE bytes for each tap and pair of lines, for lines / 2 + 1 pairs. */
+    /* Aligned workspace. `interleaved`: 4 * I8_MAX_DEPTHWISE bytes for each column of each group of depthwise_lines
+     * lines. `prepared`: I8_DEPTHWISE_VALUES bytes, and the weights. With depthwise_lines 4 the weights are 4 panels.
+     * With depthwise_lines 2 they are two sets, each with 4 * I8_MAX_DEPTHWISE bytes for each tap of each of lines / 2
+     * + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
-    int again; /* `prepared` is from a call with these channels, weights and epilogue */
+    int again; /* an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;
     ptrdiff_t c_line;
     int32_t *dst;
 } i8_depthwise_args;
 
-/* Compute consecutive outputs of one line of a convolution whose groups have `size` channels, 4 or 8, in source and
- * result, for at most I8_MAX_GROUPED channels, the channels of a kernel call (grouped_channels):
+/* Compute consecutive outputs of one line of a convolution in groups. A group has `size` channels, 4 or 8, in the
+ * source and in the result. A call has grouped_channels channels, at most I8_MAX_GROUPED:
  *
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
- * A has whole vectors everywhere; bytes after the channels may have any values. The weights are a panel of packed B.
- * Its columns are sets of 4 source channels, and 0 after the last; k counts (pass, line, tap, output, channel of the
- * 4). Each of size / 4 passes computes four outputs of all groups, chosen so that the kernel's transpositions bring the
- * sums in order: i8_grouped_output. Each pass has `window` taps of all lines, and the sum begins with tap `first`. If
- * the table has i8_convolution_kernels.widen_grouped, it widens the weights first.
+ * Kernels read whole vectors of A; bytes after the channels may have any values. The weights are a panel of packed B. A
+ * column of the panel has 4 source channels; columns after the last channels are 0. k counts (pass, line, tap, output,
+ * channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses these
+ * outputs such that the kernel's transpositions bring the sums in order. Each pass has `window` taps of all lines, and
+ * the sum begins with tap `first`. If the table has i8_convolution_kernels.widen_grouped, it widens the weights first.
  *
- * `start` may be NULL. Sums go through `output`, or, if that is NULL, to dst, I8_MAX_GROUPED for each output. Kernels
- * may write whole vectors of channels there, and read them from start. `output` takes all channels of the kernel or
- * half of them. */
+ * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, it stores the sums in dst,
+ * I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from
+ * start. `output` takes all channels of the kernel or half of them. */
 #define I8_MAX_GROUPED 64
 typedef struct {
     int pixels, channels, size;
@@ -75,7 +78,7 @@ typedef struct {
     int32_t *dst;
 } i8_grouped_args;
 
-/* The output of a group that is output `o` of the four of a pass. */
+/* Return which output of a group is output `o` of the four outputs of a pass. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
     return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;
@@ -83,13 +86,13 @@ static inline int i8_grouped_output(int size, int pass, int o)
 
 /* The kernels of an instruction set that convolve an image in place. */
 typedef struct {
-    int depthwise_channels, depthwise_lines; /* channels of a call; lines of a group, 2 or 4 */
+    int depthwise_channels, depthwise_lines; /* channels of a call; lines of an interleaved group, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
     void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
     int grouped_pixels, grouped_channels;                 /* outputs and channels of a call */
     void (*grouped)(const i8_grouped_args *);
-    /* Widen the weights of grouped_channels channels, `groups` groups of k of a panel, to pairs of s16: in each group
-     * the even channels, then the odd ones. NULL if the kernel takes s8 weights. */
+    /* Widen the weights of grouped_channels channels, `groups` groups of k of a panel, to pairs of s16. Each group then
+     * has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
     void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 } i8_convolution_kernels;
 

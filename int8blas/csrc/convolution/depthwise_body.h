@@ -13,9 +13,9 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-/* With at most half of its channels, a kernel uses half of its vectors, with channels in order. This permutation makes
- * up for interleaving within 128 bits (i8_interleave): dword q of unit u gets channels 4 * (q * I8_LANES / 4 + u) and
- * on. */
+/* With at most half of its channels, a kernel uses half of its vectors, with channels in order. i8_interleave works
+ * within units of 128 bits, so this permutation comes before it: dword q of unit u gets the channels from 4 * (q *
+ * I8_LANES / 4 + u) on. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else
@@ -50,7 +50,8 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
-/* Start values of sums, for `count` vectors of weights `step` bytes apart, if image bytes are shifted by 128. */
+/* Add to the start values of sums the correction for image bytes that were shifted by 128. The sums multiply `count`
+ * vectors of weights, `step` bytes apart. */
 I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
 {
     i8_vec sums = i8_zero();
@@ -62,8 +63,8 @@ I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count
 }
 #define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
-/* Sum `pixels` outputs of a line, from one on, with `vectors` vectors of channels each. The weights [tap][group] begin
- * at b, b_group bytes apart, and `at` is the place of vector v in them. */
+/* Sum `pixels` successive outputs of a line, `vectors` vectors of channels each. The weights [tap][group] begin at b,
+ * b_group bytes apart, and `at` is the place of vector v in them. */
 #define I8_DEPTHWISE_SUMS(acc, b, b_group, at)                                                                         \
     do {                                                                                                               \
         for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column)                                             \
@@ -77,7 +78,7 @@ I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count
             }                                                                                                          \
     } while (0)
 
-/* Outputs with all channels, in the order of i8_interleave. */
+/* Compute outputs with all channels, in the order of i8_interleave. */
 I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    const int pixels)
 {
@@ -91,7 +92,8 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Outputs with at most half of the channels, in order. They go through `o`, or, if that is NULL, to t->dst. */
+/* Compute outputs with at most half of the channels, in order. Apply the epilogue `o`, or store sums in t->dst if `o`
+ * is NULL. */
 I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, int line, int pixel,
                                        const int pixels)
 {
@@ -128,8 +130,8 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* All outputs with at most half of the channels. Constant: whether they go through an epilogue. The compiler keeps a
- * copy of the epilogue in registers across stores to C, which could change the original. */
+/* Compute all outputs with at most half of the channels. The constant `outputs` says whether there is an epilogue. A
+ * local copy of the epilogue can stay in registers, because stores to C cannot change it. */
 I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 {
     const int most = I8_DEPTHWISE_PIXELS;
@@ -188,9 +190,10 @@ static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *
     }
 }
 
-/* Compute outputs `pixel` to `end` of a line, from two more columns each. src[l] has the next columns in line l of the
- * window, step[l] bytes apart. Together with the previous two they make the dwords of an output: before[l][half] has
- * the bytes of the previous columns, alternating, for the first or the last 8 of each 16 channels. */
+/* Compute outputs `pixel` to `end` of a line. Each output needs two new columns. src[l] has the next columns in line l
+ * of the window, step[l] bytes apart. The two previous and the two new columns make the dwords of an output.
+ * before[l][half] has the bytes of the previous columns, alternating, for the first or the last 8 of each 16
+ * channels. */
 I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                         int end, const uint8_t *const src[I8_STRIDED],
                                         const ptrdiff_t step[I8_STRIDED], i8_vec before[I8_STRIDED][2],
@@ -249,7 +252,8 @@ I8_RUN(u8_flipped, I8_OUTPUT_U8, 1)
 I8_RUN(u8_only_flipped, I8_OUTPUT_U8_ONLY, 1)
 #undef I8_RUN
 
-/* The address where the channels of a column can be read as a whole vector: the image, the padding, or a copy. */
+/* Return an address where the channels of a column can be read as a whole vector: in the image, in the padding, or in a
+ * copy. */
 I8_INLINE const uint8_t *i8_depthwise_column(const i8_depthwise_args *t, const uint8_t *line, int column, int whole,
                                              uint8_t copy[I8_DEPTHWISE_CHANNELS])
 {

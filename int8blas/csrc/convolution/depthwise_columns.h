@@ -1,5 +1,5 @@
-/* The interleaved columns of a stretch, for the depthwise kernels: for each group of I8_DEPTHWISE_LINES lines, 4
- * vectors a column. The including file defines
+/* Interleave the columns of a stretch, for the depthwise kernels. A column has 4 vectors in each group of
+ * I8_DEPTHWISE_LINES lines. The including file defines
  *
  *   i8_depthwise_few(t)                                                   whether half of the vectors are enough
  *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few)   interleave the next columns of one group */
@@ -8,13 +8,14 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
 }
 
-/* Output lines that have weights of their own. A call may have fewer lines, but a later call with `again` has more. */
+/* Return how many output lines have their own copy of the weights. A call may have fewer lines, but a later call with
+ * `again` has more. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
 
-/* Interleave the lines of a group in columns [from, to). The kind says whether columns are padding, or can be read as
- * whole vectors, or (a single column) must be copied channel by channel. */
+/* Interleave the lines of a group in columns [from, to). `kind` says how to read the columns: as padding, as whole
+ * vectors, or channel by channel (a single column). */
 I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from, int to, const int kind, uint8_t *dst)
 {
     const uint8_t *src[I8_DEPTHWISE_LINES];
@@ -43,7 +44,8 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 0);
 }
 
-/* The end of the columns that can be read as whole vectors: reading the last columns would pass the end of the line. */
+/* Return the end of the columns that can be read as whole vectors. A whole vector of a later column would pass the end
+ * of the line. */
 I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
 {
     const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;

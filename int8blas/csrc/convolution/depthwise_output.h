@@ -1,12 +1,13 @@
 /* The epilogue of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of vector
- * v has channels 16 * u + 4 * v and on; packing to bytes restores the order. The values of the channels are brought
- * into this order first. The including file defines I8_DEPTHWISE_CHANNELS and I8_DEPTHWISE_PIXELS. */
+ * v has the channels from 16 * u + 4 * v on. Packing to bytes restores the order. The values of the epilogue are
+ * brought into the order of i8_interleave first. The including file defines I8_DEPTHWISE_CHANNELS and
+ * I8_DEPTHWISE_PIXELS. */
 
-/* The kind of results. WORDS: s32, f32, and sums without an epilogue. S8 and U8: bytes; U8_ONLY: u8 with all zero
+/* The kinds of results. WORDS: s32, f32, and sums without an epilogue. S8 and U8: bytes; U8_ONLY: u8 with all zero
  * points 0. */
 enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
 
-/* Values of the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */
+/* The epilogue's values for the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */
 typedef struct {
     i8_vec start[4], low;
     float scale[I8_DEPTHWISE_CHANNELS], bias[I8_DEPTHWISE_CHANNELS];
@@ -59,7 +60,7 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->dst_scale, &stage->dst_scale, o->column, t->channels);
     i8_depthwise_order_floats(s->dst_zero, &stage->dst_zero, o->column, t->channels);
     s->rounder = stage->rounder;
-    /* The smallest result with ReLU: the zero point, clipped to the range of the bytes, as a zero point may be
+    /* The smallest result with ReLU is the zero point, clipped to the range of the bytes: a zero point may be
      * outside. */
     const i8_f32 smallest = i8_set_f32(e->type == I8_TYPE_U8 ? 0 : -128);
     const i8_f32 largest = i8_set_f32(e->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(stage->rounder);
@@ -81,8 +82,9 @@ I8_INLINE void i8_store_more_than_half(char *dst, i8_vec bytes, int count)
     memcpy(dst + count - 16, copy + count - 16, 16);
 }
 
-/* Apply the values of the epilogue to the sums of `pixels` pixels and store bytes. Clipping at whole numbers is exact
- * for bytes. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest number. */
+/* Apply the epilogue to the sums of `pixels` pixels and store bytes. Clipping before rounding is exact, because the
+ * bounds are whole numbers. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest
+ * number. */
 I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff_t c_row, const i8_vec *acc,
                                   const int pixels, int channels, const int is_signed, const int shifts)
 {
@@ -109,15 +111,16 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
         } else if (channels > I8_DEPTHWISE_CHANNELS / 2) {
             i8_store_more_than_half(c + p * c_row, bytes, channels);
         } else {
-            /* For half of a packed vector, GCC before 12.4 emits VPMOVUSWB, which takes negative words as large. */
+            /* For half of a packed vector, GCC before 12.4 emits VPMOVUSWB, which treats negative words as large
+             * numbers. */
             I8_PIN(bytes);
             memcpy(c + p * c_row, &bytes, I8_DEPTHWISE_CHANNELS / 2);
         }
     }
 }
 
-/* Restore the order of sums, 4 vectors for each of `pixels` outputs, and store them, or apply an epilogue with s32 or
- * f32 results. */
+/* Restore the order of the sums, 4 vectors for each of `pixels` outputs. Then store them, or apply an epilogue that
+ * gives s32 or f32. */
 static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, i8_vec *acc, int pixels)
 {
     for (int p = 0; p < pixels; ++p)
@@ -132,7 +135,7 @@ static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, 
         I8_FOR(v, 4) i8_store(dst + v * I8_LANES, acc[4 * p + v]);
 }
 
-/* Store `pixels` outputs of a line, from one on. */
+/* Store `pixels` successive outputs of a line. */
 I8_INLINE void i8_depthwise_output(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels)
 {

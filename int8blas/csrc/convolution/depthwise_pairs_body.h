@@ -1,8 +1,8 @@
 /* Depthwise convolution without VNNI: each channel has its own filter (i8_depthwise_args).
  *
- * Two image lines are interleaved and widened, so that a dword has two lines of a channel: VPMADDWD and VPADDD advance
- * I8_LANES channels by two lines. Output lines may start at every line of a pair; if a window does not start with a
- * pair, its weights have a 0 in front. All output lines of a unit use the same interleaved columns. */
+ * The kernel interleaves and widens two image lines, so that a dword has two lines of a channel. VPMADDWD and VPADDD
+ * then advance I8_LANES channels by two lines. A window may start at either line of a pair; if it starts at the second
+ * line, its weights have a 0 in front. All output lines of a unit use the same interleaved columns. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL
@@ -40,14 +40,14 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
-/* The pairs of lines of a window that starts with a pair (odd = 0), or one line later (odd = 1). */
+/* Return the number of pairs of lines of a window that starts with a pair (odd = 0), or one line later (odd = 1). */
 I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
 {
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
 }
 
-/* Widen weights to dwords of two, for windows that start with a pair, then for windows that do not:
- * dst[odd][tap][pair]. The latter are packed as the weights of the second output line. */
+/* Widen weights to dwords of two: dst[odd][tap][pair]. Windows that start at the second line of a pair (odd = 1) take
+ * the packed weights of the second output line. */
 static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     const int kinds = i8_depthwise_repeats(t) > 1 ? 1 + t->line_stride % 2 : 1;
@@ -72,7 +72,7 @@ static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* Compute `pixels` outputs of a line, from one on. */
+/* Compute `pixels` successive outputs of a line. */
 I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                    const int pixels)
 {

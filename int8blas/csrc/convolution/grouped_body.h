@@ -1,12 +1,12 @@
-/* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b), which adds dot
- * products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h); with I8_PAIRED it multiplies pairs of s16, after the
- * weights were widened.
+/* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b). It adds dot
+ * products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED it multiplies pairs of s16 instead,
+ * from widened weights.
  *
- * A lane has four neighbouring channels of one group, and the sum of one output of that group, so no product is wasted
- * and nothing is interleaved. At the end, the lanes of a group are added, and the sums brought into the order of the
- * channels. A pass has four outputs. With 16 registers and I8_PAIRED, two pixels take 8 accumulators, 4 registers for
- * their bytes, and 1 each for weights, a product and a mask: 15. Without products in registers three pixels fit (12
- * accumulators), with 32 registers four (16 accumulators). */
+ * A lane has four neighbouring channels of one group, and the sum of one output of that group. So every product is
+ * needed, and no byte is interleaved. At the end the kernel adds the lanes of a group, and brings the sums into the
+ * order of the channels. A pass has four outputs. With 16 registers and I8_PAIRED, two pixels take 8 accumulators, 4
+ * registers for their bytes, and 1 each for weights, a product and a mask: 15. Kernels that keep no products in
+ * registers fit three pixels (12 accumulators); with 32 registers four pixels fit (16 accumulators). */
 #if I8_PAIRED
 #define I8_HALVES 2
 #define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of weights for a group of k */
@@ -35,7 +35,7 @@ static void i8_widen_grouped(int8_t *restrict dst, const int8_t *restrict src, i
 }
 #endif
 
-/* Start values of the sums in each pass of a line, if pixels are shifted by 128. */
+/* Compute the start values of the sums in each pass of a line, if pixels are shifted by 128. */
 I8_INLINE void i8_grouped_starts(const i8_grouped_args *t, i8_vec starts[2][4], const int size)
 {
     for (int pass = 0; I8_SHARED_FLIP && pass < size / 4; ++pass) {
@@ -97,7 +97,7 @@ I8_INLINE void i8_grouped_order(i8_vec *sums, const int size)
     i8_transpose_units(sums);
 }
 
-/* Store the sums of `pixels` outputs, from one on. */
+/* Store the sums of `pixels` successive outputs. */
 I8_INLINE void i8_grouped_store(const i8_grouped_args *t, int pixel, i8_vec sums[I8_GROUPED_PIXELS][4],
                                 const int pixels)
 {

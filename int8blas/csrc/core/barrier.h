@@ -6,7 +6,7 @@
 
 #include "core/compiler.h"
 
-/* All zeros before the first use. */
+/* A barrier. The caller sets all members to 0 before the first use. */
 typedef struct {
     int arrived, round;
 } i8_barrier;
@@ -25,7 +25,8 @@ static inline void i8_wait(i8_barrier *b, int threads)
 
 enum { I8_SPINS = 1 << 12 };
 
-/* Wait until all `threads` threads of the region have arrived. All threads then see what each wrote before. */
+/* Wait until all `threads` threads of the region have arrived. Every thread then sees all earlier writes of all
+ * threads. */
 static inline void i8_wait(i8_barrier *b, int threads)
 {
     const int round = __atomic_load_n(&b->round, __ATOMIC_RELAXED);

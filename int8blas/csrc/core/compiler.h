@@ -7,7 +7,7 @@
 #define I8_X86_64 1
 #endif
 
-/* Not Visual C, whose vector types differ from Arm's language extensions, and not big-endian CPUs. */
+/* The kernels for AArch64 need Arm's language extensions, which Visual C does not have, and little-endian CPUs. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__AARCH64EB__)
 #define I8_AARCH64 1
 #endif
@@ -22,7 +22,7 @@
 #endif
 
 #if defined(_MSC_VER) && !defined(__clang__)
-#pragma fp_contract(off) /* -ffp-contract=off elsewhere */
+#pragma fp_contract(off) /* other compilers get -ffp-contract=off */
 #define I8_INLINE static __forceinline
 #define I8_NOINLINE static __declspec(noinline)
 #define I8_THREAD_LOCAL __declspec(thread)
@@ -51,7 +51,7 @@
 #endif
 #endif
 
-/* Keep a vector in a register, without an instruction; GCC would copy it between accumulations. */
+/* Keep a vector in a register, without an instruction; GCC would otherwise copy the register between accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)
@@ -60,14 +60,15 @@
 #define I8_PIN(x) (void)(x)
 #endif
 
-/* Put an array into memory, without an instruction; GCC would keep it in registers that other values need more. */
+/* Put an array into memory, without an instruction; GCC would otherwise keep the array in registers that other values
+ * need more. */
 #if defined(__GNUC__)
 #define I8_IN_MEMORY(x) __asm__ volatile("" : : "r"(x) : "memory")
 #else
 #define I8_IN_MEMORY(x) (void)(x)
 #endif
 
-/* Set a flag that other threads may set too. */
+/* Set a flag. Other threads may set it at the same time. */
 #if defined(__GNUC__)
 #define I8_SET_FLAG(p) __atomic_store_n(p, 1, __ATOMIC_RELAXED)
 #else

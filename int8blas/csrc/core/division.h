@@ -9,17 +9,17 @@
 /* a / b, rounded up. */
 I8_INLINE int64_t i8_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* The first multiple of `step` that is not below x. */
+/* Round x up to a multiple of `step`. */
 I8_INLINE int64_t i8_round_up(int64_t x, int64_t step) { return i8_ceil_div(x, step) * step; }
 
-/* The last multiple of `step` that is not above x, but at least the first. */
+/* Round x down to a multiple of `step`, but to no less than `step`. */
 I8_INLINE int64_t i8_round_down(int64_t x, int64_t step)
 {
     const int64_t multiple = x / step * step;
     return multiple > step ? multiple : step;
 }
 
-/* Return the size of nearly equal blocks, a multiple of `step` and at most `most`, which is a multiple too. */
+/* Return the size of nearly equal blocks: a multiple of `step`, and at most `most`. `most` is a multiple of `step`. */
 I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
 {
     const int64_t blocks = i8_ceil_div(total, most);
@@ -27,18 +27,18 @@ I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
     return size > step ? size : step;
 }
 
-/* Return where part `part` begins if `total` units are split evenly; part `parts` begins at the end. */
+/* Return the first unit of part `part` if `total` units are split evenly into `parts` parts. */
 I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
 
-/* Like i8_share, with the larger parts before the smaller ones. */
+/* Return the same as i8_share for a split that has the larger parts before the smaller parts. */
 I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
 {
     const int64_t larger = total % parts;
     return total / parts * part + (part < larger ? part : larger);
 }
 
-/* Return how many parts from `part` on have the same size as `part`, shared as in i8_leading_share, and set where it
- * begins. */
+/* Return how many successive parts, from `part` on, have the size of `part`. The parts are split by i8_leading_share.
+ * Set *first to the first unit of `part`, and *size to its size. */
 I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 {
     const int64_t larger = total % parts;

@@ -1,4 +1,4 @@
-/* Dwords at any address. */
+/* Read and write dwords at any address, aligned or not. */
 #ifndef I8_DWORDS_H
 #define I8_DWORDS_H
 

@@ -20,9 +20,10 @@
 #define THREAD_LOCAL _Thread_local
 #endif
 
-/* ALIGNMENT is the size of a cache line. Up to SLOTS blocks of up to KEPT_BYTES stay allocated for later calls. A
- * thread keeps up to HELD blocks in an arena scope. Huge pages are requested for blocks from HUGE_BYTES on (NumPy's
- * limit). Up to ARRAY_SLOTS blocks from ARRAY_BYTES on are kept for arrays; malloc() itself keeps smaller blocks. */
+/* ALIGNMENT is the size of a cache line. i8_release keeps up to SLOTS blocks of at most KEPT_BYTES for later calls. A
+ * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES or more request huge pages; NumPy has this
+ * limit too. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays; malloc() itself keeps smaller
+ * blocks. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
@@ -33,7 +34,7 @@ enum {
     ARRAY_BYTES = 1 << 17
 };
 
-/* A header in the last bytes of the ALIGNMENT bytes before the caller's memory. */
+/* The header of a block, in the last bytes before the caller's memory. */
 typedef struct {
     void *memory; /* from malloc() */
     size_t size;
@@ -51,8 +52,8 @@ static THREAD_LOCAL struct {
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
-/* Return the place where a thread starts its search: there it finds the block that it used before, which is in its own
- * caches. */
+/* Return slot i, counted from the slot of the thread. A thread searches from its own slot on, because the block that it
+ * released there is in its caches. */
 static block **slot(int i)
 {
     static unsigned threads;
@@ -61,7 +62,7 @@ static block **slot(int i)
     return &slots[(own.number - 1 + (unsigned)i) % SLOTS];
 }
 
-/* Request huge pages; the system may ignore it. */
+/* Request huge pages. The system may ignore the request. */
 static void use_huge_pages(char *memory, size_t size)
 {
 #ifdef MADV_HUGEPAGE
@@ -121,7 +122,7 @@ static block *take_held(int place)
     return found;
 }
 
-/* Keep a block in the arena scope. Return the smallest block if there is no place left for it, else NULL. */
+/* Keep a block in the arena scope. If the scope has no place left, return the smallest block, else NULL. */
 static block *put_held(block *released)
 {
     block *rest = NULL;
@@ -194,7 +195,7 @@ void *i8_take(size_t size)
         if (kept && kept->size >= size && kept->size / 2 <= size)
             return kept + 1;
         kept = kept ? EXCHANGE(&array_slots[i], kept) : NULL;
-        if (kept) /* a block that another thread stored there meanwhile */
+        if (kept) /* another thread has stored a block there meanwhile */
             i8_free(kept + 1);
     }
     return i8_allocate(size);

@@ -8,7 +8,7 @@
 static inline int i8_omp_max_threads(void) { return omp_get_max_threads(); }
 static inline int i8_omp_in_parallel(void) { return omp_in_parallel(); }
 static inline int i8_omp_team_size(void) { return omp_get_num_threads(); }
-/* The number of the calling thread in the running region. */
+/* Wait for all threads of the running region. */
 static inline void i8_omp_barrier(void)
 {
 #pragma omp barrier

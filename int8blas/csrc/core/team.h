@@ -1,13 +1,13 @@
 /* Find how many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they
  * cannot make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space
- * (RLIMIT_AS). So before the first region of each larger size a trial makes and joins threads of our own, with stacks
- * of the runtime's size, at most as many as the cgroup allows. The runtime then makes the number that worked. The trial
- * is skipped if the process has run this many threads before.
+ * (RLIMIT_AS). So before the first region of each larger size a trial creates and joins threads of its own. They have
+ * stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then makes the number of
+ * threads that the trial could create. The trial is skipped if the process has run this many threads before.
  *
  * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
- * the system still counts the ending threads. So the trial needs room for both. Without that room a region never asks
- * the runtime for fewer threads than the last one: the additional threads stay and do nothing (see threads.pyx). No
- * region waits for threads that end. */
+ * the system still counts the ending threads. So the trial needs room for the ending and the new threads. Without that
+ * room a region never asks the runtime for fewer threads than the previous region: the additional threads stay and do
+ * nothing (see threads.pyx). No region waits for threads that end. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -20,14 +20,14 @@
 /* The maximum number of threads of a region, and the limit of num_threads. */
 enum { I8_MOST_THREADS = 1024 };
 
-/* The state of a thread. */
+/* The state of a thread that starts regions. */
 typedef struct {
     int limit;  /* limit that num_threads has set; 0: no limit */
-    int tried;  /* the largest region that has run, or was found possible */
-    int last;   /* threads of the last region, and its threads without work */
+    int tried;  /* threads of the largest region that has run, or that a trial found possible */
+    int last;   /* threads of the last region, including threads without work */
     int most;   /* maximum number of threads that a trial could create; 0: unknown */
-    int used;   /* threads of the last region since it was set, for INT8BLAS_VERBOSE */
-    double alone_until; /* no regions before this time, see threads.pyx; 0: no region was late */
+    int used;   /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
+    double alone_until; /* run no regions before this time (see threads.pyx); 0: no pause */
     double alone;       /* length of this pause, in seconds */
 } i8_team;
 
@@ -41,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* The last trial found no memory for a team's threads while as many threads were ending. */
+/* Whether the last trial found too little room for the new threads beside the ending threads. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
@@ -62,14 +62,14 @@ static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's defau
 
 enum {
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
-    /* Address space that is left for allocations of the threads and the runtime. */
+    /* Bytes of address space that a trial reserves for allocations of the threads and the runtime. */
     I8_TEAM_MARGIN = 16 << 20,
-    /* Look for a joined thread: the system counts it for some microseconds more, or longer if another process has its
-     * CPU. */
+    /* The number of checks whether the system still counts a joined thread. It counts the thread for some microseconds,
+     * or longer if another process occupies the CPU. */
     I8_TEAM_LOOKS = 10000
 };
 
-/* Read a file of a cgroup: a number, INT_MAX for "max" or a larger number, -1 without the file. */
+/* Read a file of a cgroup. Return its number, INT_MAX for "max" or a larger number, or -1 if there is no such file. */
 static int i8_pids_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32] = "";
@@ -89,8 +89,8 @@ static int i8_pids_number(const char *folder, const char *name)
     return end == text || number < 0 ? -1 : number > INT_MAX ? INT_MAX : (int)number;
 }
 
-/* Return how many threads pids.max still allows, the least over a folder and its parents down to the first `root`
- * characters. */
+/* Return how many threads pids.max still allows: the minimum over a folder and its parents, up to the folder whose path
+ * has `root` characters. */
 static int i8_pids_left(char *folder, size_t root)
 {
     int left = INT_MAX;
@@ -106,7 +106,8 @@ static int i8_pids_left(char *folder, size_t root)
 }
 
 /* Return how many more threads the cgroups of this process allow, INT_MAX without a limit. `list` is /proc/self/cgroup,
- * with a line "0::/path" for version 2 and "8:pids:/path" for version 1; `root` is where they are mounted. */
+ * with a line "0::/path" for version 2 and "8:pids:/path" for version 1; `root` is the folder where cgroups are
+ * mounted. */
 static int i8_cgroup_room(const char *list, const char *root)
 {
     char line[PATH_MAX], folder[2 * PATH_MAX];
@@ -148,7 +149,8 @@ static int i8_cgroup_room(const char *list, const char *root)
 
 /* New threads of a trial wait for this signal. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* Locked while threads are tried and then made: two threads at the same time would count the same room twice. */
+/* A thread holds this lock during a trial and until the runtime has made the threads. Without the lock two threads
+ * would count the same room twice. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)
@@ -163,7 +165,7 @@ static void *i8_wait_at_gate(void *id)
     return NULL;
 }
 
-/* Return how many of `count` threads can exist at the same time. They have ended on return. */
+/* Return how many of `count` threads can exist at the same time. The threads of the trial have ended on return. */
 static int i8_try_threads(int count)
 {
     static pthread_t threads[I8_TRIED_THREADS];
@@ -185,7 +187,7 @@ static int i8_try_threads(int count)
         munmap(margin, I8_TEAM_MARGIN);
     }
     pthread_attr_destroy(&attributes);
-    int counted = 0; /* the system still counts these threads, which leaves no room for the runtime's threads */
+    int counted = 0; /* threads that the system still counts: they take the room of the runtime's threads */
 #ifdef __linux__
     for (int i = 0; i < made; ++i) {
         int looks = 0;
@@ -197,7 +199,7 @@ static int i8_try_threads(int count)
     return made - counted;
 }
 
-/* Let the runtime make the threads of a team, inside the lock. */
+/* Let the runtime make the threads of a team. The caller holds the lock. */
 static void i8_start_team(int threads)
 {
     static int started;
@@ -205,13 +207,14 @@ static void i8_start_team(int threads)
     __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 }
 
-/* The sum of `tried - 1` of all living threads, and the largest such sum so far; inside the lock. */
+/* The sum of `tried - 1` over all living threads, and the largest such sum so far. The lock protects both. */
 static int i8_teams_now, i8_teams_ever;
 static pthread_key_t i8_team_end;
-static int i8_has_team_end; /* without it threads are tried more often than needed */
+static int i8_has_team_end; /* 0: there is no key, and trials run more often than needed */
 static pthread_once_t i8_team_once = PTHREAD_ONCE_INIT;
 
-/* Called when a thread ends; `others` is the number of other threads of its team, as a pointer. */
+/* Subtract the threads of a team when the thread that owns it ends. `others` is the number of other threads of the
+ * team, cast to a pointer. */
 static void i8_leave_team(void *others)
 {
     pthread_mutex_lock(&i8_team_lock);
@@ -233,7 +236,7 @@ static int i8_allowed_threads(int count)
 }
 
 /* Return how many of `wanted` threads a region can have after a region of `last` threads, while `others` threads of all
- * teams end. The runtime has made them on return. */
+ * teams end. The runtime has made these threads on return. */
 static int i8_tried_team(int wanted, int last, int others)
 {
     const int more = wanted - last;

@@ -1,5 +1,5 @@
-/* A counter of time in a unit of its own, of at least 10 million a second. Reading it takes a third as long as reading
- * the clock, which waits until all before it has been done. */
+/* A counter of time in ticks of the CPU, at least 10 million a second. Reading it takes a third of the time of reading
+ * the clock, which waits for all earlier instructions. */
 #ifndef I8_TICKS_H
 #define I8_TICKS_H
 

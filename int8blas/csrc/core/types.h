@@ -1,4 +1,4 @@
-/* Sizes and types that every kernel knows. */
+/* Sizes and types that all kernels share. */
 #ifndef I8_TYPES_H
 #define I8_TYPES_H
 
@@ -8,15 +8,15 @@
 #define I8_PANEL 16 /* columns of B that are packed together */
 #define I8_GROUP 4  /* consecutive k that are multiplied together */
 
-/* A value for each column at values + column (step 1), or 16 equal values (step 0). A whole chunk of values after the
- * last column is readable, as epilogues read I8_CHUNK values at a time. */
+/* Values for the columns: column j has the value at values + j if step is 1. If step is 0, there are 16 equal values. A
+ * whole chunk of values after the last column is readable, because epilogues read I8_CHUNK values at a time. */
 #define I8_CHUNK 16
 typedef struct {
     const float *values;
     ptrdiff_t step;
 } i8_column_values;
 
-/* Element types of the quantized primitives, integers first; and s64, for products only. */
+/* Element types of the quantized primitives, integers first. Only products have s64. */
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
 
 /* Schemes of requantization (formulas in stage/requantize_body.h and elementwise/quantize_body.h). */

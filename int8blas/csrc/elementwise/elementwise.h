@@ -8,11 +8,11 @@
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
 /* An element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for I8_DOUBLING
- * and I8_SINGLE), the zero point (s32) and the exponent (s32; for `quantize` the saturated zero point; not used
- * otherwise, but read): one value each, or n of them if `each`. Zero points may be any s32 for `quantize` and I8_FLOAT,
- * must have differences with bytes that fit s32 for `dequantize`, and are of the integer type otherwise. No pointer
- * needs to be aligned; `out` may be x itself if the types have the same size. `stream` writes 4-byte elements past the
- * caches. */
+ * and I8_SINGLE), the zero point (s32) and the exponent (s32). `quantize` takes the saturated zero point as the
+ * exponent; kernels without an exponent read it and ignore it. Each parameter is one value, or n values if `each`.
+ * `quantize` and I8_FLOAT allow any s32 as zero point. `dequantize` needs zero points whose differences from bytes fit
+ * s32. All other kernels need zero points of the integer type. No pointer needs to be aligned; `out` may be x itself if
+ * the types have the same size. `stream` writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
@@ -24,19 +24,19 @@ typedef struct {
 typedef void (*i8_elements_fn)(const i8_elements_args *);
 
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
- * bytes, as pool_body.h describes. Byte j of run r has its window at src + r * src_step + j, and out is written at out
- * + r * out_step, contiguous too: elements of `type`, which for an average is u8 or s8 like the source, f32, or s32 for
- * the sums. The divisor of an average is at divisors + r * divisor_step + j if `each`; else one divisor, repeated
- * I8_CHUNK times, serves all. n is at least I8_POOL_RUN; a window has at least 1 element, and for averages at most
- * I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
+ * bytes, as pool_body.h describes. Byte j of run r has its window at src + r * src_step + j. The results of run r are
+ * contiguous from out + r * out_step on. They are elements of `type`: for an average the type of the source, f32, or
+ * s32, which gets the sums. The divisor of an average is at divisors + r * divisor_step + j if `each`; else one
+ * divisor, repeated I8_CHUNK times, serves all. n is at least I8_POOL_RUN; a window has at least 1 element, and for
+ * averages at most I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
- * If multiplier is not 0, a window has less than I8_POOL_PART elements, the result is bytes, and a kernel may compute
- * in u16
+ * If multiplier is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel may then
+ * compute in u16
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
  *
- * with the same result: the sum in brackets, modulo 2**16, is the sum of unsigned elements (s8 + 128) plus the rounding
- * terms. */
+ * with the same result: the expression in the outer brackets is taken modulo 2**16, and sum is the sum of unsigned
+ * elements (s8 + 128). */
 #define I8_POOL_RUN 64
 #define I8_POOL_WINDOW (1 << 23)
 #define I8_POOL_PART 255 /* elements whose sum fits 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15 */
@@ -46,7 +46,7 @@ typedef struct {
     char *out;
     ptrdiff_t src_step, out_step;
     int64_t counts[3];    /* elements of the window along d, h and w */
-    ptrdiff_t strides[3]; /* from one to the next */
+    ptrdiff_t strides[3]; /* bytes from one element to the next */
     int type, each;
     const float *divisors;
     ptrdiff_t divisor_step; /* in elements */
@@ -60,8 +60,8 @@ typedef void (*i8_pool_fn)(const i8_pool_args *);
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
  *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is a byte then
  *
- * and with a ReLU a negative sum or product becomes 0. zero[k] is an integer from 0 to 255, and all values must be
- * known to be finite and well within s32. The n bytes of out are x[0] or x[1] themselves, or do not overlap them. */
+ * With a ReLU a negative sum or product becomes 0. zero[k] is an integer from 0 to 255, and all values must be known to
+ * be finite and well within s32. `out` is x[0] or x[1] itself, or overlaps neither. */
 enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
 typedef struct {
     int64_t n;
@@ -74,11 +74,11 @@ typedef struct {
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
-/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. Types: src_type is any
- * type, dst_type any type except s32. The elements of a row are contiguous and aligned to their size; rows of less than
- * I8_CHUNK are readable in src, plus, gamma and beta, and writable in dst, up to that. dst may be src itself, if the
- * types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, twice as many for a softmax with `log`,
- * enough for the rows that are computed together; long rows are computed one by one. */
+/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. src_type is any type,
+ * dst_type any type except s32. The elements of a row are contiguous and aligned to their size. If a row has less than
+ * I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in dst. dst may be src
+ * itself, if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, or twice this number for a
+ * softmax with `log`. That is enough for the rows that are computed together; long rows are computed one by one. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 4
 #define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)
@@ -92,7 +92,7 @@ typedef struct {
     ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
     float scale; /* of src */
-    float dst_scale, dst_zero; /* the reciprocal of the scale of dst; -0.0 without a zero point */
+    float dst_scale, dst_zero; /* reciprocal of the scale of dst; zero point of dst, or -0.0 */
     int log;
     const float *gamma, *beta;
     float epsilon;
@@ -103,14 +103,15 @@ typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
 /* Element-wise kernels, pooling and normalization of a vector width. */
 typedef struct {
-    /* Element by element; [I8_U8 and so on] is the integer type: of x for dequantize, else of `out`. */
+    /* Element-wise kernels. The index, I8_U8 and so on, is the integer type: of x for dequantize, of `out`
+     * otherwise. */
     i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
     i8_elements_fn requantize[I8_SCHEMES][I8_INT_TYPES];
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 
     /* Steps of fused element-wise operators, on n contiguous elements that need no alignment (formulas in
-     * fused_body.h); [I8_TYPE_U8 and so on]. y and z have room for whole chunks. `zero` is 0 for floats. */
+     * fused_body.h). The index is I8_TYPE_U8 and so on. y and z have room for whole chunks. `zero` is 0 for floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
     void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);

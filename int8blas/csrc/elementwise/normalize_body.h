@@ -17,14 +17,13 @@
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
- * where src is src + plus, if there is such a summand. A zero point of src would cancel in both. A row has I8_PARTS
- * partial sums: element j is added to partial sum j % I8_PARTS, in order; then the second half of the partial sums is
- * added to the first, until one is left.
+ * If there is a summand `plus`, src means src + plus. A zero point of src would cancel in both functions, so there is
+ * none. A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. Then the second half
+ * of the partial sums is added to the first half, until one sum is left.
  *
- * Between src and dst the workspace has rows of f32. A row is a chain of dependent steps: a sum, a division, another
- * sum. So each step is computed for some rows before the next step. The last chunk of a row starts early enough to end
- * with the row, and stores some elements twice; sums take whole chunks, with neutral elements after the last
- * element. */
+ * The workspace has the rows as f32. The steps of a row depend on each other: a sum, a division, another sum. So each
+ * step is computed for several rows before the next step. The last chunk of a row starts early enough to end with the
+ * row, and stores some elements twice; sums take whole chunks, with neutral elements after the last element. */
 
 /* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
@@ -34,11 +33,11 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 }
 #define I8_FOR_CHUNKS(i, n) for (int64_t i = 0; i < (n); i = i8_next_chunk(i, n))
 
-/* The elements of a row, at least one chunk; and the elements of its chunks. */
+/* i8_whole returns the elements of a row, at least one chunk; i8_chunks rounds them up to whole chunks. */
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* Elements of the longest row that softmax groups with other rows, and of the parts of long rows. */
+/* Elements of the longest row that softmax groups with other rows; elements of the parts of long rows. */
 #define I8_SHORT_ROW 128
 #define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
 
@@ -46,20 +45,20 @@ I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * 
 
 #define I8_SUMS (I8_PARTS / I8_CHUNK)
 
-/* The total of the partial sums. */
+/* Add the partial sums. */
 I8_INLINE float i8_fold(const i8_floats *sums)
 {
     return i8_floats_sum(i8_floats_add(i8_floats_add(sums[0], sums[2]), i8_floats_add(sums[1], sums[3])));
 }
 
-/* Set the elements after a row, up to a whole chunk or some more. */
+/* If a row does not end with a whole chunk, set the chunk of elements after it. */
 I8_INLINE void i8_fill_rest(float *x, int64_t n, float value)
 {
     if (n % I8_CHUNK)
         i8_floats_store(x + n, i8_floats_set(value));
 }
 
-/* The sum of n numbers and the rest of the last chunk. */
+/* Return the sum of n numbers and of the other elements of the last chunk. */
 I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
 {
     const i8_floats zero = i8_floats_set(0);
@@ -106,7 +105,7 @@ I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i
     return i8_floats_add(sum, i8_floats_mul(y, y));
 }
 
-/* Set d = x - mean, where d may be x, and return the sum of squares. Elements after the row are the mean, so that
+/* Set d = x - mean, where d may be x, and return the sum of squares. Elements after the row are set to the mean, so
  * their squares are 0. */
 I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
 {
@@ -120,7 +119,7 @@ I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
     return i8_fold(sums);
 }
 
-/* The largest |x| of a row and the elements after it; infinity and NaN count as larger than all numbers. */
+/* Return the largest |x| of a row and of the elements after it. Infinity and NaN count as larger than all numbers. */
 I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
 {
     float lanes[I8_CHUNK], largest = 0;
@@ -140,20 +139,20 @@ I8_NOINLINE void i8_scale_row(float *x, int64_t n, float factor)
 
 /* --------------------------------------------------------------------------------------------------- the source --- */
 
-/* A chunk of src, or of src + plus. */
+/* Load a chunk of src, or of src + plus if plus is given. */
 I8_INLINE i8_floats i8_source_chunk(const char *src, const float *plus, int64_t i, const int type)
 {
     const i8_floats x = i8_chunk_of(src + i * i8_size(type), type);
     return type == I8_TYPE_F32 && plus ? i8_floats_add(x, i8_floats_load(plus + i)) : x;
 }
 
-/* The summand of a row, or NULL. */
+/* Return the summand of a row, or NULL. */
 I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
 {
     return a->plus ? (const float *)(const void *)((const char *)a->plus + row * a->plus_row) : NULL;
 }
 
-/* The largest element of a row, if none is NaN. */
+/* Return the largest element of a row that has no NaN. */
 I8_INLINE float i8_largest(const char *src, const float *plus, int64_t n, const int type)
 {
     i8_floats x = i8_source_chunk(src, plus, 0, type);
@@ -178,7 +177,8 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     return largest;
 }
 
-/* y = exp(y), for y <= 0, in whole chunks; I8_ABREAST numbers at a time if a chunk takes several registers. */
+/* Set y = exp(y), for y <= 0, in whole chunks. If a chunk takes several registers, I8_ABREAST numbers are computed at a
+ * time. */
 I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 {
 #if I8_LANES == 8
@@ -194,8 +194,8 @@ I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 #endif
 }
 
-/* Set t of n elements, and -infinity after them; and d = src - max(src), if wanted. Differences of s32 are in the
- * range of u32. */
+/* Set t of n elements, and -infinity after them. If d is not NULL, set d = src - max(src). Differences of s32 are in
+ * the range of u32. */
 I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
                             int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
 {
@@ -211,8 +211,8 @@ I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *re
     i8_fill_rest(t, n, -INFINITY);
 }
 
-/* Elements of a row whose exponentials are computed part by part, so that loads from memory overlap them; the remaining
- * exponentials are computed for several rows together. */
+/* Return how many elements of a row are computed part by part, so that loads from memory overlap exponentials. The
+ * remaining exponentials are computed for several rows together. */
 I8_INLINE int64_t i8_in_parts(int64_t n)
 {
     return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
@@ -261,7 +261,7 @@ I8_SOURCES(f16, I8_TYPE_F16)
 I8_SOURCES(bf16, I8_TYPE_BF16)
 #undef I8_SOURCES
 
-/* function_u8(...) and so on, by the type of the source. */
+/* Call function_u8(...) and so on, by the type of the source. */
 #define I8_BY_SRC_TYPE(function, ...)                                                                                  \
     switch (a->src_type) {                                                                                             \
     case I8_TYPE_U8: function##_u8(__VA_ARGS__); break;                                                                \
@@ -274,7 +274,7 @@ I8_SOURCES(bf16, I8_TYPE_BF16)
 
 /* ---------------------------------------------------------------------------------------------- the destination --- */
 
-/* sat(rne(y * scale + zero)), or y * scale for floats. */
+/* Store sat(rne(y * scale + zero)), or y * scale for floats. */
 I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_floats zero, const int type)
 {
     y = i8_floats_mul(y, scale);
@@ -283,7 +283,7 @@ I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_f
     i8_store_chunk(y, type, dst, I8_CHUNK);
 }
 
-/* y = x * factor + offset. */
+/* Store y = x * factor + offset. */
 I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *restrict dst, const float *restrict x, float factor,
                                 float offset, const int type)
 {
@@ -296,7 +296,7 @@ I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *restrict dst, 
     }
 }
 
-/* y = x * factor * gamma + beta. */
+/* Store y = x * factor * gamma + beta. */
 I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict dst, const float *restrict x,
                                    float factor, const int type)
 {
@@ -352,8 +352,8 @@ static void i8_softmax(const i8_normalize_args *a)
     }
 }
 
-/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not if a term
- * overflows, if subnormal numbers, which have fewer bits, matter, or if the rounding error of the mean matters. */
+/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not exact if a term
+ * overflows, if a term is a subnormal number, which has fewer bits, or if the rounding error of the mean matters. */
 I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
 {
     const float squares = scale * scale * variance;
@@ -382,11 +382,11 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
-    /* The factor is beyond f32 only if all differences are 0; an infinite factor would make them NaN. */
+    /* The factor is too large for f32 only if all differences are 0. An infinite factor would turn them into NaN. */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 
-/* The factor of a row, from the sum of the squares of its differences from the mean, which are in x. */
+/* Return the factor of a row. x has the differences from the mean, and `squares` is the sum of their squares. */
 I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row, float mean, float squares)
 {
     const float variance = squares / (float)a->n, scale = a->scale;
@@ -399,7 +399,7 @@ I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row,
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
-    /* Whether src is f32 in whole chunks, and so needs no conversion before it is summed. */
+    /* If src is f32 in whole chunks, it can be summed without conversion. */
     const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {

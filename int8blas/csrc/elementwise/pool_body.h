@@ -4,13 +4,13 @@
  *   maximum   out[r, j] = max(x)
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       the f32 quotient itself, or the sum, by a.type
  *
- * Arguments: i8_pool_args in elementwise.h. A vector of the result at a time is kept in registers over the whole
- * window, or I8_POOL_VECTORS of them: side by side, or at the same place in that many runs.
+ * Arguments: i8_pool_args in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay in registers over
+ * the whole window. The vectors are contiguous, or at the same place in I8_POOL_VECTORS runs.
  */
 #include <math.h>
 #include <string.h>
 
-/* Loops over the lines of a window along w, with their addresses, and over its elements, with their addresses. */
+/* Loops over the lines of a window along w, and over the elements of a window, with their addresses. */
 #define I8_FOR_LINES(a)                                                                                                \
     for (int64_t d = 0; d < (a)->counts[0]; ++d)                                                                       \
         for (int64_t h = 0; h < (a)->counts[1]; ++h)
@@ -26,12 +26,12 @@
 #define I8_WORDS (2 * I8_LANES) /* 16-bit elements of a vector */
 #define I8_POOL_VECTORS 4
 
-/* The number of columns that I8_POOL_VECTORS windows cover, of `width` elements along w and `stride` elements apart.
- * Each column is read once. */
+/* The number of columns that I8_POOL_VECTORS windows cover together. The windows have `width` elements along w, and are
+ * `stride` elements apart. Each column is read once. */
 #define I8_COLUMNS(width, stride) ((I8_POOL_VECTORS - 1) * (stride) + (width))
 #define I8_POOL_COLUMNS 9
 
-/* Compute `vectors` vectors of the result: contiguous, or one of each of `vectors` runs. */
+/* Compute `vectors` vectors of the result: contiguous vectors, or one vector of each of `vectors` runs. */
 #define I8_MAXIMUM(t, lowest)                                                                                          \
     I8_INLINE void i8_maximum_block_##t(const i8_pool_args *a, int64_t run, int64_t j, const int along_runs,           \
                                         const int vectors)                                                             \
@@ -71,7 +71,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Add sums of words, in order, to `sums`, or store them there. */
+/* Widen a vector of words and add it to `sums` in order, or store it there if it is the first. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {
@@ -115,7 +115,7 @@ I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums,
     i8_store_low_bytes(out, is_signed ? i8_xor(q, i8_set_16(0x80)) : q);
 }
 
-/* Compute `vectors` vectors of words of the result: contiguous, or one of each of `vectors` runs. */
+/* Compute `vectors` vectors of words of the result: contiguous vectors, or one vector of each of `vectors` runs. */
 I8_INLINE void i8_average_block(const i8_pool_args *a, int64_t run, int64_t j, const int along_runs, const int vectors,
                                 const int is_signed)
 {
@@ -187,9 +187,9 @@ I8_AVERAGE(u8, 0)
 I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
-/* Compute all vectors of all runs. The last vector of a run, and the last group of runs, start early enough to end with
- * the run, or with the last run. The windows of successive runs share columns if `stride` is not 0; otherwise
- * I8_POOL_VECTORS contiguous vectors are computed together while that many are left. */
+/* Compute all vectors of all runs. The last vector of a run starts early enough to end with the run; the last group of
+ * runs ends with the last run. If `stride` is not 0, the windows of successive runs share columns. Otherwise
+ * I8_POOL_VECTORS contiguous vectors are computed together as long as a run has them. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \
@@ -212,7 +212,7 @@ I8_AVERAGE(s8, 1)
     }                                                                                                                  \
     static void i8_##operation##_##t(const i8_pool_args *args)                                                         \
     {                                                                                                                  \
-        const i8_pool_args own = *args, *const a = &own; /* stores to `out` cannot change it */               \
+        const i8_pool_args own = *args, *const a = &own; /* stores to `out` cannot change this copy */               \
         const int few = a->counts[0] * a->counts[1] * a->counts[2] <= I8_POOL_PART;                                    \
         if (few && a->counts[2] == 3 && a->src_step == a->strides[2])                                                  \
             i8_##operation##_runs_##t(a, 3, 1);                                                                        \
@@ -244,7 +244,7 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, int32_t sum, f
         *out = (char)(a->type == I8_TYPE_U8 ? i8_round_between(y, 0.0f, 255.0f) : i8_round_between(y, -128.0f, 127.0f));
 }
 
-/* Compute a chunk at a time; the last chunk of a run starts early enough to end with the run. */
+/* Compute one chunk at a time. The last chunk of a run starts early enough to end with the run. */
 #define I8_POOL_KERNELS(t, element, lowest)                                                                            \
     static void i8_maximum_##t(const i8_pool_args *a)                                                                  \
     {                                                                                                                  \

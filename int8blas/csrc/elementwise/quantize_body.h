@@ -1,6 +1,6 @@
-/* Element-wise quantization: float32 to integers, back, and from one integer type to another. In chunks of 16 elements,
- * of vectors or in plain C. Arguments: i8_elements_args in elementwise.h. Rounding is half to even unless stated
- * otherwise; sat() saturates to the type of `out`.
+/* Element-wise quantization: float32 to integers, integers to float32, and one integer type to another. The kernels
+ * compute chunks of 16 elements, in vectors or in plain C. Arguments: i8_elements_args in elementwise.h. Rounding is
+ * half to even unless stated otherwise; sat() saturates to the type of `out`.
  *
  *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: sat(zero_point), the exponent
  *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
@@ -13,12 +13,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Magnitudes from here on saturate to bytes, whatever zero point is added. */
+/* Numbers of this magnitude or more saturate to bytes for every 8-bit zero point. */
 #define I8_FAR_FROM_BYTES 512.0f
 
 #define I8_STREAMS (I8_LANES > 1) /* i8_stream, which writes past the caches */
 
-/* One chunk. `x`, `out` and the three parameters need no alignment. `out` may be x if the types have the same size. */
+/* A function that computes one chunk. `x`, `out` and the three parameters need no alignment. `out` may be x if the
+ * types have the same size. */
 typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
 
 #if I8_LANES > 1
@@ -56,7 +57,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
     I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
                 const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
                 store(I8_OF(out, size), shifted))
-/* Bounds before rounding and adding a zero point: values beyond the reach of an 8-bit zero point saturate anyway. */
+/* Clip q before rounding and adding a zero point: the clipped values saturate with every 8-bit zero point. */
 #define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
 I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
              i8_to_f32(i8_sub(w, z)))
@@ -79,7 +80,8 @@ I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
     return (int32_t)rintf(y);
 }
 
-/* INT32_MAX is no f32: 2**31 and above are replaced after the conversion, which they would overflow. */
+/* INT32_MAX is not representable as f32. Numbers from 2**31 on overflow in the conversion, so their results are
+ * replaced. */
 I8_INLINE int32_t i8_round_to_s32(float y)
 {
     const float r = rintf(y > -0x1p31f ? y : -0x1p31f);
@@ -96,7 +98,7 @@ I8_INLINE int32_t i8_round_to_s32(float y)
 #define I8_SHIFT_u8(y, zero_point) i8_shift_between(y, zero_point, 0, 255)
 #define I8_SHIFT_s8(y, zero_point) i8_shift_between(y, zero_point, -128, 127)
 #define I8_SHIFT_s32(y, zero_point) i8_shift_in_s32(y, zero_point)
-/* f32(x - zero_point): s32 differences have 33 bits, which f64 holds. */
+/* f32(x - zero_point): s32 differences have 33 bits, which fit f64. */
 #define I8_DIFFERENCE_u8(x, zero_point) ((float)((x) - (zero_point)))
 #define I8_DIFFERENCE_s8(x, zero_point) ((float)((x) - (zero_point)))
 #define I8_DIFFERENCE_s32(x, zero_point) ((float)((double)(x) - (double)(zero_point)))
@@ -139,8 +141,8 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* Copy fewer elements than a chunk into a chunk buffer, and the results out of one; p points to the parameters of the
- * run. */
+/* Compute less than a chunk: copy the elements into a buffer, and the results out of a buffer. p points to the
+ * parameters of the run. */
 I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
                               const int64_t out_size, const char *const *p, const int64_t start, const int64_t count)
 {
@@ -159,8 +161,8 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
 {
     const char *x = e->x;
     char *out = e->out;
-    const int64_t n = e->n, step = e->each ? 4 : 0; /* bytes from the parameters of an element to the parameters of the
-                                                     * next */
+    /* `step`: bytes from the parameters of an element to the parameters of the next element. */
+    const int64_t n = e->n, step = e->each ? 4 : 0;
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
     /* One value for all elements is read as a chunk of equal values; values for each element are read in place. */

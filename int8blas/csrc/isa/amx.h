@@ -1,5 +1,5 @@
-/* AMX: Sapphire Rapids and later. The kernels are those of AVX512-VNNI; the matrix unit (gemm/matrix_amx.c) multiplies
- * large products. */
+/* AMX: Sapphire Rapids and later. The table has the kernels of AVX512-VNNI. The matrix unit computes large products
+ * (gemm/matrix_amx.c). */
 #ifdef I8_AMX
 #define I8_KERNELS avx512vnni
 #define I8_WIDTH_NAME avx512

@@ -3,7 +3,8 @@
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
  *
- * 32 products of a row take 3 instructions (2 on the multiplier) saturating or certified, 4 (2) widened.
+ * 32 products of a row take 3 instructions if they saturate or cannot saturate, or 4 if they are widened first. 2 of
+ * these instructions use the multiplier.
  */
 #ifdef I8_X86_64
 #include "isa/vectors_avx2.h"

@@ -2,11 +2,11 @@
  *
  *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5;  VPADDD zmm   latency 1, ports 0 and 5
  *
- * With all three on two ports the saturating or certified dot does 64 products of a row in 1.5 cycles (3 instructions),
- * the widened one in 2 (4 instructions).
+ * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if they saturate or
+ * cannot saturate, or 2 cycles (4 instructions) if they are widened first.
  */
 #ifdef I8_X86_64
-#define I8_SMALL_K_GROUPS 2 /* for more groups tiles are faster */
+#define I8_SMALL_K_GROUPS 2 /* tiles are faster for more groups */
 #include "isa/vectors_avx512.h"
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)

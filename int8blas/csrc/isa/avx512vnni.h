@@ -3,8 +3,8 @@
  *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
  *
  * 24 accumulators hide 24 / 2 = 12 cycles of latency at two a cycle. A group costs 24 VPDPBUSD, 3 loads of B and 8
- * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills around _mm512_dpbusd_epi32 in such a loop, so the
- * instruction is written as assembly where the compiler takes it.
+ * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills registers around _mm512_dpbusd_epi32 in such a loop. So
+ * the instruction is assembly for compilers with GCC's syntax.
  */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
@@ -13,7 +13,7 @@
 #if defined(__GNUC__)
 #define I8_DOT(acc, a, b) __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 #define I8_DOT_PAIRS(acc, a, b) __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
-#define I8_KEEPS_B 1 /* GCC loads an operand of assembly that cannot be memory again for every use */
+#define I8_KEEPS_B 1 /* GCC would load B again before every assembly instruction that needs it in a register */
 #else
 #define I8_DOT(acc, a, b) (acc) = _mm512_dpbusd_epi32(acc, a, b)
 #define I8_DOT_PAIRS(acc, a, b) (acc) = _mm512_dpwssd_epi32(acc, a, b)

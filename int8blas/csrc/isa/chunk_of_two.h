@@ -1,7 +1,7 @@
-/* A chunk of 16 f32 as two vectors of 8: the widths with 8 lanes share these functions. vectors_<width>.h includes this
+/* A chunk of 16 f32 is two vectors of 8. The widths with 8 lanes share these functions. vectors_<width>.h includes this
  * file after its functions of i8_vec and i8_f32, and defines, for 8 elements each, i8_half_minus, i8_half_from_f16,
  * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_sum and
- * i8_half_top. vectors_ref.h has all functions of chunks as loops. */
+ * i8_half_top. vectors_ref.h defines all functions of chunks as loops. */
 typedef struct {
     i8_f32 low, high;
 } i8_floats;
@@ -36,7 +36,7 @@ I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return I8_FLOATS(i8_half_minus(p, largest), i8_half_minus(p + 8, largest));
 }
-/* 16 bytes, and 16 f16 or bf16, unaligned. */
+/* Load 16 bytes, 16 f16 or 16 bf16, which may be unaligned. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p)
 {
     return I8_FLOATS(i8_to_f32(i8_load_u8(p)), i8_to_f32(i8_load_u8(p + 8)));
@@ -58,16 +58,17 @@ I8_BINARY_FLOATS(i8_floats_add, i8_add_f32)
 I8_BINARY_FLOATS(i8_floats_mul, i8_mul_f32)
 I8_BINARY_FLOATS(i8_floats_min, i8_min_f32)
 I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
-/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
+/* Return max(x, |y|), compared as integers, so that infinities and NaN are larger than all numbers. x is not
+ * negative. */
 I8_BINARY_FLOATS(i8_floats_largest, i8_half_largest)
-/* x < 0 ? 0 : x, as MAXPS returns its second operand for a NaN, and for zeros of either sign. */
+/* Return x < 0 ? 0 : x. MAXPS returns its second operand for a NaN, and for zeros of either sign. */
 I8_INLINE i8_f32 i8_half_relu(i8_f32 x) { return i8_max_f32(i8_set_f32(0), x); }
 I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)
-/* 0 for NaN. */
+/* Replace NaN by 0. */
 I8_UNARY_FLOATS(i8_floats_ordered, i8_half_ordered)
 /* Add the second half to the first until one element is left. */
 I8_INLINE float i8_floats_sum(i8_floats x) { return i8_half_sum(i8_add_f32(x.low, x.high)); }
-/* The largest number, where none is NaN. */
+/* Return the largest number of an x without NaN. */
 I8_INLINE float i8_floats_top(i8_floats x) { return i8_half_top(i8_max_f32(x.low, x.high)); }
 I8_INLINE void i8_floats_store(float *p, i8_floats x)
 {
@@ -79,7 +80,7 @@ I8_INLINE void i8_floats_store_s32(char *p, i8_floats x)
     i8_store(p, i8_to_s32(x.low));
     i8_store(p + 32, i8_to_s32(x.high));
 }
-/* f16 and bf16, half to even. A NaN keeps its sign alone. */
+/* Store f16 or bf16, rounded half to even. A NaN keeps only its sign. */
 I8_INLINE void i8_floats_store_f16(char *p, i8_floats x)
 {
     i8_half_store_f16(p, x.low);

@@ -58,7 +58,7 @@ static int detect(void)
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
     /* and F16C, FMA */
     const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29) && BIT(leaf1[ECX], 12);
-    /* F, DQ, BW and VL: the targets of both AVX-512 files. */
+    /* F, DQ, BW and VL: the features that both AVX-512 files are compiled for */
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
     const int vnni = avx512 && BIT(leaf7[ECX], 11);
@@ -79,7 +79,7 @@ static int detect(void)
     return found;
 }
 
-/* CPUID takes microseconds under a hypervisor: each thread calls it once. */
+/* CPUID takes microseconds under a hypervisor, so each thread calls it once. */
 int i8_cpu_features(void)
 {
     static I8_THREAD_LOCAL int features = -1;
@@ -88,7 +88,7 @@ int i8_cpu_features(void)
     return features;
 }
 
-/* The brand string, or "" on a CPU that has none. */
+/* Return the brand string, or "" if the CPU has no brand string. */
 const char *i8_cpu_name(void)
 {
     static char name[49];
@@ -102,7 +102,7 @@ const char *i8_cpu_name(void)
     return name;
 }
 
-/* The leaf that lists the caches: Intel's, or AMD's, of the same form. */
+/* Return the leaf that lists the caches: Intel's, or AMD's, which has the same form. */
 static uint32_t cache_leaf(void)
 {
     uint32_t r[4];
@@ -113,7 +113,7 @@ static uint32_t cache_leaf(void)
             return 0x8000001du;
     }
     cpuid(0, 0, r);
-    return r[EAX] >= 4 && r[EBX] == 0x756e6547u ? 4 : 0; /* "Genu", of GenuineIntel */
+    return r[EAX] >= 4 && r[EBX] == 0x756e6547u ? 4 : 0; /* "Genu", the start of "GenuineIntel" */
 }
 
 void i8_cpu_caches(int64_t bytes[3])
@@ -169,7 +169,7 @@ const char *i8_cpu_name(void)
     return sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) == 0 ? name : "";
 }
 
-/* The caches of the fast cores, if the CPU has two kinds. */
+/* If the CPU has two kinds of cores, take the caches of the fast cores. */
 void i8_cpu_caches(int64_t bytes[3])
 {
     const int64_t sharing = control("hw.perflevel0.cpusperl2");
@@ -195,7 +195,8 @@ static int has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
 #elif defined(I8_AARCH64) && defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-/* Numbers of <winnt.h>, which older kits do not name: dot products, and matrix products of 8-bit integers. */
+/* Numbers of features in <winnt.h>, which older kits do not name: dot products, and matrix products of 8-bit
+ * integers. */
 static int has_dotprod(void) { return IsProcessorFeaturePresent(43); }
 static int has_i8mm(void) { return IsProcessorFeaturePresent(66); }
 #elif defined(I8_AARCH64)

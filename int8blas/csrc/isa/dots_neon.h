@@ -1,8 +1,8 @@
 /* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. Instructions are assembly:
  * compilers copy sums between registers around intrinsics in a loop that fills all registers.
  *
- * A dword of A for all lanes stays in its own register, whose element 0 instructions read. This costs one load;
- * repeating the dword would also occupy a multiplier port. */
+ * A dword of A stays in element 0 of a register; instructions multiply all lanes by that element. This costs one load.
+ * Repeating the dword in all lanes would also occupy a multiplier port. */
 typedef float i8_dword; /* any bits: compilers load a float into a vector register */
 
 I8_INLINE i8_dword i8_load_dword(const void *p)
@@ -12,7 +12,7 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
     return x;
 }
 
-/* Load a dword with the sign bit of every byte flipped, also without a multiplier port. */
+/* Load a dword and flip the sign bit of every byte, also without a multiplier port. */
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
 {
     uint32_t bytes;
@@ -23,8 +23,8 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* acc + the dots of x and y; and acc + the dots of y and the dword x in every lane. The dots with a dword stay in the
- * order in which the loops of tiles have them: compilers would load more operands ahead than there are registers. */
+/* The first function adds the dots of x and y to acc; the second adds the dots of y with the dword x in every lane. The
+ * dots with a dword are volatile: compilers would otherwise load more operands ahead than there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

@@ -1,10 +1,11 @@
 /* Armv8.6, or the matrix multiplication of Armv8.2 to 8.5: Cortex-A510, A710, X2, Neoverse V1, N2 and V2, Graviton 3
  * and 4, Grace, AmpereOne, Apple A15, M2 and later.
  *
- *   USDOT .4s    16 products of u8 and s8; latency 3, or 1 for the sum; four a cycle (V1, V2, Apple), two (N2)
- *   USMMLA .4s   32 products, 2 rows of 8 by 2 columns of 8; latency 3, or 1; four a cycle (V1, V2, Apple), two (N2)
+ *   USDOT .4s    16 products of u8 and s8; latency 3, or 1 from sum to sum; four a cycle (V1, V2, Apple), two (N2)
+ *   USMMLA .4s   32 products, 2 rows of 8 by 2 columns of 8; latency 3, or 1 from sum to sum; four a cycle (V1,
+ *                V2, Apple), two (N2)
  *
- * SUDOT by element multiplies s8 by u8, where the element of a register is u8: A.
+ * SUDOT by element multiplies s8 by the u8 in an element of a register; that element has A.
  */
 #ifdef I8_AARCH64
 #ifdef __clang__
@@ -18,7 +19,7 @@
 I8_DOT_FUNCTION(i8_dot_mixed, "usdot")
 I8_BY_DWORD_FUNCTION(i8_dot_by_dword, "sudot")
 
-/* acc + 2 rows of 8 u8 by 2 columns of 8 s8. */
+/* Add the products of 2 rows of 8 u8 and 2 columns of 8 s8 to acc. */
 I8_INLINE int32x4_t i8_matmul(int32x4_t acc, i8_unit a, i8_unit b)
 {
     __asm__("usmmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));

@@ -2,13 +2,13 @@
  * i8_low_8(x, y) to i8_low_64(x, y), which interleave the low halves of the units of x and y, and i8_high_8 to
  * i8_high_64, which interleave the high halves. */
 
-/* The bytes of 4 vectors interleaved: dwords of one byte from each (few_rows_body.h). */
+/* Interleave the bytes of 4 vectors: each dword gets one byte of each vector (few_rows_body.h). */
 I8_INLINE void i8_interleave(i8_vec *v)
 {
     I8_ZIP_4(i8_vec, v, i8_low_8, i8_high_8, i8_low_16, i8_high_16);
 }
 
-/* The bytes of 2 vectors widened to 16 bits and interleaved, to 4 vectors, in the order of i8_interleave. */
+/* Widen the bytes of 2 vectors to 16 bits and interleave them, to 4 vectors, in the order of i8_interleave. */
 I8_INLINE void i8_interleave_words(i8_vec *v)
 {
     const i8_vec low = i8_low_8(v[0], v[1]), high = i8_high_8(v[0], v[1]);
@@ -24,12 +24,12 @@ I8_INLINE void i8_transpose_lanes(i8_vec *v)
     I8_ZIP_4(i8_vec, v, i8_low_32, i8_high_32, i8_low_64, i8_high_64);
 }
 
-/* Interleave bytes of x and y: the first or the last 8 columns of each unit. */
+/* Interleave the bytes of x and y, for the first or the last 8 columns of each unit. */
 I8_INLINE i8_vec i8_interleave_pair(i8_vec x, i8_vec y, const int half)
 {
     return half ? i8_high_8(x, y) : i8_low_8(x, y);
 }
-/* Interleave pairs of bytes of x and y: the first or the last 4 pairs of each unit. */
+/* Interleave pairs of bytes of x and y, for the first or the last 4 pairs of each unit. */
 I8_INLINE i8_vec i8_interleave_quad(i8_vec x, i8_vec y, const int half)
 {
     return half ? i8_high_16(x, y) : i8_low_16(x, y);

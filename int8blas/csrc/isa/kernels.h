@@ -13,10 +13,10 @@
 #include "stage/stage.h"
 
 /* `ref` fills every slot that a driver calls without a check. Families that multiply belong to an instruction set; all
- * instruction sets of a vector width share the other families. isa/table.c fills the table in. */
+ * instruction sets of a vector width share the other families. isa/table.c defines the table. */
 typedef struct {
     const char *name;
-    int (*supported)(void); /* by this CPU and operating system */
+    int (*supported)(void); /* whether this CPU and operating system support the set */
 
     i8_tuning tuning;
 

@@ -1,4 +1,4 @@
-/* Names composed of parts, and the declarations of all tables. Every file with kernels includes it first. */
+/* Names composed of parts, and the declarations of all tables. Every file with kernels includes this header first. */
 #ifndef I8_NAMES_H
 #define I8_NAMES_H
 
@@ -12,7 +12,7 @@
 #define I8_NAME(x) I8_PASTE(I8_PREFIX, x)
 /* A name of an instruction set, such as i8_avx2_dot4. */
 #define I8_OF_SET(name) I8_PASTE(I8_PASTE(i8, I8_SET), name)
-/* The table of a family, such as i8_gemm_avx2: of a set, and of its width. */
+/* The name of the table of a family, such as i8_gemm_avx2, for a set and for a width. */
 #define I8_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_SET)
 #define I8_WIDTH_TABLE(family) I8_PASTE(I8_PASTE(i8, family), I8_WIDTH_NAME)
 #define I8_VECS (I8_PANEL / I8_LANES)

@@ -1,4 +1,4 @@
-/* The first header of a file that is compiled once for each instruction set, which setup.py names: -DI8_SET=avx2. Where
+/* The first header of a file that is compiled once for each instruction set. setup.py names the set: -DI8_SET=avx2. If
  * the target lacks the set, or the set has no kernels of its own, the header leaves I8_LANES undefined. */
 #include "isa/names.h"
 

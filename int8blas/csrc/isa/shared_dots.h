@@ -1,10 +1,10 @@
-/* Dots of u8 and s8 for many a and the same b. On instruction sets that only multiply operands of one sign,
+/* Dots of u8 and s8 for many a and one b. On instruction sets that only multiply u8 by u8 or s8 by s8,
  *
  *     a . b = (a - 128) . b + 128 * (sums of b)
  *
- * and I8_SHARED_DOT(acc, a, b) adds only the first term, for an a converted by i8_shared. i8_finish_dots adds the
- * second term, from the sums of four s8 in every lane that i8_add_fours(sums, b) has collected. Elsewhere I8_SHARED_DOT
- * is I8_DOT, and no sums are needed. */
+ * I8_SHARED_DOT(acc, a, b) adds only the first term, for an a that i8_shared has converted. i8_finish_dots adds the
+ * second term, from the sums of four s8 in every lane that i8_add_fours(sums, b) has collected. On other instruction
+ * sets I8_SHARED_DOT is I8_DOT, and no sums are needed. */
 #if I8_PAIRED || I8_MIXED
 #define I8_SHARED_FLIP 0
 #define I8_SHARED_DOT(acc, a, b) I8_DOT(acc, a, b)

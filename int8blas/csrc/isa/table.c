@@ -1,4 +1,4 @@
-/* The table of an instruction set: its families of kernels, and its tuning; isa/<set>.h says which. */
+/* The table of an instruction set: its families of kernels and its tuning, which isa/<set>.h names. */
 #include "isa/set.h"
 
 #ifdef I8_LANES

@@ -1,5 +1,5 @@
-/* Functions of units of 128 bits, which every x86-64 and AArch64 CPU has, for packing and transposing with any width of
- * i8_vec. Also for drivers, which are compiled for every CPU of the target. */
+/* Functions of units of 128 bits, for packing and transposing with any width of i8_vec. Every x86-64 and AArch64 CPU
+ * has vectors of 128 bits, so drivers, which are compiled for every CPU of the target, use these functions too. */
 #ifndef I8_UNITS_H
 #define I8_UNITS_H
 
@@ -16,8 +16,8 @@
 #include "isa/units_neon.h"
 #endif
 
-/* Interleave 4 vectors within units: two functions interleave elements, two more interleave pairs, so that each group
- * of four has one element of each vector. */
+/* Interleave 4 vectors within units. Two functions interleave elements, two more interleave pairs. Each group of four
+ * results then has one element of each vector. */
 #define I8_ZIP_4(type, v, low, high, low_of_pairs, high_of_pairs)                                                      \
     do {                                                                                                               \
         const type lo01 = low((v)[0], (v)[1]), hi01 = high((v)[0], (v)[1]);                                            \
@@ -29,7 +29,7 @@
     } while (0)
 
 #ifdef I8_UNITS
-/* Load `count` bytes, 1 to 16, with zeros after them; no other bytes are read. */
+/* Load `count` bytes, 1 to 16, and set the following bytes to 0. No other bytes are read. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
 {
     uint64_t low = p[0], high = 0;

@@ -31,7 +31,7 @@ I8_ZIP(i8_zip_high_32, vzip2q_u32, uint32x4_t)
 I8_ZIP(i8_zip_low_64, vzip1q_u64, uint64x2_t)
 I8_ZIP(i8_zip_high_64, vzip2q_u64, uint64x2_t)
 #undef I8_ZIP
-/* Return 0xff in the first `count` bytes, 0 in the rest. */
+/* Return 0xff in the first `count` bytes, 0 in the other bytes. */
 I8_INLINE i8_unit i8_first_bytes(const int count)
 {
     return vcltq_u8(i8_unit_of_qwords(0x0706050403020100u, 0x0f0e0d0c0b0a0908u), vdupq_n_u8((uint8_t)count));
@@ -49,8 +49,9 @@ I8_INLINE i8_unit i8_larger_bytes(i8_unit x, i8_unit y) { return vmaxq_u8(x, y);
 /* Return the smallest, or the largest, of 16 bytes. */
 I8_INLINE int i8_smallest_byte(i8_unit x) { return vminvq_u8(x); }
 I8_INLINE int i8_largest_byte(i8_unit x) { return vmaxvq_u8(x); }
-/* For pair sums of s8: return the maximum of `most` and the sums of the positive parts of two bytes; the minimum of
- * `least` and the sums of their negative parts; the largest magnitude in both. */
+/* For sums of pairs of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive parts of two
+ * bytes; i8_least_of_pairs returns the minimum of `least` and the sums of the negative parts. The third function
+ * returns the largest magnitude in both. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     return (i8_unit)vmaxq_s16((int16x8_t)most, vpaddlq_s8(vmaxq_s8((int8x16_t)x, vdupq_n_s8(0))));

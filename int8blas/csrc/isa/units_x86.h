@@ -1,4 +1,4 @@
-/* units.h for x86-64: SSE2; for bodies of vector widths, which are compiled for AVX2 and more, SSE4.1 too. */
+/* units.h for x86-64: SSE2. Bodies of vector widths are compiled for AVX2 or later, and use SSE4.1 too. */
 #ifdef I8_LANES
 #include <immintrin.h>
 #else
@@ -32,7 +32,7 @@ I8_INLINE i8_unit i8_zip_low_32(i8_unit x, i8_unit y) { return _mm_unpacklo_epi3
 I8_INLINE i8_unit i8_zip_high_32(i8_unit x, i8_unit y) { return _mm_unpackhi_epi32(x, y); }
 I8_INLINE i8_unit i8_zip_low_64(i8_unit x, i8_unit y) { return _mm_unpacklo_epi64(x, y); }
 I8_INLINE i8_unit i8_zip_high_64(i8_unit x, i8_unit y) { return _mm_unpackhi_epi64(x, y); }
-/* Return 0xff in the first `count` bytes, 0 in the rest. */
+/* Return 0xff in the first `count` bytes, 0 in the other bytes. */
 I8_INLINE i8_unit i8_first_bytes(const int count)
 {
     const __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -57,8 +57,9 @@ I8_INLINE int i8_smallest_byte(i8_unit x)
     return _mm_extract_epi16(_mm_minpos_epu16(_mm_and_si128(pairs, _mm_set1_epi16(0xff))), 0);
 }
 I8_INLINE int i8_largest_byte(i8_unit x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
-/* For pair sums of s8: return the maximum of `most` and the sums of the positive parts of two bytes; the minimum of
- * `least` and the sums of their negative parts; the largest magnitude in both. */
+/* For sums of pairs of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive parts of two
+ * bytes; i8_least_of_pairs returns the minimum of `least` and the sums of the negative parts. The third function
+ * returns the largest magnitude in both. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     const __m128i positive = _mm_max_epi8(x, _mm_setzero_si128());

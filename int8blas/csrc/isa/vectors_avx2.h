@@ -1,5 +1,5 @@
-/* i8_vec for the 256-bit files: 8 lanes, 16 registers, a panel is 2 vectors. 6 x 16 takes 12 accumulators, 2 vectors of
- * B, 1 broadcast of A and 1 product: 16, with the vector of ones of the two-step dots in memory. */
+/* i8_vec for the 256-bit files: 8 lanes, 16 registers, a panel is 2 vectors. A tile of 6 x 16 takes 12 accumulators, 2
+ * vectors of B, 1 broadcast of A and 1 product: 16 registers. The vector of ones for the two-step dots is in memory. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx2,f16c,fma"
@@ -57,7 +57,7 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* VPMASKMOVD stores are slow on some CPUs; this is an edge. */
+    /* VPMASKMOVD stores are slow on some CPUs, so this rare case goes through memory. */
     int32_t lanes[I8_LANES];
     i8_store(lanes, v);
     if (n > 0)
@@ -81,7 +81,7 @@ I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
         i8_store((char *)p + 32 * v, _mm256_set_m128i(units[2 * v + 1], units[2 * v]));
 }
 
-/* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */
+/* Transpose 4 vectors of 2 units of 128 bits to 2 panels of 4 units: unit l of vector q becomes unit q of panel l. */
 I8_INLINE void i8_transpose_units(i8_vec *v)
 {
     const __m256i lo01 = _mm256_permute2x128_si256(v[0], v[1], 0x20);
@@ -113,7 +113,8 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 32, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
+/* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
+ * 0 for the other bytes. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -153,7 +154,7 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm256_permutevar8x32_epi32(v, i8_load(order)); }
 
-/* The sums of neighbouring lanes of x, then the sums of y. */
+/* Add neighbouring lanes: return the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(x, y), 0xd8);
@@ -165,11 +166,12 @@ I8_INLINE i8_vec i8_to_s32(i8_f32 x)
     const __m256i beyond = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(2147483648.0f), _CMP_GE_OQ));
     return _mm256_blendv_epi8(_mm256_cvtps_epi32(x), _mm256_set1_epi32(INT32_MAX), beyond);
 }
-/* A comparison sets all bits of a lane; i8_where takes x where they are set, else y. */
+/* A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set, and y in other
+ * lanes. */
 I8_INLINE i8_vec i8_equal(i8_vec x, i8_vec y) { return _mm256_cmpeq_epi32(x, y); }
 I8_INLINE i8_vec i8_greater(i8_vec x, i8_vec y) { return _mm256_cmpgt_epi32(x, y); }
 I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(y, x, bits); }
-/* z where x is NaN, else y. */
+/* Return z in lanes where x is NaN, and y in other lanes. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return _mm256_blendv_epi8(y, z, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
@@ -203,13 +205,14 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
-/* Move one bit of every byte to its top; i8_choose takes y where it is set, else x. */
+/* i8_bits has one bit of every byte as the byte's top bit. i8_choose selects y for bytes whose bit is set, and x for
+ * other bytes. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(x, y, bits); }
 
 /* For chunk_of_two.h. */
-/* The difference has 32 bits. Its two halves are exact as f32, so their sum is rounded once. */
+/* The difference has 32 bits. Its two halves are exact as f32, so only their sum is rounded. */
 I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
 {
     const i8_vec x = i8_sub(_mm256_set1_epi32(largest), i8_load(p));
@@ -262,7 +265,7 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     _mm_storeu_si128((__m128i *)(void *)p,
                      is_signed ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second));
 }
-/* Round half to even, which is in the range of s8, and XOR with flip. */
+/* Round half to even, XOR with flip, and store. The rounded numbers are in the range of s8. */
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));

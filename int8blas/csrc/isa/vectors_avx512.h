@@ -1,5 +1,5 @@
-/* i8_vec for the AVX-512 files: 16 lanes, 32 registers. 8 x 48 takes 24 accumulators, 3 vectors of B, 1 broadcast of A,
- * and 1 product and 1 vector of ones for the two-step dots: 30. */
+/* i8_vec for the AVX-512 files: 16 lanes, 32 registers. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and 1
+ * broadcast of A. The two-step dots take 1 product and 1 vector of ones more: 30 registers. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
@@ -52,8 +52,8 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* A load waits for a masked store whose address has the same last 12 bits. That takes as long as a very small
-     * product, so widths of 4 and 8 are stored without a mask. */
+    /* A load waits for an earlier masked store whose address has equal low 12 bits. This wait takes the time of a very
+     * small product, so widths of 4 and 8 are stored without a mask. */
     if (n == 4)
         _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(v));
     else if (n == 8)
@@ -67,7 +67,7 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
-/* Load `count` bytes, 1 to 16, with zeros after them; no other bytes are read. */
+/* Load `count` bytes, 1 to 16, and set the following bytes to 0. No other bytes are read. */
 I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
@@ -79,7 +79,7 @@ I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
     i8_store(p, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
 }
 
-/* 4 vectors of 4 units of 128 bits, transposed: unit q of vector p becomes unit p of vector q. */
+/* Transpose 4 vectors of 4 units of 128 bits: unit q of vector p becomes unit p of vector q. */
 I8_INLINE void i8_transpose_units(i8_vec *v)
 {
     const __m512i lo01 = _mm512_shuffle_i32x4(v[0], v[1], 0x44), hi01 = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
@@ -112,7 +112,8 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 64, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
+/* i8_repeat repeats `bytes` bytes, 4 to 64, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
+ * 0 for the other bytes. */
 I8_INLINE i8_vec i8_repeat_first(i8_vec v, const int bytes)
 {
     if (bytes == 4)
@@ -152,7 +153,7 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
 
-/* The sums of neighbouring lanes of x, then the sums of y. */
+/* Add neighbouring lanes: return the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     const i8_vec order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
@@ -184,26 +185,27 @@ I8_INLINE float i8_floats_sum(i8_floats x)
 {
     return i8_half_sum(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
-/* The largest number, where none is NaN. */
+/* Return the largest number of an x without NaN. */
 I8_INLINE float i8_floats_top(i8_floats x)
 {
     return i8_half_top(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
-/* max(x, |y|) of the bits, so that infinities and NaN are larger than all numbers; x is not negative. */
+/* Return max(x, |y|), compared as integers, so that infinities and NaN are larger than all numbers. x is not
+ * negative. */
 I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
     const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32(0x7fffffff));
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x), magnitude));
 }
-/* Round half to even, which is in the range of s8, and XOR with flip. */
+/* Round half to even, XOR with flip, and store. The rounded numbers are in the range of s8. */
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {
     _mm_storeu_si128((__m128i *)(void *)p,
                      _mm_xor_si128(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)), _mm_set1_epi8((char)flip)));
 }
-/* x < 0 ? 0 : x, as MAXPS returns its second operand for a NaN, and for zeros of either sign. */
+/* Return x < 0 ? 0 : x. MAXPS returns its second operand for a NaN, and for zeros of either sign. */
 I8_INLINE i8_floats i8_floats_relu(i8_floats x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
-/* 0 for NaN. */
+/* Replace NaN by 0. */
 I8_INLINE i8_floats i8_floats_ordered(i8_floats x)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x);
@@ -216,7 +218,7 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
 }
 
 /* Round I8_LANES numbers half to even, saturate them to [low, largest of the type] and store them as bytes. The
- * conversion makes 0x80000000 of 2**31 and more, which saturates to 255 as u8, but would be -128 as s8. */
+ * conversion turns numbers from 2**31 on into 0x80000000. This saturates to 255 as u8, but would be -128 as s8. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
 {
     x = _mm512_max_ps(x, low);
@@ -225,17 +227,18 @@ I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_sign
     else
         _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x)));
 }
-/* Round half to even and saturate; x is not NaN. The conversion alone makes -2**31 of numbers beyond the range. */
+/* Round half to even and saturate; x is not NaN. The conversion alone would turn numbers out of range into -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     const __mmask16 beyond = _mm512_cmp_ps_mask(x, _mm512_set1_ps(2147483648.0f), _CMP_GE_OQ);
     return _mm512_mask_mov_epi32(_mm512_cvtps_epi32(x), beyond, _mm512_set1_epi32(INT32_MAX));
 }
-/* A comparison sets all bits of a lane; i8_where takes x where they are set, else y. */
+/* A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set, and y in other
+ * lanes. */
 I8_INLINE i8_vec i8_equal(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(x, y)); }
 I8_INLINE i8_vec i8_greater(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(x, y)); }
 I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y) { return _mm512_ternarylogic_epi32(bits, x, y, 0xca); }
-/* z where x is NaN, else y. */
+/* Return z in lanes where x is NaN, and y in other lanes. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return _mm512_mask_mov_epi32(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), z);
@@ -252,17 +255,17 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
 }
 
-/* For fused_body.h and normalize_body.h: 16 bytes as f32. */
+/* For fused_body.h and normalize_body.h: load 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
-/* 16 f16 or bf16 as f32, unaligned. */
+/* Load 16 f16 or bf16 as f32. They may be unaligned. */
 I8_INLINE i8_floats i8_floats_from_f16(const char *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
 {
     const __m512i x = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
 }
-/* f16 and bf16, half to even. A NaN keeps its sign alone. */
+/* Store f16 or bf16, rounded half to even. A NaN keeps only its sign. */
 I8_INLINE __m512 i8_with_plain_nan(__m512 x)
 {
     const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
@@ -282,7 +285,7 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
 }
 I8_INLINE void i8_floats_store_s32(char *p, i8_floats x) { _mm512_storeu_si512(p, i8_to_s32(x)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
-/* Select one bit of every byte; i8_choose takes y where it is set, else x. */
+/* i8_bits has one bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other bytes. */
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }

@@ -1,6 +1,6 @@
-/* i8_vec for the AArch64 files: two registers of 128 bits, 8 lanes, so that there are 16 of them in the 32 registers
- * and a panel is 2. 6 x 16 takes 12 accumulators, 2 vectors of B, and 1 of A: 15. The units of 128 bits in contracts
- * are the registers.
+/* i8_vec for the AArch64 files: two registers of 128 bits, 8 lanes. The 32 registers hold 16 vectors, and a panel is 2
+ * vectors. A tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 vector of A: 15. A "unit of 128 bits" is a
+ * register.
  *
  * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand for NaN and for zeros of either
  * sign; FMAX and FMIN differ. */
@@ -33,7 +33,7 @@ typedef struct {
     int32x4_t low, high;
 } i8_vec;
 
-/* Elements as other types: of the registers, and of their halves. */
+/* Registers, and halves of registers, with elements of other types. */
 #define I8_U8(x) ((uint8x16_t)(x))
 #define I8_S8(x) ((int8x16_t)(x))
 #define I8_U16(x) ((uint16x8_t)(x))
@@ -46,7 +46,7 @@ typedef struct {
 
 #define I8_VEC(low_, high_)                                                                                            \
     (i8_vec) { (int32x4_t)(low_), (int32x4_t)(high_) }
-/* A function of one or two vectors from an intrinsic. */
+/* Define a function of one or two vectors from an intrinsic. */
 #define I8_UNARY(name, type, f)                                                                                        \
     I8_INLINE i8_vec name(i8_vec x) { return I8_VEC(f((type)x.low), f((type)x.high)); }
 #define I8_BINARY(name, type, f)                                                                                       \
@@ -120,7 +120,7 @@ I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 /* CPUs detect stores of whole cache lines, and do not read these lines first. */
 I8_INLINE void i8_stream(void *p, i8_vec v) { i8_store(p, v); }
 
-/* The dwords as s64. */
+/* Store the dwords as s64. */
 I8_INLINE void i8_store_s64(char *p, i8_vec v, const int stream)
 {
     (void)stream;
@@ -133,7 +133,7 @@ I8_INLINE i8_vec i8_broadcast(const void *p)
     memcpy(&x, p, sizeof x);
     return i8_twice(vdupq_n_s32(x));
 }
-/* Every other byte as 16 bits. */
+/* Widen every other byte to 16 bits. */
 #define I8_EVEN_U8(x) vandq_u16(I8_U16(x), vdupq_n_u16(0xff))
 #define I8_ODD_U8(x) vshrq_n_u16(I8_U16(x), 8)
 #define I8_EVEN_S8(x) vshrq_n_s16(vshlq_n_s16(I8_S16(x), 8), 8)
@@ -152,7 +152,7 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vpadalq_s16(acc.low, I8_PAIRS(a.low, b.low)), vpadalq_s16(acc.high, I8_PAIRS(a.high, b.high)));
 }
-/* s16 sums, for as many dots as fit s16. */
+/* Add dots in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(I8_ADD_PAIRS_16(I8_S16(acc.low), a.low, b.low), I8_ADD_PAIRS_16(I8_S16(acc.high), a.high, b.high));
@@ -172,7 +172,7 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b)
     return I8_VEC(i8_half_dot2(acc.low, I8_S16(a.low), I8_S16(b.low)),
                   i8_half_dot2(acc.high, I8_S16(a.high), I8_S16(b.high)));
 }
-/* The same sum of all lanes; a lane may add any two of the products. */
+/* The total over all lanes is the total of i8_dot2; a lane may add any two of the products. */
 I8_INLINE int32x4_t i8_half_dot2_any(int32x4_t acc, int16x8_t a, int16x8_t b)
 {
     return vmlal_high_s16(vmlal_s16(acc, vget_low_s16(a), vget_low_s16(b)), a, b);
@@ -219,7 +219,7 @@ I8_INLINE i8_vec i8_broadcast_16(const void *p)
     return i8_twice((int32x4_t)vdupq_n_s16(x));
 }
 
-/* 4 vectors of 2 units of 128 bits as 2 panels of 4 units, transposed: unit l of vector q becomes unit q of panel l. */
+/* Transpose 4 vectors of 2 units of 128 bits to 2 panels of 4 units: unit l of vector q becomes unit q of panel l. */
 I8_INLINE void i8_transpose_units(i8_vec *v)
 {
     const i8_vec lo01 = I8_VEC(v[0].low, v[1].low), lo23 = I8_VEC(v[2].low, v[3].low);
@@ -247,7 +247,8 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* Repeat `bytes` bytes, 4 to 32, over a vector; or read only the first `valid` of them, and use 0 for the rest. */
+/* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
+ * 0 for the other bytes. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -267,8 +268,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat(some, bytes);
 }
 
-/* Sums of neighbouring lanes: in each 128 bits two sums of x, then two of y. Sums of neighbouring units of 128 bits:
- * the sum of x, then the sum of y. */
+/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
+ * neighbouring units of 128 bits: first the sum of x, then the sum of y. */
 I8_BINARY(i8_fold_lanes, int32x4_t, vpaddq_s32)
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -284,7 +285,7 @@ I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order)
     return I8_VEC(vqtbl2q_u8(table, I8_U8(low)), vqtbl2q_u8(table, I8_U8(high)));
 }
 
-/* For I8_DOT2: bytes 0 and 1 of each dword as s16, or 2 and 3. */
+/* For I8_DOT2: widen bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword to s16. */
 I8_INLINE int32x4_t i8_half_widened(int32x4_t x, const int half)
 {
     const int16x8_t words = half ? vuzp2q_s16(I8_S16(x), I8_S16(x)) : vuzp1q_s16(I8_S16(x), I8_S16(x));
@@ -294,7 +295,8 @@ I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 {
     return I8_VEC(i8_half_widened(x.low, half), i8_half_widened(x.high, half));
 }
-/* The 4 bytes at p as u16, repeated; half a vector of bytes as s16, and as u16. */
+/* i8_words_repeated repeats the 4 bytes at p as u16. The other two functions widen half a vector of bytes to s16 or
+ * u16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p)
 {
     uint32_t x;
@@ -311,7 +313,7 @@ I8_INLINE i8_vec i8_words_u8(const void *p)
     const uint8x16_t x = i8_load_unit(p);
     return I8_VEC(vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
 }
-/* The sums of neighbouring lanes of x, then the sums of y. */
+/* Add neighbouring lanes: return the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     return I8_VEC(vpaddq_s32(x.low, x.high), vpaddq_s32(y.low, y.high));
@@ -370,20 +372,20 @@ I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z)
     return I8_F32(vfmaq_f32(z.low, x.low, y.low), vfmaq_f32(z.high, x.high, y.high));
 }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_F32(vdupq_n_f32(x), vdupq_n_f32(x)); }
-/* y if either is NaN or both are zeros, as MAXPS returns it. */
+/* The result is y if x or y is NaN or both are zeros, as with MAXPS. */
 I8_BINARY_F32(i8_max_f32, I8_LARGER)
 I8_BINARY_F32(i8_min_f32, I8_SMALLER)
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return I8_F32((float32x4_t)x.low, (float32x4_t)x.high); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_F32(vcvtq_f32_s32(x.low), vcvtq_f32_s32(x.high)); }
-/* Round half to even and saturate; -2**31 for NaN. */
+/* Round half to even and saturate. NaN becomes -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     x = i8_max_f32(x, i8_set_f32(-0x1p31f));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Round half to even; x is in the range of s32, or NaN, which becomes -2**31. */
+/* Round half to even an x in the range of s32. NaN becomes -2**31. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return i8_to_s32(x); }
-/* x - y, which f64 holds, rounded once. */
+/* x - y is exact in f64, and is rounded once. */
 I8_INLINE float32x4_t i8_half_difference(int32x4_t x, int32x4_t y)
 {
     const float32x2_t low = vcvt_f32_f64(vcvtq_f64_s64(vsubl_s32(vget_low_s32(x), vget_low_s32(y))));
@@ -398,8 +400,8 @@ I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
     x = i8_min_f32(i8_max_f32(x, i8_set_f32(low)), i8_set_f32(high));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Lanes of s32. A comparison sets all bits of a lane; i8_where takes x where they are set, else y. Shifts are by up to
- * 31 bits; the right shift keeps the sign. */
+/* Lanes of s32. A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set, and y in
+ * other lanes. Shifts are by at most 31 bits; the right shift keeps the sign. */
 I8_INLINE i8_vec i8_set_32(int32_t x) { return i8_twice(vdupq_n_s32(x)); }
 I8_BINARY(i8_min_s32, int32x4_t, vminq_s32)
 I8_BINARY(i8_max_s32, int32x4_t, vmaxq_s32)
@@ -412,9 +414,9 @@ I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y)
 #define I8_SHIFT_RIGHT(x, n) vshlq_s32(x, vnegq_s32(n))
 I8_BINARY(i8_shift_left, int32x4_t, vshlq_s32)
 I8_BINARY(i8_shift_right, int32x4_t, I8_SHIFT_RIGHT)
-/* The low 32 bits of floor(x * y / 2**31 + 1/2), where not both are -2**31. */
+/* The low 32 bits of floor(x * y / 2**31 + 1/2). At most one of x and y is -2**31. */
 I8_BINARY(i8_high_product, int32x4_t, vqrdmulhq_s32)
-/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), where 64 bits are enough. */
+/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. */
 I8_INLINE int32x2_t i8_two_scaled(int32x2_t x, int32x2_t y, int32x2_t left, int32x2_t right)
 {
     const int64x2_t product = vshlq_s64(vmull_s32(x, y), vmovl_s32(left));
@@ -431,7 +433,7 @@ I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right
     return I8_VEC(i8_half_scaled(x.low, y.low, left.low, right.low),
                   i8_half_scaled(x.high, y.high, left.high, right.high));
 }
-/* z where x is NaN, else y. */
+/* Return z in lanes where x is NaN, and y in other lanes. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return i8_where(I8_VEC(I8_IS_NUMBER(x.low), I8_IS_NUMBER(x.high)), y, z);
@@ -461,7 +463,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p)
     return I8_VEC(vmovl_s16(vget_low_s16(x)), vmovl_high_s16(x));
 }
 
-/* For pool_body.h: arithmetic on bytes and 16-bit elements; widening of half a vector from 16 bits to s32. */
+/* For pool_body.h: arithmetic on bytes and 16-bit elements, and widening of half a vector from 16 bits to s32. */
 I8_BINARY(i8_max_u8, uint8x16_t, vmaxq_u8)
 I8_BINARY(i8_min_u8, uint8x16_t, vminq_u8)
 I8_BINARY(i8_max_s8, int8x16_t, vmaxq_s8)
@@ -483,7 +485,7 @@ I8_INLINE uint16x8_t i8_half_mul_high(uint16x8_t x, uint16x8_t y)
     return vuzp2q_u16(I8_U16(vmull_u16(vget_low_u16(x), vget_low_u16(y))), I8_U16(vmull_high_u16(x, y)));
 }
 I8_BINARY(i8_mul_high_16, uint16x8_t, i8_half_mul_high)
-/* 0 from n = 16 on. */
+/* The result is 0 from n = 16 on. */
 I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n)
 {
     const int16x8_t by = vdupq_n_s16((int16_t)-n);
@@ -561,7 +563,7 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     i8_store_unit(p, is_signed ? I8_U8(vqmovn_high_s16(vqmovn_s16(first), second))
                                : vqmovun_high_s16(vqmovun_s16(first), second));
 }
-/* Round half to even, which is in the range of s8, and XOR with flip. */
+/* Round half to even, XOR with flip, and store. The rounded numbers are in the range of s8. */
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {
     const int16x8_t first = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.low.low), vcvtnq_s32_f32(x.low.high)));
@@ -571,7 +573,7 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 
 /* ----------------------------------------------------------------------------------------------------- bytes --- */
 
-/* 4 vectors of s32, saturated, as bytes in the order that i8_interleave takes them from. */
+/* Saturate 4 vectors of s32 to bytes. This undoes the order of i8_interleave. */
 #define I8_PACKED_WORDS(x, y) vqmovn_high_s32(vqmovn_s32(x), y)
 #define I8_PACKED_U8(v, part)                                                                                          \
     vqmovun_high_s16(vqmovun_s16(I8_PACKED_WORDS((v)[0].part, (v)[1].part)),                                           \
@@ -581,9 +583,10 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v) { return I8_VEC(I8_PACKED_U8(v, low), I8_PACKED_U8(v, high)); }
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low), I8_PACKED_S8(v, high)); }
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
-/* In each unit of 128 bits, the bytes of `table` whose numbers, below 16, are the bytes of `index`. */
+/* In each unit of 128 bits, byte i of the result is byte index[i] of `table`; index[i] is below 16. */
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
-/* Set all bits of a byte if one bit of it is set; i8_choose takes y for such bytes, else x. */
+/* i8_bits has all bits of a byte set if one selected bit of the byte is set. i8_choose selects y for these bytes, and x
+ * for other bytes. */
 typedef i8_vec i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit)
 {

@@ -4,7 +4,7 @@
 
 #include "stage/eltwise_body.h"
 
-/* The target is the program's own. */
+/* Portable C is compiled for the target of the whole program. */
 #undef I8_TARGET_END
 #define I8_TARGET_END
 
@@ -14,7 +14,7 @@
 #define I8_NP 1
 #define I8_ROW_NP I8_NP
 
-/* A chunk of 16 f32; i8_floats_* as in vectors_avx512.h. */
+/* A chunk of 16 f32, with the functions i8_floats_* of vectors_avx512.h. */
 typedef struct {
     float lane[I8_CHUNK];
 } i8_floats;
@@ -40,7 +40,7 @@ static inline i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     int32_t words[I8_CHUNK];
     memcpy(words, p, sizeof words);
-    /* Not 0.0f - x, which GCC 12 turns into -x. */
+    /* A difference of 0 must be +0. GCC 12 would turn 0.0f - x into -x, which gives -0. */
     I8_LANEWISE(words[v] == largest ? 0.0f : -(float)((uint32_t)largest - (uint32_t)words[v]));
 }
 static inline i8_floats i8_floats_from_u8(const uint8_t *p) { I8_LANEWISE((float)p[v]); }

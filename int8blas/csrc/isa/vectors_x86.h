@@ -1,9 +1,9 @@
-/* Functions of vectors whose names in AVX2 and AVX-512 differ only in the width. vectors_<width>.h includes this file
- * after it has defined
+/* Functions of vectors that AVX2 and AVX-512 share, because only the width differs in the names of the intrinsics.
+ * vectors_<width>.h includes this file after it has defined
  *
  *   I8_MM(name), I8_SI(name)      _mm256_add_epi32 from add_epi32; _mm256_xor_si256 from xor
  *   i8_vec, i8_f32                a vector of integers, and of f32
- *   i8_half, i8_half_f32          half of these
+ *   i8_half, i8_half_f32          half of a vector of integers, and of f32
  *   i8_half_of(x, half)           the low (0) or the high (1) half of x
  *   i8_load_half(p)               half a vector of bytes
  *   i8_join_f32(low, high)        a vector of two halves
@@ -79,10 +79,10 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
     const i8_vec sums = I8_MM(add_epi16)(I8_MM(maddubs_epi16)(a, b), I8_MM(maddubs_epi16)(c, d));
     return i8_add(acc, I8_MM(madd_epi16)(sums, i8_set_16(1)));
 }
-/* s16 sums, for as many dots as fit s16. */
+/* Add dots in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
-/* The same sum of all lanes; a lane may add any two of the products. */
+/* The total over all lanes is the total of i8_dot2; a lane may add any two of the products. */
 #define i8_dot2_any i8_dot2
 
 /* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
@@ -90,19 +90,20 @@ I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int h
 {
     return i8_dot2(acc, i8_interleave_quad(low, high, half), i8_set_32(16 << 16 | 1));
 }
-/* For I8_DOT2: bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword as s16. */
+/* For I8_DOT2: widen bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword to s16. */
 I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 {
     const __m128i first = _mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
     const __m128i order = half ? _mm_add_epi8(first, _mm_set1_epi8(2)) : first;
     return I8_MM(srai_epi16)(I8_MM(shuffle_epi8)(x, i8_repeat_unit(order)), 8);
 }
-/* The 4 bytes at p as u16, repeated; half a vector of bytes as s16, and as u16. */
+/* i8_words_repeated repeats the 4 bytes at p as u16. The other two functions widen half a vector of bytes to s16 or
+ * u16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p) { return i8_low_8(i8_broadcast(p), i8_zero()); }
 I8_INLINE i8_vec i8_words_s8(const void *p) { return I8_MM(cvtepi8_epi16)(i8_load_half(p)); }
 I8_INLINE i8_vec i8_words_u8(const void *p) { return I8_MM(cvtepu8_epi16)(i8_load_half(p)); }
 
-/* Every other byte as 16 bits. */
+/* Widen every other byte to 16 bits. */
 I8_INLINE i8_vec i8_even_u8(i8_vec x) { return i8_and(x, i8_set_16(0xff)); }
 I8_INLINE i8_vec i8_odd_u8(i8_vec x) { return I8_MM(srli_epi16)(x, 8); }
 I8_INLINE i8_vec i8_even_s8(i8_vec x) { return I8_MM(srai_epi16)(I8_MM(slli_epi16)(x, 8), 8); }
@@ -148,17 +149,17 @@ I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return I8_MM(mul_ps)(x, y); }
 I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fmadd_ps)(x, y, z); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return I8_MM(div_ps)(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
-/* y if either is NaN or both are zeros, as MAXPS returns it. */
+/* The result is y if x or y is NaN or both are zeros, as MAXPS returns it. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return I8_MM(max_ps)(x, y); }
 I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return I8_MM(min_ps)(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_MM(cvtepi32_ps)(x); }
-/* Round half to even; x is in the range of s32. */
+/* Round half to even an x in the range of s32. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return I8_MM(cvtps_epi32)(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
     return i8_round_within_s32(i8_min_f32(i8_max_f32(x, i8_set_f32(low)), i8_set_f32(high)));
 }
-/* x - y, which f64 holds, rounded once. */
+/* x - y is exact in f64, and is rounded once. */
 I8_INLINE i8_half_f32 i8_half_difference(i8_half x, i8_half y)
 {
     return I8_MM(cvtpd_ps)(I8_MM(sub_pd)(I8_MM(cvtepi32_pd)(x), I8_MM(cvtepi32_pd)(y)));
@@ -169,7 +170,7 @@ I8_INLINE i8_f32 i8_difference_f32(i8_vec x, i8_vec y)
                        i8_half_difference(i8_half_of(x, 1), i8_half_of(y, 1)));
 }
 
-/* Lanes of s32. Shifts are by up to 31 bits; the right shift keeps the sign. */
+/* Lanes of s32. Shifts are by at most 31 bits; the right shift keeps the sign. */
 I8_INLINE i8_vec i8_min_s32(i8_vec x, i8_vec y) { return I8_MM(min_epi32)(x, y); }
 I8_INLINE i8_vec i8_max_s32(i8_vec x, i8_vec y) { return I8_MM(max_epi32)(x, y); }
 I8_INLINE i8_vec i8_shift_left(i8_vec x, i8_vec n) { return I8_MM(sllv_epi32)(x, n); }
@@ -183,7 +184,8 @@ I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
     const i8_vec odd = I8_MM(add_epi64)(I8_MM(mul_epi32)(i8_odd_lanes(x), i8_odd_lanes(y)), half);
     return i8_take_odd(I8_MM(srli_epi64)(even, 31), I8_MM(slli_epi64)(odd, 1));
 }
-/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), where 64 bits are enough: of lanes 0, 2, ..., and of all lanes. */
+/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. i8_even_scaled computes
+ * lanes 0, 2, ..., the next function all lanes. */
 I8_INLINE i8_vec i8_even_scaled(i8_vec x, i8_vec y, i8_vec left, i8_vec right)
 {
     const i8_vec all = i8_set_64(UINT32_MAX);
@@ -207,12 +209,12 @@ I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return I8_MM(max_epi8)(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return I8_MM(add_epi16)(x, y); }
 I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return I8_MM(sub_epi16)(x, y); }
 I8_INLINE i8_vec i8_mul_high_16(i8_vec x, i8_vec y) { return I8_MM(mulhi_epu16)(x, y); }
-/* 0 from n = 16 on. */
+/* The result is 0 from n = 16 on. */
 I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n) { return I8_MM(srl_epi16)(x, _mm_cvtsi32_si128(n)); }
-/* Half a vector of 16-bit elements as s32. */
+/* Widen half a vector of 16-bit elements to s32. */
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return I8_MM(cvtepu16_epi32)(i8_half_of(x, half)); }
 I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return I8_MM(cvtepi16_epi32)(i8_half_of(x, half)); }
-/* 4 vectors of s32, saturated, as bytes in the order that i8_interleave takes them from. */
+/* Saturate 4 vectors of s32 to bytes. This undoes the order of i8_interleave. */
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v)
 {
     return I8_MM(packus_epi16)(I8_MM(packs_epi32)(v[0], v[1]), I8_MM(packs_epi32)(v[2], v[3]));
@@ -221,11 +223,11 @@ I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 {
     return I8_MM(packs_epi16)(I8_MM(packs_epi32)(v[0], v[1]), I8_MM(packs_epi32)(v[2], v[3]));
 }
-/* In each unit of 128 bits, the bytes of `table` whose numbers, below 16, are the bytes of `index`. */
+/* In each unit of 128 bits, byte i of the result is byte index[i] of `table`; index[i] is below 16. */
 I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return I8_MM(shuffle_epi8)(table, index); }
 
-/* Of 8 f32: the sum, adding the second half to the first until one element is left; and the largest, where none is
- * NaN. */
+/* i8_half_sum adds the second half of 8 f32 to the first half until one element is left. i8_half_top returns the
+ * largest of 8 f32 without NaN. */
 I8_INLINE float i8_half_sum(__m256 y)
 {
     const __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));

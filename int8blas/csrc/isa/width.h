@@ -1,4 +1,4 @@
-/* The first header of a file that is compiled once for each vector width, which setup.py names: -DI8_SET=avx2. Where
+/* The first header of a file that is compiled once for each vector width. setup.py names the width: -DI8_SET=avx2. If
  * the target lacks the width, the header leaves I8_LANES undefined. */
 #include "isa/names.h"
 

@@ -1,12 +1,12 @@
 /* Find sums above a threshold (i8_above_args in neighbors.h), in simple loops that the compiler vectorizes for the
  * width of the including file.
  *
- * Nearly all sums are below the threshold. So vectors find the largest of I8_ABOVE_GROUP sums first; only if it is
- * above the threshold are positions written, one by one, without a branch. A longer group would find its largest sum
- * faster, but write more slowly. */
+ * Nearly all sums are below the threshold. So the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
+ * Only if this sum is above the threshold, the kernel writes positions, one by one, without a branch. With a longer
+ * group the search would be faster, but the writing slower. */
 enum { I8_ABOVE_GROUP = 128 };
 
-/* Return the s32 value that is compared with the threshold, except for I8_COSINE. */
+/* Return the s32 value that the kernel compares with the threshold. I8_COSINE has no such value. */
 I8_INLINE int32_t i8_above_key(const i8_above_args *t, const int64_t j, const int metric)
 {
     if (metric == I8_INNER)

@@ -1,11 +1,11 @@
-/* The cells of recurrent layers: sums of the gates become the new state, in f32 and in 8 bits, while they are in the L1
- * cache. Formulas and arguments: i8_cell_args in recurrent.h. Loops over 16 units, which the compiler turns into whole
- * vectors.
+/* The cells of recurrent layers. A cell turns the sums of its gates into the new state, in f32 and in 8 bits, while
+ * they are in the L1 cache. Formulas and arguments: i8_cell_args in recurrent.h. The compiler turns the loops over 16
+ * units into whole vectors.
  *
- * A tanh or a logistic is a chain of some 30 dependent operations, and if one function is the argument of the next, the
- * chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the inner functions are computed
- * for all cells, then the outer functions. If a chunk takes several registers, an LSTM computes a gate of all cells as
- * one run (eltwise_runs.h), which would be slower if a chunk is one register. */
+ * A tanh or a logistic is a chain of some 30 dependent operations. If one function is the argument of another, the
+ * chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the kernel computes the inner
+ * functions of all cells first, then the outer functions. If a chunk takes several registers, an LSTM computes each
+ * gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a run would be slower. */
 #include "stage/eltwise_body.h"
 
 #define I8_CELLS_IN_RUNS (I8_LANES == 8)
@@ -19,7 +19,7 @@ typedef struct {
     ptrdiff_t state, memory;
 } i8_cell_place;
 
-/* The addresses of 16 units of a row. */
+/* Return the addresses of 16 units of a row. */
 I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, const int gates, const int biases)
 {
     const ptrdiff_t column = panel * I8_CHUNK;
@@ -30,20 +30,21 @@ I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, cons
     return place;
 }
 
-/* f32(sum) * scale + bias of unit v and a gate; the sum is of x, of h, or of both. */
+/* f32(sum) * scale + bias of unit v and a gate. `sum` is the sum of x, the sum of h, or their total. */
 #define I8_GATE(sum, gate, b) ((float)(int32_t)(sum)*at.scale[I8_CHUNK * (gate) + v] + at.bias[I8_CHUNK * (b) + v])
 #define I8_X(gate) ((uint32_t)at.x[I8_CHUNK * (gate) + v])
 #define I8_H(gate) ((uint32_t)at.h[I8_CHUNK * (gate) + v])
 #define I8_BOTH(gate) I8_GATE(I8_X(gate) + I8_H(gate), gate, gate)
 
-/* (state - data_shift) * data_reciprocal */
+/* Set y = (state - data_shift) * data_reciprocal. */
 I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *state)
 {
     const i8_floats distance = i8_floats_add(i8_floats_from_u8(state), i8_floats_set(-t->data_shift));
     i8_floats_store(y, i8_floats_mul(distance, i8_floats_set(t->data_reciprocal)));
 }
 
-/* Store the new state sat(rne(y * data_scale + data_shift)), the shift for NaN; and y itself if wanted. */
+/* Store the new state sat(rne(y * data_scale + data_shift)), or data_shift for NaN. Store y too if there is an
+ * `output`. */
 I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, const float *y)
 {
     const i8_floats scaled = i8_floats_mul(i8_floats_load(y), i8_floats_set(t->data_scale));
@@ -53,7 +54,7 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
         memcpy(t->output + at->memory, y, I8_CHUNK * sizeof(*y));
 }
 
-/* A loop over the cells of a call: n counts them, `at` has the addresses of each. */
+/* A loop over the cells of a call. n counts the cells, and `at` has the addresses of the cell. */
 #define I8_EACH_CELL(gates, biases)                                                                                    \
     for (int i = 0, n = 0; i < t->rows; ++i)                                                                           \
         for (int p = 0; p < t->panels; ++p, ++n) {                                                                     \
@@ -62,10 +63,10 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 
 #if I8_CELLS_IN_RUNS
 
-/* Copy a chunk between memory that may overlap and a local array, or GCC 12 does not vectorize the loops. The copies
- * are vectors, into which GCC does not turn a memcpy. */
+/* These functions copy a chunk of memory that may overlap other memory into a local array, and back: GCC 12 would not
+ * vectorize the loops otherwise. They copy whole vectors, which GCC does not do for memcpy. */
 
-/* Compute the new memory of n units, and y, from the gates, all in the order of the cells. */
+/* Compute the new memory and y of n units from their gates. All arrays are in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
 {
     i8_logistic_run(gates[0], n, 1.0f);
@@ -112,7 +113,7 @@ static void i8_cell_lstm(const i8_cell_args *t)
 
 #endif
 
-/* An LSTM without runs, which serves peepholes with every width: they are rare. */
+/* An LSTM without runs. Peepholes are rare, so they take this function with every vector width. */
 I8_INLINE void i8_lstm_cells(const i8_cell_args *t, const int has_peephole)
 {
     float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];
@@ -147,7 +148,8 @@ static void i8_cell_lstm_peephole(const i8_cell_args *t) { i8_lstm_cells(t, 1); 
 static void i8_cell_lstm(const i8_cell_args *t) { i8_lstm_cells(t, 0); }
 #endif
 
-/* activation(gate) of cells with one gate; a switch outside the loops leaves them vectors. */
+/* Compute activation(gate) of cells with one gate. The switch is outside the loops, so that the compiler vectorizes
+ * them. */
 I8_INLINE void i8_rnn_cells(const i8_cell_args *t, const int activation, const int has_x)
 {
     float y[I8_CHUNK];
@@ -219,7 +221,7 @@ static void i8_cell_gru_linear(const i8_cell_args *t)
     I8_END
 }
 
-/* The gates of 16 units of a panel, `step` numbers from one gate to the next. */
+/* Compute the gates of 16 units of a panel, and store each gate `step` numbers after the previous gate. */
 I8_INLINE void i8_dynamic_gates(const i8_dynamic_cell_args *t, float *gates, const ptrdiff_t step, int panel)
 {
     ptrdiff_t column = (ptrdiff_t)panel * 4 * I8_CHUNK;

@@ -4,8 +4,9 @@
 
 #include "gemm/gemm.h"
 
-/* A cell of a recurrent layer computes the new state of `rows` rows of `panels` * 16 units from the sums of its gates,
- * x from the source and h from the previous state, stored gate after gate for each 16 units, like scale and bias:
+/* A cell of a recurrent layer computes the new state of `rows` rows of `panels` * 16 units. It takes the sums of its
+ * gates: x from the source, and h from the previous state. Sums, scale and bias are stored gate after gate for each 16
+ * units:
  *
  *     gate = f32(x + h) * scale + bias
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
@@ -17,13 +18,13 @@
  *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
  *     before = (state - data_shift) * data_reciprocal
  *
- * in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; other cells ignore it. The
- * recurrent bias is stored as the bias of a fourth gate. `kept`, 1 - attention for each row or NULL, multiplies the u
- * of a GRU. I8_RNN_LINEAR is a projection: it does not read x, which counts as 0. y is stored in `output` too if that
- * is not NULL. Row steps are in elements; values of 16 units are readable even at the end of a layer. rows * panels is
- * at most I8_MAX_CELLS. */
+ * The operations are in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; other cells
+ * ignore `memory`. The recurrent bias is stored as the bias of a fourth gate. If `kept` is not NULL, it has 1 -
+ * attention for each row, and multiplies the u of a GRU. I8_RNN_LINEAR is a projection: it does not read x, which
+ * counts as 0. If `output` is not NULL, the cell stores y there too. Row steps are in elements. Values of whole sets of
+ * 16 units are readable, even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN, I8_CELLS };
-enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; relu has the slope alpha below 0 */
+enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; relu has slope alpha below 0 */
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
     int rows, panels;
@@ -37,24 +38,25 @@ typedef struct {
     float data_scale, data_reciprocal, data_shift;
     const uint8_t *before;
     uint8_t *after;
-    ptrdiff_t state_row; /* of before and after */
+    ptrdiff_t state_row; /* row step of `before` and `after` */
     float *memory, *output;
-    ptrdiff_t memory_row; /* of both */
+    ptrdiff_t memory_row; /* row step of `memory` and `output` */
 } i8_cell_args;
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
-/* A cell of an LSTM whose states are f32, and quantized for each step. It computes one row of `panels` * 16 units,
- * whose gates are i, f, c~, o:
+/* A cell of an LSTM with f32 states, which each step quantizes. It computes one row of `panels` * 16 units, whose gates
+ * are i, f, c~, o:
  *
  *     sum = h - state_zero * h_sums - h_excess * h_zero         of the state, exact
  *     source = x - x_excess * x_zero                            of the source, less its zero point, exact
  *     gate = (f32(sum) * (state_scale * h_scale) + f32(source) * (source_scale * x_scale)) + bias
  *     c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)
  *
- * in f32, in this order. h_sums are the column sums of the state's weights. x_zero and h_zero, zero points of weights,
- * are NULL if all are 0; an excess is the sum of their factors, the source or the state less its zero point. Vectors
- * are stored gate after gate for each 16 units. y is stored in `output`. panels is at most I8_MAX_CELLS. */
+ * The operations are in f32, in this order. h_sums are the column sums of the state's weights. x_zero and h_zero are
+ * the zero points of the weights, or NULL if all are 0. x_excess is the sum of the source less its zero point; h_excess
+ * is the sum of the state less its zero point. Vectors are stored gate after gate for each 16 units. y is stored in
+ * `output`. panels is at most I8_MAX_CELLS. */
 typedef struct {
     int panels;
     const int32_t *x, *h;

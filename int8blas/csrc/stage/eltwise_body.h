@@ -1,17 +1,18 @@
 /* Element-wise operators in f32, for epilogues and as primitives: plain C without branches, which the compiler
- * vectorizes. Only additions, multiplications, divisions and square roots, each rounded once and in the order written,
- * so that every instruction set gives the same bits. NaN stays NaN.
+ * vectorizes. The functions use only additions, multiplications, divisions and square roots. Each is rounded once, in
+ * the order written, so every instruction set gives the same bits. NaN stays NaN.
  *
  * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1, log1p
  * 3, tanh 3, logistic 3, erfc 8, pow 0.51. The docstring of Eltwise (attributes.py) has the errors of composed
- * functions, which are asserted in tests/elementwise/test_eltwise.py; benchmarks/function_errors.py measures them. */
+ * functions. tests/elementwise/test_eltwise.py asserts these errors, and benchmarks/function_errors.py measures
+ * them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
 #include <math.h>
 #include <string.h>
 
-/* A loop over a chunk, which becomes whole vectors. */
+/* A loop over a chunk. The compiler turns it into whole vectors. */
 #define I8_EACH for (int v = 0; v < I8_CHUNK; ++v)
 
 I8_INLINE uint32_t i8_bits_of(float x)
@@ -31,9 +32,9 @@ I8_INLINE float i8_float_of(uint32_t bits)
 /* -|x| */
 I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x80000000u); }
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, where the first part times n
- * is exact. Adding 1.5 * 2**23 rounds to an integer, half to even, and leaves it in the low bits; adding 127 more
- * leaves the exponent of 2**n there. The polynomial is fitted to 3e-9. */
+/* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, and n times the first part is
+ * exact. Adding 1.5 * 2**23 rounds to an integer, half to even, which is then in the low bits. Adding 127 too gives the
+ * exponent of 2**n there. The polynomial has an error of at most 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
 I8_INLINE float i8_exp_shifted(float x) { return x * 1.44269504088896341f + I8_EXP_MAGIC; }
@@ -55,10 +56,10 @@ I8_INLINE float i8_exp_rest(float x, float n) { return x - n * 0.693359375f + n 
 /* e**r */
 I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_exp_rest(x, n)) + 1.0f; }
 
-/* 2**n of i8_exp_shifted(x), where that is a normal number. */
+/* 2**n of i8_exp_shifted(x), if 2**n is a normal number. */
 I8_INLINE float i8_power_of_two(float shifted) { return i8_float_of(i8_bits_of(shifted) << 23); }
 
-/* 2**n is multiplied in two steps, as it may be beyond the range of f32 where the result is not. */
+/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 while the result is not. */
 I8_INLINE float i8_exp(float x)
 {
     x = x > 89.0f ? 89.0f : x;
@@ -69,7 +70,7 @@ I8_INLINE float i8_exp(float x)
     return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
 }
 
-/* e**x for x that is not positive and a result that is a normal number; 0 for smaller x. */
+/* e**x for x that is not positive. Below I8_EXP_DOWN_END, where e**x is no normal number, the result is 0. */
 #define I8_EXP_DOWN_END -87.33654f
 I8_INLINE float i8_exp_down(float x)
 {
@@ -99,7 +100,7 @@ I8_INLINE float i8_log_shifted(float x, float shift)
 }
 I8_INLINE float i8_log(float x) { return i8_log_shifted(x, 0.0f); }
 
-/* The logarithm of every number: -inf for zeros, NaN for what is below. */
+/* The logarithm of any number: -inf for zeros, NaN for negative numbers. */
 I8_INLINE float i8_any_log(float x)
 {
     const int subnormal = x < 1.17549435e-38f;
@@ -107,8 +108,8 @@ I8_INLINE float i8_any_log(float x)
     return x > 3.402823466e38f ? x : x == 0 ? -INFINITY : x < 0 ? NAN : y;
 }
 
-/* log(1 + e), for e from 0 to 1. The sum u has lost digits of e; log(u) / (u - 1) varies so slowly that it makes up for
- * them. */
+/* log(1 + e), for e from 0 to 1. The rounded sum u = 1 + e has lost digits of e. log(u) / (u - 1) varies slowly, so e
+ * times this quotient is accurate. */
 I8_INLINE float i8_log1p(float e)
 {
     const float u = 1.0f + e, y = i8_log(u) * (e / (u - 1.0f));
@@ -123,7 +124,7 @@ I8_INLINE float i8_soft_relu(float x, float alpha)
 }
 
 /* x * tanh(log(1 + e**x)): with e = e**-|x|, x * (1 + 2e) / (1 + 2e + 2e**2), and x * (e**2 + 2e) / (e**2 + 2e + 2) for
- * negative x. Below -110 it is 0. */
+ * negative x. Below -110 the result is 0. */
 I8_INLINE float i8_mish(float x)
 {
     const float e = i8_exp(i8_negative(x)), square = e * e;
@@ -145,8 +146,8 @@ I8_INLINE double i8_double_of(uint64_t bits)
     return x;
 }
 
-/* The logarithm to base 2 of positive normal numbers, to 1e-13 of it and 3e-14: x = 2**n m, m from sqrt(1/2) to sqrt 2,
- * and with s = (m - 1) / (m + 1) log m is 2 (s + s**3 / 3 + s**5 / 5 + ...). */
+/* The logarithm to base 2 of positive normal numbers, with a relative error of 1e-13 or an absolute error of 3e-14. x =
+ * 2**n m, with m from sqrt(1/2) to sqrt 2. With s = (m - 1) / (m + 1), log m = 2 (s + s**3 / 3 + s**5 / 5 + ...). */
 I8_INLINE double i8_log2_double(double x)
 {
     const uint64_t bits = i8_bits_of_double(x), above = bits - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
@@ -164,7 +165,8 @@ I8_INLINE double i8_log2_double(double x)
     return n + p * s * 2.885390081777926815; /* 2 / ln 2 */
 }
 
-/* 2**y to 3e-13 of it, for y from -1000 to 1000: Taylor's series of e**(r ln 2) for |r| <= 1/2. */
+/* 2**y with a relative error of 3e-13, for y from -1000 to 1000. It is Taylor's series of e**(r ln 2) for |r| <=
+ * 1/2. */
 I8_INLINE double i8_exp2_double(double y)
 {
     const double shifted = y + 6755399441055744.0, r = (y - (shifted - 6755399441055744.0)) * 0.693147180559945309;
@@ -182,8 +184,8 @@ I8_INLINE double i8_exp2_double(double y)
     return p * i8_double_of((i8_bits_of_double(shifted) << 52) + 0x3ff0000000000000u);
 }
 
-/* x**beta for a beta that is not 0. In double precision, as the error of a logarithm counts as often as the result has
- * binary digits before the point. `whole` and `odd`: whether beta is an integer, and an odd one. */
+/* x**beta for a beta that is not 0. It is computed in double precision, because the relative error of the logarithm is
+ * multiplied by beta * log(x). `whole` and `odd`: whether beta is an integer, and an odd one. */
 I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
 {
     const float a = fabsf(x), zero = beta < 0 ? INFINITY : 0.0f, infinite = beta < 0 ? 0.0f : INFINITY;
@@ -196,8 +198,8 @@ I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
     return odd ? copysignf(power, x) : power;
 }
 
-/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. Where n is
- * large enough for an error of n ln 2 to count, the result is -1 in f32. */
+/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. If n is so
+ * large that an error of n ln 2 matters, the result is -1 in f32 anyway. */
 I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
 I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
 I8_INLINE float i8_expm1_down(float y)
@@ -211,13 +213,13 @@ I8_INLINE float i8_expm1_down(float y)
 I8_INLINE float i8_tanh_of(float x, float d) { return copysignf(d / (-2.0f - d), x); }
 I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_negative(x))); }
 
-/* 1 / (1 + e**-x), without cancellation for negative x; 0 where that is no normal number. e is e**-|x|. */
+/* 1 / (1 + e**-x), without cancellation for negative x, or 0 if this is no normal number. e is e**-|x|. */
 I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
 I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 
-/* x / (1 + e**-y), and for y below I8_FAR x * e**y = x * p * 2**n, which need not be 0 where e**y is: 2**n is
- * multiplied in two steps, x before p, which would make it larger. Below -174 it is 0, which leaves out results
- * below 2**-122 of x above 2**102. An infinite x times 0 would be NaN, not the limit 0. */
+/* x / (1 + e**-y). For y below I8_FAR this is x * e**y = x * p * 2**n, which need not be 0 if e**y is 0 in f32. So x is
+ * multiplied by 2**n in two steps, and then by p. For y below -174 the result is 0; this only loses results below
+ * 2**-122 for x above 2**102. An infinite x gives the limit 0, because infinity times 0 would be NaN. */
 #define I8_FAR -87.0f
 I8_INLINE float i8_times_logistic(float x, float y)
 {
@@ -233,16 +235,17 @@ I8_INLINE float i8_times_logistic(float x, float y)
     return y < I8_FAR ? tail : x * i8_logistic(y);
 }
 
-/* 2u, for the gelu x * (1 + tanh u) / 2, which is x / (1 + e**-2u), without cancellation for negative u. */
+/* 2u, for the gelu x * (1 + tanh u) / 2, which equals x / (1 + e**-2u) without cancellation for negative u. */
 I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.044715f * (x * x * x)); }
 
 /* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
- * e**(-z * z) times a polynomial in t, fitted to 7e-8 for z up to 10. z * z is x * x / 2, whose rounding error, which
- * e**-s would multiply by s, is computed from halves of x and corrected. */
+ * e**(-z * z) times a polynomial in t, with an error of at most 7e-8 for z up to 10. z * z is x * x / 2. The
+ * exponential would multiply the rounding error of x * x by x * x / 2, so the error is computed from the halves of x,
+ * and corrected. */
 I8_INLINE float i8_normal_distribution(float x)
 {
     float a = fabsf(x);
-    a = a > 14.5f ? 14.5f : a; /* where e**-(a * a / 2) is 0 in f32 */
+    a = a > 14.5f ? 14.5f : a; /* e**-(a * a / 2) is 0 in f32 there */
     const float t = 1.0f / (1.0f + a * 0.353553391f);
     const float square = a * a;
     const float high = i8_float_of(i8_bits_of(a) & 0xfffff000u), low = a - high;
@@ -262,8 +265,8 @@ I8_INLINE float i8_normal_distribution(float x)
     return x < 0 ? tail : 1.0f - tail;
 }
 
-/* f32 to f16, half to even: normal numbers by integer rounding of the low 13 bits, subnormal numbers by adding 0.5,
- * whose last place is the smallest f16. */
+/* f32 to f16, half to even. Normal numbers are rounded by integer arithmetic on the low 13 bits. Subnormal numbers are
+ * rounded by adding 0.5, whose last place is the smallest f16. */
 I8_INLINE uint16_t i8_to_half(float x)
 {
     const uint32_t bits = i8_bits_of(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
@@ -274,7 +277,8 @@ I8_INLINE uint16_t i8_to_half(float x)
     return (uint16_t)(sign | (magnitude >= 0x477ff000u ? special : finite));
 }
 
-/* f16 to f32, exact: the shifted bits are a number 2**112 times too small, for subnormal numbers too. */
+/* f16 to f32, exact. The shifted bits are a number that is too small by the factor 2**112, also for subnormal
+ * numbers. */
 I8_INLINE float i8_from_half(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = (uint32_t)(half & 0x7fff) << 13;
@@ -282,7 +286,8 @@ I8_INLINE float i8_from_half(uint16_t half)
     return i8_float_of(sign | (magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite));
 }
 
-/* f32 to bf16, half to even; a carry out of the fraction goes on into the exponent. NaN would round to infinity. */
+/* f32 to bf16, half to even. A carry out of the fraction increments the exponent, as it must. NaN takes another branch,
+ * because it could round to infinity. */
 I8_INLINE uint16_t i8_to_bfloat(float x)
 {
     const uint32_t bits = i8_bits_of(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;

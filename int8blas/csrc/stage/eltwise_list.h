@@ -1,7 +1,7 @@
-/* The element-wise post-ops: a name, and the code for a run, y = scale * f(y), of n numbers x of y, whole chunks.
- * ELTWISE in stage/attributes.py has the names and the formulas in the same order. I8_MAP evaluates an expression of x,
- * alpha, beta and scale for each x. Its bits are the same on every CPU as long as it takes only +, -, *, /, sqrtf,
- * fabsf, rintf and the functions of eltwise_body.h. */
+/* The element-wise post-ops. Each has a name, and the code that sets y = scale * f(y) for a run of n numbers, in whole
+ * chunks. ELTWISE in stage/attributes.py has the names and the formulas in the order of this list. I8_MAP sets each
+ * number x of y to an expression of x, alpha, beta and scale. The result has the same bits on every CPU if the
+ * expression uses only +, -, *, /, sqrtf, fabsf, rintf and the functions of eltwise_body.h. */
 #define I8_ELTWISES(OP)                                                                                                \
     OP(RELU, i8_relu_run(y, n, alpha, scale))                                                                          \
     OP(TANH, i8_tanh_run(y, n, scale))                                                                                 \

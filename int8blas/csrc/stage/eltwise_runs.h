@@ -1,6 +1,6 @@
-/* tanh and logistic of runs of whole chunks: the same bits as eltwise_body.h. Each function is a chain of some 30
- * dependent operations. A CPU's registers hold too few chains to keep it busy. So a third of the chain is computed for
- * I8_ABREAST numbers, then the next third. */
+/* tanh and logistic of runs of whole chunks, with the same bits as in eltwise_body.h. Each function is a chain of some
+ * 30 dependent operations. A CPU's registers hold too few whole chains to keep it busy. So each third of the chain is
+ * computed for I8_ABREAST numbers before the next third. */
 #ifndef I8_ELTWISE_RUNS_H
 #define I8_ELTWISE_RUNS_H
 

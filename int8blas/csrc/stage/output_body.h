@@ -1,6 +1,6 @@
 /* The epilogue, the only place where a tile becomes the user's C (micro-kernels store C themselves if the epilogue
- * would be the identity). Formula and arguments: i8_output_args in stage.h. Plain C in simple loops, which the compiler
- * vectorizes for the instruction set of the file that includes this one. */
+ * would be the identity). Formula and arguments: i8_output_args in stage.h. The compiler vectorizes these simple loops
+ * for the instruction set of the including file. */
 #include "stage/stage_body.h"
 #include "stage/scale_group_body.h"
 #include "stage/requantize_stage_body.h"
@@ -16,7 +16,7 @@ I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
     return (int32_t)y;
 }
 
-/* sat(rne(x)): the limits are exact in f64. */
+/* Return sat(rne(x)). The limits are exact in f64. */
 I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
 {
     const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
@@ -26,7 +26,7 @@ I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
 }
 
-/* No branch here: compilers would not vectorize the loop. */
+/* This function has no branch: compilers would not vectorize a loop with one. */
 I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
 {
     const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
@@ -47,7 +47,7 @@ I8_INLINE void i8_note_saturated(const i8_epilogue *e, int64_t beyond)
         I8_SET_FLAG(e->saturated);
 }
 
-/* The zero points and offsets of some columns of the tile, zeros where not given. */
+/* The zero points and offsets of some columns of the tile; absent values are 0. */
 typedef struct {
     uint32_t col_sum[I8_MAX_COLUMNS], bo[I8_MAX_COLUMNS];
     int32_t co[I8_MAX_COLUMNS];
@@ -65,13 +65,13 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
         t->co[v] = co ? co[v] : 0;
 }
 
-/* Compute n columns of row i, in 32 bits: X modulo 2**32 is exact, as X is known to fit. The rest of the formula adds
- * one more integer, or is computed in f64. Constants: whether there are zero points, whether C is read, and
+/* Compute n columns of row i, in 32 bits. X modulo 2**32 is exact, because X is known to fit. The rest of the formula
+ * adds one more integer, or is computed in f64. Constants: whether there are zero points, whether C is read, and
  * `integral`. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
-    const int32_t offset = i8_row_offset(o, i); /* it is 0 if columns have offsets */
+    const int32_t offset = i8_row_offset(o, i); /* the offset is 0 if columns have offsets */
     const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
     const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
     const double alpha = o->epilogue->alpha, beta = o->epilogue->beta;
@@ -103,8 +103,8 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
     }
 }
 
-/* Compute squared distances for n columns of row i: both offsets minus twice X, modulo 2**32, as the result is known to
- * fit. */
+/* Compute squared distances for n columns of row i: both offsets minus twice X. Arithmetic modulo 2**32 is exact,
+ * because the result is known to fit. */
 I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
                                           int32_t *c, int n)
 {
@@ -166,8 +166,8 @@ I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
     return o->acc32 ? (int32_t)(uint32_t)x : x;
 }
 
-/* Compute the tile if X is s64, or if three terms are added as integers; `offset` is one of them, a value for each
- * column of C, or NULL. */
+/* Compute the tile if X is s64, or if three terms are added as integers. One of these terms is `offset`: a value for
+ * each column of C, or NULL. */
 static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
 {
     const i8_epilogue *e = o->epilogue;
@@ -229,7 +229,7 @@ static void i8_output_s64(const i8_output_args *o)
     }
 }
 
-/* Apply a primitive's epilogue in integers only. It saturates without a warning. */
+/* Apply a primitive's epilogue in integers only. Saturation gives no warning here. */
 static void i8_output_integers(const i8_output_args *o)
 {
     const int32_t *offset = o->epilogue->stage->offset;

@@ -2,7 +2,7 @@
  * operators (fused_body.h). A run selects its function once. */
 #include "stage/eltwise_runs.h"
 
-/* y = f(y), for each x of y. */
+/* Replace each number x of y by an expression of x. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
@@ -13,7 +13,7 @@
             }                                                                                                          \
     } while (0)
 
-/* x * min(max(slope, 0), 1), 0 for infinite x where slope is negative. */
+/* x * min(max(slope, 0), 1). If slope is negative, the result is 0 even for infinite x. */
 I8_INLINE float i8_hardswish(float x, float slope)
 {
     const float factor = slope < 0 ? 0.0f : slope > 1.0f ? 1.0f : slope;
@@ -23,9 +23,9 @@ I8_INLINE float i8_hardswish(float x, float slope)
 /* min(max(x, 0), 1) */
 I8_INLINE float i8_hardsigmoid(float x) { return x < 0 ? 0.0f : x > 1.0f ? 1.0f : x; }
 
-/* Return whether alpha * x is below a limit for one of n numbers. Only such rare runs take a longer function, which
- * gives the same bits for all other numbers. Four minima break the chain of dependent operations; a minimum with NaN is
- * the other operand. */
+/* Return whether alpha * x is below a limit for one of n numbers. Only such rare runs take a longer function; both
+ * functions give the same bits for all other numbers. Four minima break the chain of dependent operations. A minimum
+ * with NaN is the other operand. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
@@ -46,7 +46,7 @@ static void i8_relu_run(float *y, int64_t n, float alpha, float scale)
 {
     if (alpha == 0 && scale == 1)
         I8_MAP(x < 0 ? 0.0f : x);
-    else if (alpha == 0) /* and not alpha * x, which is -0, or NaN */
+    else if (alpha == 0) /* alpha * x would be -0 or NaN */
         I8_MAP(scale * (x < 0 ? 0.0f : x));
     else
         I8_MAP(scale * (x < 0 ? alpha * x : x));
@@ -62,7 +62,7 @@ static void i8_any_logistic_run(float *y, int64_t n, float scale)
 
 I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, 1.0f, -9.9f)) /* where -2u is 85 */
+    if (i8_any_below(y, n, 1.0f, -9.9f)) /* -2u is 85 there */
         I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
     else
         i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
@@ -70,7 +70,7 @@ I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
 
 I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
 {
-    if (alpha == 0) /* and not alpha * x, which is NaN for infinities */
+    if (alpha == 0) /* alpha * x would be NaN for infinities */
         I8_MAP(scale * (x * 0.5f));
     else if (i8_any_below(y, n, alpha, I8_FAR))
         I8_MAP(scale * i8_times_logistic(x, alpha * x));
@@ -81,7 +81,7 @@ I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
 I8_NOINLINE void i8_pow_run(float *y, int64_t n, float alpha, float beta, float scale)
 {
     const int whole = rintf(beta) == beta, odd = whole && fabsf(beta) < 16777216.0f && ((int)beta & 1);
-    if (beta == 0) /* for NaN too */
+    if (beta == 0) /* also for NaN */
         for (int64_t i = 0; i < n; ++i)
             y[i] = scale * alpha;
     else if (odd)
@@ -105,7 +105,7 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 }
 #undef I8_MAP
 
-/* y = f(y, z), for each x of y and w of z. */
+/* Replace each number x of y by an expression of x and of the number w of z. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
@@ -140,7 +140,7 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
 }
 #undef I8_MAP
 
-/* Apply any post-op; z is its operand, if it has one. */
+/* Apply a post-op. z is its operand, if it has one. */
 static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
 {
     if (op->kind < I8_ELTWISE)

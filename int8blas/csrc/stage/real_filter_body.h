@@ -23,7 +23,7 @@ static void i8_real_filter(const i8_real_filter_args *f)
     for (; j + I8_CHUNK <= f->count; j += I8_CHUNK)
         i8_real_filter_chunks(f, j, 1);
     if (j < f->count && f->count >= I8_CHUNK) {
-        i8_real_filter_chunks(f, f->count - I8_CHUNK, 1); /* computes some sums again */
+        i8_real_filter_chunks(f, f->count - I8_CHUNK, 1); /* this computes some sums again */
         return;
     }
     for (; j < f->count; ++j) {

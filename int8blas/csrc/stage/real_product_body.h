@@ -1,6 +1,6 @@
-/* Products of real numbers with 8-bit weights, which are converted to f32 in a buffer that stays in the cache.
- * Arguments and formula: i8_real_tile_args in stage.h. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and a
- * broadcast of A on AVX-512, one of 6 x 16 takes 12, 2 and 1 on AVX2. */
+/* Products of real numbers with 8-bit weights. The weights are converted to f32 in a buffer that stays in the cache.
+ * Arguments and formula: i8_real_tile_args in stage.h. On AVX-512 a tile of 8 x 48 takes 24 accumulators, 3 vectors of
+ * B and 1 broadcast of A. On AVX2 a tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 broadcast of A. */
 #if I8_LANES > 1
 /* ----------------------------------------------------------------------------------------------------- vectors --- */
 #define I8_REAL_ROWS (I8_LANES == 16 ? 8 : 6)

@@ -1,7 +1,8 @@
-/* Integer requantization: an s32 times multiplier * 2**(exponent - 31), where the multiplier is at least 2**30 and
- * below 2**31, or 0. In vectors, or in plain C for one element. */
+/* Integer requantization: multiply an s32 by multiplier * 2**(exponent - 31). The multiplier is 0, or from 2**30 to
+ * 2**31 - 1. The functions take vectors, or one element in plain C. */
 #if I8_LANES > 1
-/* All bits set where x is negative; and INT32_MIN where x is negative, else INT32_MAX. */
+/* i8_sign_of sets all bits of lanes where x is negative. i8_limit_of returns INT32_MIN where x is negative, and
+ * INT32_MAX elsewhere. */
 I8_INLINE i8_vec i8_sign_of(i8_vec x) { return i8_shift_right(x, i8_set_32(31)); }
 I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(INT32_MAX)); }
 
@@ -9,7 +10,7 @@ I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(
  *     v = sat_s32(x * 2**max(exponent, 0))
  *     h = floor(v * multiplier / 2**31 + 1/2)       the rounded high half of the doubled product
  *     y = h / 2**max(-exponent, 0)                  rounded to nearest, ties away from zero
- * The doubled product would overflow only for multiplier = -2**31. */
+ * The doubled product could overflow only if multiplier were -2**31. */
 I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
 {
     const i8_vec one = i8_set_32(1), left = i8_max_s32(exponent, i8_zero()), right = i8_sub(left, exponent);
@@ -28,7 +29,7 @@ I8_INLINE i8_vec i8_single(i8_vec x, i8_vec multiplier, i8_vec exponent)
     return i8_scaled_product(x, multiplier, i8_max_s32(i8_sub(zero, right), zero), i8_max_s32(right, zero));
 }
 
-/* sat(y + zero_point) without overflow, where low <= zero_point <= high. */
+/* Return sat(y + zero_point) without overflow, for low <= zero_point <= high. */
 I8_INLINE i8_vec i8_shift_between(i8_vec y, i8_vec zero_point, const int32_t low, const int32_t high)
 {
     y = i8_max_s32(y, i8_sub(i8_set_32(low), zero_point));
@@ -41,7 +42,7 @@ I8_INLINE i8_vec i8_shift_in_s32(i8_vec y, i8_vec zero_point)
 }
 
 #else
-/* sat(y + zero_point) without overflow, where low <= zero_point <= high. */
+/* Return sat(y + zero_point) without overflow, for low <= zero_point <= high. */
 I8_INLINE int32_t i8_shift_between(int32_t y, int32_t zero_point, const int32_t low, const int32_t high)
 {
     y = y > low - zero_point ? y : low - zero_point;

@@ -7,7 +7,7 @@ I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x
     const int32_t *co_cols = i8_column_offsets(o, j);
     const int64_t co = i8_row_offset(o, i);
     if (o->acc32) {
-        /* Modulo 2**32, as the result is known to fit. */
+        /* Arithmetic modulo 2**32 is exact, because the result is known to fit. */
         const int32_t *acc = o->acc32 + i * o->acc_row + j;
         uint32_t y[I8_CHUNK];
         I8_EACH y[v] = (uint32_t)acc[v] + (uint32_t)co;
@@ -34,7 +34,7 @@ I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x
 }
 
 #if I8_LANES > 1
-/* Loads and stores of a chunk at p, and its `size` bytes of each element. */
+/* Load and store a chunk at p. */
 #define I8_WORDS(p) i8_load((p) + I8_LANES * v)
 I8_INLINE void i8_requantize_chunk(const i8_requantization *q, ptrdiff_t column, const int32_t *x, int type, char *c,
                                    const int scheme)

@@ -1,9 +1,10 @@
-/* A source of real numbers, quantized while it is packed (dynamic quantization): the range of a row, then its bytes.
- * Chunks of 16, as in the epilogue. Rows are f32, f16 or bf16, `step` bytes from one k to the next. */
+/* Quantize a source of real numbers while it is packed (dynamic quantization): find the range of a row, then compute
+ * its bytes. Loops take chunks of 16, as in the epilogue. Rows are f32, f16 or bf16, with `step` bytes from one k to
+ * the next. */
 #include <float.h>
 #include <math.h>
 
-/* Up to a chunk of a row as f32, zeros beyond. */
+/* Load `count` numbers of a row as f32, at most one chunk, and zeros for the rest of the chunk. */
 I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, int count)
 {
     float x[I8_CHUNK];
@@ -15,8 +16,8 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     return i8_floats_load(x);
 }
 
-/* range[0] = the smallest of 0 and the values of a row, range[1] = the largest; NaN both, if not all are finite. With a
- * NaN in the row, the results of MINPS and MAXPS do not matter. */
+/* Set range[0] to the minimum of 0 and the values of a row, and range[1] to the maximum. Set both to NaN if a value is
+ * not finite. For a row with NaN the results of MINPS and MAXPS do not matter. */
 I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;
@@ -53,7 +54,7 @@ I8_INLINE void i8_source_range_of(float *range, const char *src, const int type,
     }
 }
 
-/* Return the largest magnitude in a row; beyond FLT_MAX, or NaN, if a value is not finite. */
+/* Return the largest magnitude in a row. If a value is not finite, return infinity or NaN. */
 I8_INLINE float i8_source_largest_of(const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats largest = i8_floats_set(0), largest2 = largest;
@@ -72,7 +73,8 @@ I8_INLINE float i8_source_largest_of(const char *src, const int type, ptrdiff_t 
     return result;
 }
 
-/* dst = rne(src * reciprocal) ^ flip, in s8, where that is in [-127, 127]: no NaN, nothing to saturate. */
+/* Set dst = rne(src * reciprocal) ^ flip, in s8. The rounded values are in [-127, 127], so there is no NaN and no
+ * saturation. */
 I8_INLINE void i8_quantize_within_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
                                      float reciprocal, uint8_t flip)
 {
@@ -87,7 +89,7 @@ I8_INLINE void i8_quantize_within_of(uint8_t *dst, const char *src, const int ty
     }
 }
 
-/* dst = sat(rne(src * reciprocal + zero)), in u8; the zero point where src is NaN. */
+/* Set dst = sat(rne(src * reciprocal + zero)), in u8, or the zero point where src is NaN. */
 I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
                                      float reciprocal, float zero)
 {
@@ -103,8 +105,9 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
     }
 }
 
-/* dst = sat(rne(src / scale) + zero) of contiguous f32, in u8: ONNX's order, where `zero` is an integer from 0 to 255.
- * Saturating before rounding gives the same result, and makes numbers small enough to be rounded by an addition. */
+/* Set dst = sat(rne(src / scale) + zero) for contiguous f32, in u8: ONNX's order of operations. `zero` is an integer
+ * from 0 to 255. Saturating before rounding gives the same result, and makes numbers small enough to be rounded by an
+ * addition. */
 #define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the adjacent f32 are integers */
 I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
 {
@@ -113,7 +116,7 @@ I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float s
     I8_EACH
     {
         float y = src[v] / scale;
-        y = y > low ? y : low; /* and where it is NaN */
+        y = y > low ? y : low; /* also if y is NaN */
         y = y < high ? y : high;
         x[v] = ((y + I8_ROUND_MAGIC) - I8_ROUND_MAGIC) + zero;
     }
@@ -134,7 +137,8 @@ static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float
 }
 #undef I8_ROUND_MAGIC
 
-/* Contiguous rows have a loop for each type. The f32 loops are separate functions, which save fewer registers. */
+/* Contiguous rows have a loop for each type. The f32 loops are separate functions, so that they spill fewer
+ * registers. */
 #define I8_HALF (ptrdiff_t)sizeof(uint16_t)
 #define I8_OTHER_TYPE(call)                                                                                            \
     type == I8_TYPE_F16 && step == I8_HALF ? call(I8_TYPE_F16, I8_HALF)                                                \

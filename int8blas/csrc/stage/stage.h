@@ -6,7 +6,7 @@
 #include "core/types.h"
 #include "stage/eltwise_list.h"
 
-/* 1.5 * 2**23: adding it rounds numbers up to 2**22 in magnitude to integers, half to even; larger values still
+/* 1.5 * 2**23: adding it rounds numbers of magnitude 2**22 or less to integers, half to even; larger numbers still
  * saturate. */
 #define I8_ROUNDER 12582912.0f
 
@@ -18,9 +18,9 @@ enum {
     I8_SHIFT, I8_ELTWISES(I8_ELTWISE_NAME) I8_ELTWISE = I8_RELU
 };
 
-/* One post-op. The operand of PReLU and of binary post-ops is f32; for element (i, j) of the destination it is at
- * operand + i * operand_row + j * operand_col. The operand of a sum is the destination's old value, of type `type`,
- * whose zero point is alpha. */
+/* One post-op. PReLU and binary post-ops have f32 operands: the operand of element (i, j) of the destination is at
+ * operand + i * operand_row + j * operand_col. The operand of a sum is the destination's old value, of type `type` and
+ * with zero point alpha. */
 typedef struct {
     int kind, type;
     float alpha, beta, scale;
@@ -31,8 +31,8 @@ typedef struct {
 /* The epilogue of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is the X of i8_output_args
  * plus co, saturated to s32:
  *
- *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded by the scheme
- *     C[i, j] = min(max(y, low[j]), high[j])                                      u8, s8 or s32: both are of its type
+ *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounding: by the scheme
+ *     C[i, j] = min(max(y, low[j]), high[j])                                      in the type of C: u8, s8 or s32
  *
  * All vectors have a value for each column, and a whole chunk after the last value is readable. */
 typedef struct {
@@ -47,16 +47,17 @@ typedef struct {
  *     y = max(y, 0)                            if relu
  *     y = post-ops(y)
  *     y = (y * dst_scale[j] + rounder) + dst_zero[j]       dst_scale is a reciprocal
- *     C[i, j] = sat(rne(y)) for integers, the zero point where y was NaN; f16(y), bf16(y) or y otherwise
+ *     C[i, j] = sat(rne(y)) for integers, or the zero point if y was NaN; f16(y), bf16(y) or y for floats
  *
- * in f32, in this order. The rounder is -0.0, which changes nothing, or I8_ROUNDER for bytes whose zero point is added
- * after rounding: dst_zero then has the rounder subtracted. If the tile has a row_scale, scale[j] is row_scale[i] *
- * scale[j]. Defaults are scale 1 and addend -0.0: both leave every y unchanged.
+ * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
+ * zero point is added after rounding; dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
+ * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1 and an absent addend -0.0: both leave every y
+ * unchanged.
  *
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
- * co, or are the `offset` if their sums do not fit s32; else `offset` is NULL.
+ * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.
  *
- * With a `requantization` other than I8_FLOAT its formula applies. */
+ * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -66,16 +67,17 @@ typedef struct {
     float rounder;
     int integral;
     const int32_t *offset; /* a value for each column */
-    const int32_t *col_sums; /* sums of all of B', modulo 2**32, for every column; or NULL */
+    const int32_t *col_sums; /* sums of the columns of B', modulo 2**32, or NULL */
     int op_count;
     const i8_post_op *ops;
     i8_requantization requantization;
 } i8_stage;
 
-/* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
- * group, modulo 2**32. col_sums may be NULL if A' has no zero point. Each of the last three is NULL, or has values for
- * each group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
- * [groups][column_step]. Zero points of the problem's operands are then those of the first group. */
+/* Scale groups of a packed B: a group has `size` k. `scales` has a scale for each column and group,
+ * [panels][groups][16]. `col_sums` has the sums of the columns of B' in each group, modulo 2**32, in this layout; it
+ * may be NULL if A' has no zero point. `row_scales` and `row_zeros` have the scales and zero points of the rows of A'
+ * [groups][row_step], and `column_zeros` the zero points of the columns of B' [groups][column_step]; each may be NULL.
+ * If there are zero points by groups, the problem's operands have the zero points of the first group. */
 typedef struct {
     int64_t size;
     const float *scales;
@@ -98,29 +100,31 @@ enum {
  *
  *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
  *
- * in integers if alpha is 1 and beta 0 or 1, else in f64 in the order written. C is read only if beta is not
- * 0, and overlaps no other operand. If a value is saturated, `saturated`, unless NULL, becomes 1. At most one co is
- * given, or squares of rows and of columns for I8_DISTANCES, where alpha is -2. */
+ * The formula is computed in integers if alpha is 1 and beta is 0 or 1, else in f64 in the order written. C is read
+ * only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless `saturated`
+ * is NULL. At most one of the three co is given. I8_DISTANCES has alpha = -2, and both co_rows and co_cols: sums of
+ * squares. */
 typedef struct {
     int kind, type; /* type: of C */
     double alpha, beta;
     int *saturated;
-    /* Integers that are added to X, or NULL: one for all of C, one for each row, one for each column. */
+    /* Integers that are added to X: one for all of C, one for each row (or NULL), one for each column (or NULL). */
     int32_t co;
     const int32_t *co_rows, *co_cols;
-    /* For a quantized primitive; otherwise undefined: */
+    /* The next three members are defined only for quantized primitives. */
     const i8_stage *stage;
     const float *row_scales;              /* a scale for each row of C, or NULL */
     const i8_scale_groups *scale_groups;  /* for I8_SCALE_GROUPS */
     int doubled;                          /* X is twice the sum */
-    /* For I8_DISTANCES: the memory of co_cols, to which the call writes the sums of squares of the columns of a plain
-     * B; or NULL if they are known. Otherwise NULL. K is at most SHORT_SQUARES_K then (gemm/squares.pyx). */
+    /* For I8_DISTANCES with unknown squares of a plain B: the memory of co_cols, where the call stores the sums of
+     * squares of the columns of B. Otherwise NULL. If it is not NULL, K is at most SHORT_SQUARES_K
+     * (gemm/squares.pyx). */
     int32_t *column_squares;
 } i8_epilogue;
 
 /* The place in C of a tile whose epilogue a micro-kernel applies to the sums in its registers. `row` and `column` are
- * the tile's place in the vectors of the epilogue, whose values are readable up to 4 vectors. `stream` writes whole
- * aligned lines of 64 bytes past the caches. */
+ * the tile's place in the vectors of the epilogue. 4 whole vectors of these values are readable from there on. `stream`
+ * writes whole aligned lines of 64 bytes past the caches. */
 typedef struct {
     const i8_epilogue *epilogue;
     int64_t row, column;
@@ -134,14 +138,14 @@ typedef struct {
  *
  *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *
- * With acc64 X is exact in s64; with acc32 X is computed modulo 2**32, and must fit. ao and col_sum come together, so
- * do bo and row_term; NULL stands for zeros. With a stage in f32, acc_f32 may be given in place of acc32 and acc64, and
- * is f32(X); no other terms are added. */
+ * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum come
+ * together, and bo and row_term come together; NULL stands for zeros. With a `stage` in f32, acc_f32 may replace acc32
+ * and acc64: it is f32(X), and no other terms are added. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;
-    /* The tile begins at C[row, column]. With a stage, acc32, acc64 and the vectors of columns are readable up to a
-     * whole chunk. */
+    /* The tile begins at C[row, column]. With a `stage`, whole chunks of acc32, acc64 and the vectors of columns are
+     * readable. */
     int64_t row, column;
     const int32_t *acc32;
     const int64_t *acc64;
@@ -154,8 +158,8 @@ typedef struct {
     ptrdiff_t c_row, c_col; /* in bytes */
 } i8_output_args;
 
-/* Set the part of a tile from row `row` and column `column` on. It is set in place: a vector copy would wait for the
- * stores of single members. */
+/* Set *part to the part of a tile from row `row` and column `column` on. The caller passes the memory: returning the
+ * struct would copy it by vector loads, which wait for the stores of single members. */
 static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
@@ -178,12 +182,12 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
- * where the integers are taken modulo 2**32 and their sum must fit s32, and the rest is f32 in the order written. If
- * zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the integers
- * are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is ao_rows[i], or
- * `ao` if that is NULL; col_sum may be NULL if these are 0. bo and row_term come together or are NULL (zeros); without
- * row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have 16 values for each panel,
- * panel_step elements apart. */
+ * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are f32 in the order
+ * written. If zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the
+ * integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is
+ * ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term come together, or
+ * are both NULL (zeros). Without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have
+ * 16 values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -200,12 +204,12 @@ typedef struct {
     ptrdiff_t y_row;
 } i8_scale_group_args;
 
-/* A tile of the product of a real A with weights:
+/* A tile of the product of a real A and weights:
  *
  *     sum = fma(a[i, k], b[k, j], sum)            for k = 0, 1, ... in turn, from 0 if `first`, or else from c[i, j]
  *     c[i, j] = sum * scale[j]                    or the sum itself, if scale is NULL
  *
- * of `rows` rows of A, contiguous in k, and `panels` * 16 columns. Row steps are in elements. */
+ * The tile has `rows` rows of A, contiguous in k, and `panels` * 16 columns. Row steps are in elements. */
 typedef struct {
     int rows, panels, first;
     int64_t k;
@@ -214,10 +218,10 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
-/* The product for one row of A, with packed int8 weights, which are converted in registers. Panels are `panel_size`
- * bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights are multiplied by factor[j] before they are
- * multiplied by a. No number after a[k - 1] is read. */
-enum { I8_REAL_ROW_PANELS = 4 }; /* 4 chains of multiply-adds hide the latency of one */
+/* The product of one row of A and packed int8 weights, which are converted to f32 in registers. Panels are `panel_size`
+ * bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights of column j are multiplied by factor[j]
+ * before the product. No number after a[k - 1] is read. */
+enum { I8_REAL_ROW_PANELS = 4 }; /* 4 chains of multiply-adds hide the latency of a multiply-add */
 typedef struct {
     int panels, first;
     int64_t k;
@@ -227,11 +231,12 @@ typedef struct {
     float *c;
 } i8_real_row_args;
 
-/* Sums of a filter over one channel, whose taps are at fixed distances from an output's place in the image:
+/* Sums of a filter over one channel. Its taps are at fixed distances from an output's place in the image:
  *
  *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
  *
- * for j below `count`. No element after x[count - 1 + offset] is read for any offset. */
+ * The sums are computed for all j below `count`. For a tap at `offset`, no element after x[count - 1 + offset] is
+ * read. */
 typedef struct {
     int64_t count;
     int taps;
@@ -244,26 +249,28 @@ typedef struct {
 typedef struct {
     void (*output)(const i8_output_args *);
     void (*add_scale_group)(const i8_scale_group_args *);
-    /* C[i, j] = tile[i, j], elements of `size` bytes, contiguous in a row of the tile; steps in bytes. */
+    /* C[i, j] = tile[i, j], for elements of `size` bytes, which are contiguous in a row of the tile. Steps are in
+     * bytes. */
     void (*transpose_store)(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row, int rows,
                             int cols, int size);
 
-    /* For a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart. source_range: the smallest and the largest
-     * of the numbers and 0, both NaN if a number is not finite. quantize_source: the bytes sat(rne(src * reciprocal +
-     * zero)), u8, the zero point for NaN. */
+    /* These functions take a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart. source_range finds the
+     * minimum and the maximum of 0 and the numbers, or sets both to NaN if a number is not finite. quantize_source
+     * computes the u8 sat(rne(src * reciprocal + zero)), or the zero point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero);
-    /* sat(rne(src / scale) + zero) of k contiguous f32, in u8, for a zero point of 0 to 255; 0 for NaN. */
+    /* Compute sat(rne(src / scale) + zero) of k contiguous f32, in u8. The zero point is 0 to 255. NaN gives 0. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
-    /* For symmetric quantization. source_largest: the largest magnitude of a row, beyond FLT_MAX or NaN if a number is
-     * not finite; and rne(src * reciprocal) ^ flip, where the rounded value is known to be in [-127, 127]. */
+    /* For symmetric quantization. source_largest returns the largest magnitude of a row, or infinity or NaN if a number
+     * is not finite. quantize_within computes rne(src * reciprocal) ^ flip; the rounded values are known to be in
+     * [-127, 127]. */
     float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             uint8_t flip);
 
-    /* The maximum numbers of rows and of panels of a tile of real numbers. real_panel converts `groups` groups of 4 k
-     * of a panel of packed weights to f32, in rows that are dst_k apart. */
+    /* The largest tile of real numbers has real_rows rows and real_panels panels. real_panel converts `groups` groups
+     * of 4 k of a panel of packed weights to f32. The row of each k is dst_k elements after the previous row. */
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);

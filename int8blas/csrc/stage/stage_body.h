@@ -1,8 +1,8 @@
 /* The epilogue of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in the
- * L1 cache. Formula and arguments: i8_stage in stage.h. Chunks of 16 columns in loops of that length, which the
- * compiler turns into whole vectors; f32 in the order written, each operation rounded once.
+ * L1 cache. Formula and arguments: i8_stage in stage.h. Loops have 16 iterations, one for each column of a chunk, and
+ * the compiler turns them into whole vectors. Operations are f32 in the order written, and each is rounded once.
  *
- * Sums, and the values for columns, are readable up to a whole chunk; values beyond the last column do not change
+ * Sums, and the values for columns, are readable up to a whole chunk. Values beyond the last column do not change
  * stored results. */
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
@@ -20,7 +20,7 @@ I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
     return o->epilogue->co_cols ? o->epilogue->co_cols + o->column + j : NULL;
 }
 
-/* acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
+/* Compute acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
 I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
 {
     const int32_t *co_cols = i8_column_offsets(o, j);
@@ -55,7 +55,8 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
     }
 }
 
-/* Up to a chunk of elements of type `type`, `step` bytes apart and aligned or not, as f32; zeros beyond. */
+/* Load `count` elements of type `type` as f32, at most one chunk, and zeros for the rest of the chunk. The elements are
+ * `step` bytes apart, aligned or not. */
 I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
 {
     memset(y, 0, I8_CHUNK * sizeof(*y));
@@ -73,13 +74,13 @@ I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step
     }
 }
 
-/* A chunk of columns, and the values of the epilogue for it. */
+/* The values of the epilogue for a chunk of columns. */
 typedef struct {
     i8_floats scale, bias, dst_scale, rounder, dst_zero;
     int rounds;              /* whether the rounder is not -0.0 */
-    const int32_t *col_sums; /* set if only multiples of these are subtracted from the sums, */
-    const int64_t *factors;  /* with a factor for each row */
-    const int32_t *less;     /* set if only these are subtracted */
+    const int32_t *col_sums; /* not NULL if only factors[i] * col_sums[j] is subtracted from sums */
+    const int64_t *factors;  /* a factor for each row */
+    const int32_t *less;     /* not NULL if only less[j] is subtracted from sums */
     int compensated;         /* whether other terms are subtracted or added */
 } i8_stage_chunk;
 
@@ -89,8 +90,8 @@ I8_INLINE i8_floats i8_stage_shifted(i8_floats y, const i8_stage_chunk *t)
     return i8_floats_add(t->rounds ? i8_floats_add(y, t->rounder) : y, t->dst_zero);
 }
 
-/* Compute all rows of a chunk of columns, the sums of the first row at acc, if the epilogue only scales, adds a bias,
- * clips at 0 and scales again. */
+/* Compute all rows of a chunk of columns, for an epilogue that only scales, adds a bias, clips at 0 and scales again.
+ * The sums of the first row are at acc. */
 I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
                              const int relu, const int by_row, const int type, const int count)
 {
@@ -110,7 +111,7 @@ I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *ac
     }
 }
 
-/* Load some rows of an operand's chunk as f32, `step` bytes from one element to the next; zeros beyond `count`. */
+/* Load some rows of an operand's chunk as f32, and zeros beyond `count`. Elements are `step` bytes apart. */
 #define I8_LOAD_ROWS(type)                                                                                             \
     for (int i = 0; i < rows; ++i)                                                                                     \
     i8_floats_store(z + i * I8_CHUNK, i8_chunk_of(from + i * row, type))
@@ -133,7 +134,7 @@ static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, pt
 }
 #undef I8_LOAD_ROWS
 
-/* Apply the post-ops to a chunk of some rows from `row` on, from column `column` on; their destination is at c. */
+/* Apply the post-ops to a chunk of columns of some rows. The chunk begins at (row, column) of C, whose address is c. */
 enum { I8_STAGE_ROWS = 32 };
 static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int64_t column, int count, const char *c,
                         ptrdiff_t c_row)
@@ -175,7 +176,7 @@ I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chun
     return s->relu ? i8_floats_relu(x) : x;
 }
 
-/* Store after the post-ops; floats of the destination's type are stored unchanged if nothing `rescales` them. */
+/* Store results after the post-ops. f32 is stored unchanged unless the epilogue rescales it. */
 I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered, int type, int rescales, char *c,
                               int count)
 {
@@ -189,9 +190,9 @@ I8_INLINE void i8_stage_store(i8_floats x, const i8_stage_chunk *t, int ordered,
     i8_store_chunk(i8_stage_shifted(x, t), type, c, count);
 }
 
-/* Compute all rows of a chunk of columns. Constants, which select a variant: whether there are post-ops or row scales,
- * and the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y is never
- * NaN. */
+/* Compute all rows of a chunk of columns. The constants select a variant: whether there are post-ops, whether there are
+ * row scales, and the type of the destination. Without post-ops and row scales, and with finite scales (s->finite), y
+ * is never NaN. */
 I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_ops, const int by_row, const int type)
 {
     const i8_stage *s = o->epilogue->stage;
@@ -201,7 +202,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
     /* bo * row_term is the only term. */
     const int by_term = o->bo && o->acc32 && !o->ao && !has_row_offsets && !co_cols;
-    /* Terms of X besides ao * col_sum and the offsets of columns. */
+    /* Whether X has terms besides ao * col_sum and the offsets of columns. */
     const int others = !by_term && (!o->acc32 || o->bo || has_row_offsets);
     const int ordered = type > I8_TYPE_S32 || (!has_ops && !by_row && s->finite);
     const ptrdiff_t c_row = o->c_row;
@@ -225,7 +226,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     t.rounds = s->rounder > 0;
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
-    /* The common case has no such terms; its loop has a dozen instructions. */
+    /* The common case has no terms; its loop has a dozen instructions. */
     if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first) {
         if (count < I8_CHUNK)
             i8_stage_rows(o, c, o->acc32 + j, &t, s->relu, by_row, type, count);

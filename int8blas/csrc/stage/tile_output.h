@@ -1,8 +1,8 @@
-/* The epilogue of i8_tile_output for the sums of a tile. Tiles for whose height I8_OUTPUT_APART is 1 store their sums
- * and call one function, which serves all sizes; all other tiles inline the epilogue. Inlined code for each kind of
- * result makes the code of a tile three times as long. That pays for most products if a multiply-add is one
- * instruction. Tiles of distances, which take three instructions for a vector, are inlined unless I8_DISTANCES_APART is
- * 1 too. */
+/* The epilogue of i8_tile_output for the sums of a tile. If I8_OUTPUT_APART is 1 for the height of a tile, the tile
+ * stores its sums and calls one function for all sizes. All other tiles inline the epilogue. Inlined code for each kind
+ * of result makes the code of a tile three times as long. That pays for most products if a multiply-add is one
+ * instruction. Distances take three instructions for a vector, so tiles of distances inline them unless
+ * I8_DISTANCES_APART is 1 too. */
 #include <math.h>
 
 #ifndef I8_OUTPUT_APART

@@ -3,16 +3,16 @@
  *   I8_PREFIX        <prefix>_output_sums is its function, <prefix>_output_stage the function for primitives
  *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
  *
- * which are undefined again at the end. Sums are `width` vectors from column `column` on of each of the `mr` rows
- * from row `row` on, acc_row vectors apart; they go to the rows from `c` on. */
+ * The end of this file undefines both macros. The sums are `width` vectors for each of `mr` rows, acc_row vectors
+ * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
 /* row_scale points to the scale of the first row, or is NULL. Without `shifts` dst_zero is 0. If y is not negative, y *
- * dst_scale + zero point is not below the zero point, so relu is a lower bound of integer results. */
+ * dst_scale + zero point is at least the zero point. So for integer results the relu is a lower bound. */
 I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float *row_scale, const int64_t column,
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
-    /* Copies, which stores to C cannot change. */
+    /* These are copies, because stores to C cannot change them. */
     const i8_stage *s = o->epilogue->stage;
     const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
     const ptrdiff_t c_row = o->c_row, first = o->column + column;

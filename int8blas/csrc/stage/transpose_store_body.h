@@ -3,7 +3,7 @@
 #include <string.h>
 
 #ifdef I8_UNITS
-/* 4 vectors as the rows of a matrix of 4 x 4 dwords, which is transposed. */
+/* Transpose the matrix of 4 x 4 dwords whose rows are 4 vectors. */
 I8_INLINE void i8_transpose_unit(i8_unit *v)
 {
     I8_ZIP_4(i8_unit, v, i8_zip_low_32, i8_zip_high_32, i8_zip_low_64, i8_zip_high_64);
@@ -18,7 +18,7 @@ I8_INLINE void i8_transpose_dwords(char *c, ptrdiff_t c_col, const char *tile, p
     I8_FOR(i, 4) i8_store_unit(c + i * c_col, v[i]);
 }
 
-/* 4 rows of 16 bytes as dwords that have one byte of each row, 4 dwords in a vector. */
+/* Interleave 4 rows of 16 bytes: each dword gets one byte of each row. */
 I8_INLINE void i8_interleave_unit(i8_unit *v)
 {
     I8_ZIP_4(i8_unit, v, i8_zip_low_8, i8_zip_high_8, i8_zip_low_16, i8_zip_high_16);
@@ -61,7 +61,8 @@ I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_outer, ptrdiff_t dst_inner
             memcpy(dst + i * dst_inner, src + i * src_inner, (size_t)size);
 }
 
-/* dst[i, j] = src[i, j], elements of `size` bytes; any steps, in bytes. The inner loop takes the shorter steps. */
+/* Set dst[i, j] = src[i, j], for elements of `size` bytes and any steps in bytes. The inner loop takes the shorter
+ * steps. */
 static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, const char *src, ptrdiff_t src_row,
                              ptrdiff_t src_col, int rows, int cols, int size)
 {
@@ -81,7 +82,7 @@ static void i8_copy_elements(char *dst, ptrdiff_t dst_row, ptrdiff_t dst_col, co
         i8_copy_sized(dst, dst_row, dst_col, src, src_row, src_col, rows, cols, 1);
 }
 
-/* C[i, j] = tile[i, j], where the tile has contiguous rows. Tile and C do not overlap. */
+/* Set C[i, j] = tile[i, j] for a tile with contiguous rows. Tile and C do not overlap. */
 static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const char *tile, ptrdiff_t tile_row,
                                int rows, int cols,
                     int size)
