@@ -391,7 +391,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         source.size[0] = whole.size[0] = count
         if keeps and first == 0 and len(phases) > 1:
             # If a phase lacks memory, it must fail before another phase writes. Later images reuse the memory of the
-            # first image, and phases like the first phase reuse the memory of the first phase.
+            # first image, and some phases reuse the memory of the first phase.
             other = phases[0]
             other.set_part(&its, &whole)
             for phase in phases:

@@ -390,7 +390,7 @@ def num_threads(n=..., *, scope="thread"):
         The limit, 1 to 1024.
     scope : {"thread", "process"}, optional
         "thread": the setting of the calling thread, which no other thread sees. "process": the setting of all threads
-        without a setting of their own, including threads that a pool starts later.
+        that have not set scope "thread", including threads that a pool starts later.
 
     Returns
     -------
@@ -429,7 +429,7 @@ def num_threads(n=..., *, scope="thread"):
     ...     int8blas.num_threads(), int(int8blas.gemm_u8s8s32(1, a, b)[0, 0])
     (2, 384)
 
-    The threads of a pool have no setting of their own, so they obey the setting of the process:
+    The threads of a pool have no thread setting, so they obey the setting of the process:
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with int8blas.num_threads(1, scope="process"), ThreadPoolExecutor() as pool:

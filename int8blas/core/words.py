@@ -100,8 +100,8 @@ def numpy_name(name: str) -> str:
 
 
 def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ...]) -> str:
-    """Return the remedy for an array of objects. pandas makes such arrays from columns of its own types, or of several
-    types."""
+    """Return the remedy for an array of objects. pandas makes such arrays from columns of pandas types, and from
+    columns of different types."""
     missing = others = 0
     for value in array.flat[:MOST_OBJECTS]:
         # NA and NaT of pandas

@@ -153,7 +153,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
         2**-128 in magnitude; 1 by default.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. With scheme="onnx" the zero point of "dst" must be
-        in the range of its dtype. Floats have none.
+        in the range of its dtype. Float tensors have no zero point.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of `src`.
     scheme : {'float', 'onnx'}, optional
@@ -235,7 +235,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
         than 2**-128 in magnitude; 1 by default.
     zero_points : mapping of str to int, optional
         The zero points of "src0", "src1" and "dst", any int32; 0 by default. With scheme="onnx" the zero point of "dst"
-        must be in the range of its dtype. Floats have none.
+        must be in the range of its dtype. Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`.
     dst_dtype : dtype, optional
@@ -372,7 +372,7 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     scales : sequence of float, optional
         A scale for each source, by default 1. Scales are finite when rounded to float32, and may be negative or 0.
     zero_points : sequence of int, optional
-        A zero point for each source, any int32; 0 by default. Floats have none.
+        A zero point for each source, any int32; 0 by default. Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`.
     dst_scale : float, optional
@@ -455,7 +455,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     scales : sequence of float, optional
         A scale for each source, finite and not 0 when rounded to float32; 1 by default.
     zero_points : sequence of int, optional
-        A zero point for each source, any int32; 0 by default. Floats have none.
+        A zero point for each source, any int32; 0 by default. Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.

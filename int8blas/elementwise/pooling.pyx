@@ -236,7 +236,7 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
         more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
-        The zero points of "src" and "dst", any int32; 0 by default. Floats have none.
+        The zero points of "src" and "dst", any int32; 0 by default. Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.
@@ -340,7 +340,7 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Padding that counts has the zero point of "src".
-        Floats have none.
+        Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.

@@ -126,9 +126,9 @@ cdef class DynamicLSTM:
     Notes
     -----
     Results have the same bits on every CPU and with any number of threads. tanh and the logistic function are the
-    functions of :class:`LSTM`. All sequences of a call share the ranges of their states, so the results of one sequence
-    depend on the others. A sequence that has ended keeps its last state, which stays in the range. If the source or a
-    state has an infinity or NaN, it has no range, and all results that depend on it are NaN.
+    functions of :class:`LSTM`. All sequences of a call share the ranges of their states, so the results of a sequence
+    depend on all other sequences. A sequence that has ended keeps its last state, which stays in the range. If the
+    source or a state has an infinity or NaN, it has no range, and all results that depend on it are NaN.
 
     Weights of ``torch.nn.LSTM``, which has the same order of gates::
 

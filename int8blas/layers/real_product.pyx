@@ -398,7 +398,7 @@ cdef class RealProduct:
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         cdef cnp.ndarray source = np.ascontiguousarray(float32s(x, "x"))
         cdef cnp.ndarray y

@@ -32,7 +32,7 @@ cdef struct Direction:
     const float *scale          # 1 / (data_scale * weights_scale)
     const float *bias           # [units // 16][biases][16]; a GRU_LINEAR_CELL has 4 biases
     const float *peephole       # peepholes [units // 16][3][16] of i, f, o; or NULL
-    # The projection of an LSTM to its states; unused if the layer has none.
+    # The projection of an LSTM to its states; unused without a projection.
     Factor projection
     const float *projection_scale
     const float *projection_bias    # zeros

@@ -601,7 +601,7 @@ cdef class LSTM(RecurrentLayer):
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         return self.execute(src, h0, c0, lengths, out)
 
@@ -628,7 +628,7 @@ cdef class GRU(RecurrentLayer):
         (gates, units), with the same leading dimensions; zeros by default. With `linear_before_reset` the shape is
         (gates + 1, units), and the last row is b'_o.
     linear_before_reset : bool, optional
-        Apply the reset gate after the product with the weights, as cuDNN and PyTorch do.
+        Apply the reset gate after the product with the weights, like cuDNN and PyTorch.
     data_scale, data_shift, weights_scale, direction, src_dtype, dst_dtype
         As for :class:`LSTM`.
 
@@ -646,7 +646,7 @@ cdef class GRU(RecurrentLayer):
 
     See Also
     --------
-    LSTM : its notes hold for both layers.
+    LSTM : the layer whose notes also apply to GRU.
 
     Notes
     -----
@@ -689,7 +689,7 @@ cdef class GRU(RecurrentLayer):
         src, h0, lengths, out
             As for :class:`LSTM`.
         attention : array_like of uint8 or float32, optional
-            (t, n) or (t, n, 1): the gate u of every unit is multiplied by ``1 - attention``, as oneDNN's AUGRU does.
+            (t, n) or (t, n, 1): the gate u of every unit is multiplied by ``1 - attention``, as in oneDNN's AUGRU.
             uint8 has the scale and the shift of the data. All layers and directions have the same attention.
 
         Returns
@@ -700,7 +700,7 @@ cdef class GRU(RecurrentLayer):
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         return self.execute(src, h0, None, lengths, out, attention)[:2]
 
@@ -742,7 +742,7 @@ cdef class RNN(RecurrentLayer):
 
     See Also
     --------
-    LSTM : its notes hold for all recurrent layers.
+    LSTM : the layer whose notes also apply to RNN.
 
     Notes
     -----
@@ -801,7 +801,7 @@ cdef class RNN(RecurrentLayer):
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above, before anything is written.
+            If an argument is not as described above. Nothing is written then.
         """
         return self.execute(src, h0, None, lengths, out)[:2]
 

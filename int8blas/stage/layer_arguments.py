@@ -215,7 +215,7 @@ def int8_weights(
 def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any] | None]:
-    """Return (weights, None), where the zero points, one or one for each oc, are subtracted from integer weights (oc,
+    """Return (weights, None), where the zero points (one, or one for each oc) are subtracted from integer weights (oc,
     ...) and the differences are int8. If a difference does not fit int8, return the weights and their zero points,
     after subtracting 128 from both for uint8; zero points that do not fit int8 are int64."""
     zeros = zero_point_values(zero_points, "zero_points['weights']", np.dtype(np.int32)).astype(np.int64)

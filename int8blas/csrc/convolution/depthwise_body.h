@@ -147,7 +147,7 @@ I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
         if (t->pixels < most)
             for (int pixel = 0; pixel < t->pixels; ++pixel)
                 i8_depthwise_few_pixels(t, o, line, pixel, 1);
-        else /* the last call overlaps the one before */
+        else /* the last call overlaps the previous call */
             for (int x = 0; x < t->pixels; x += most)
                 i8_depthwise_few_pixels(t, o, line, x + most <= t->pixels ? x : t->pixels - most, most);
 }
@@ -172,7 +172,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
         if (t->pixels < most)
             for (int pixel = 0; pixel < t->pixels; ++pixel)
                 i8_depthwise_pixels(t, s, line, pixel, 1);
-        else /* the last call overlaps the one before */
+        else /* the last call overlaps the previous call */
             for (int x = 0; x < t->pixels; x += most)
                 i8_depthwise_pixels(t, s, line, x + most <= t->pixels ? x : t->pixels - most, most);
 }

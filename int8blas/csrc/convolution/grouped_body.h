@@ -149,7 +149,7 @@ I8_INLINE void i8_grouped_line(const i8_grouped_args *t, const int size)
     if (t->pixels < most)
         for (int pixel = 0; pixel < t->pixels; ++pixel)
             i8_grouped_pixels(t, starts, pixel, 1, size);
-    else /* the last call overlaps the one before */
+    else /* the last call overlaps the previous call */
         for (int pixel = 0; pixel < t->pixels; pixel += most)
             i8_grouped_pixels(t, starts, pixel + most <= t->pixels ? pixel : t->pixels - most, most, size);
 }

@@ -1,8 +1,8 @@
 /* Find how many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they
  * cannot make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space
- * (RLIMIT_AS). So before the first region of each larger size a trial creates and joins threads of its own. They have
- * stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then makes the number of
- * threads that the trial could create. The trial is skipped if the process has run this many threads before.
+ * (RLIMIT_AS). So before the first region of each larger size a trial creates and joins test threads. The test threads
+ * have stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then creates no more
+ * threads than the trial could create. The trial is skipped if the process has run this many threads before.
  *
  * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
  * the system still counts the ending threads. So the trial needs room for the ending and the new threads. Without that

@@ -8,7 +8,7 @@ I8_INLINE ptrdiff_t i8_size(int type)
 }
 
 /* Copy less than a chunk, 1 to 63 bytes, without a function call, which would spill registers. The last block overlaps
- * the one before. */
+ * the previous block. */
 I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
 {
     memcpy(to, from, (size_t)block);

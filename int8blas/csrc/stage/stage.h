@@ -177,8 +177,8 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
     part->c = o->c + row * o->c_row + column * o->c_col;
 }
 
-/* Scale groups: parts of K in which each column of B has a scale of its own. The sums of one group are added to the
- * sums of the groups before it:
+/* Scale groups are parts of K. Each column of B has one scale in each scale group. The sums of one group are added to
+ * the sums of the groups before it:
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *

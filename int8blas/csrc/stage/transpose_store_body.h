@@ -95,7 +95,7 @@ static void i8_transpose_store(char *c, ptrdiff_t c_row, ptrdiff_t c_col, const 
 #ifdef I8_UNITS
     const int width = size == 4 ? 4 : 16, height = size == 1 && rows >= 16 ? 16 : 4;
     if (c_row == size && (size == 1 || size == 4) && rows >= height && cols >= width) {
-        /* The last block in each direction overlaps the one before. */
+        /* The last block in each direction overlaps the previous block. */
         for (int x = 0; x < cols; x += width)
             for (int y = 0; y < rows; y += height) {
                 const int j = x < cols - width ? x : cols - width, i = y < rows - height ? y : rows - height;
