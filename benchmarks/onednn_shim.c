@@ -200,8 +200,8 @@ static int set_epilogue(void *attr, const operands_t *o, int weights_mask)
     return status;
 }
 
-/* What a primitive is made from. `plain` describes the caller's weights, `weights` the layout that the primitive wants;
- * null if both layouts are equal. */
+/* The descriptions from which a primitive is created. `plain` describes the caller's weights, and `weights` the layout
+ * that the primitive wants. `weights` is null if both layouts are equal. */
 typedef struct {
     void *src, *plain, *weights, *bias, *dst, *attr;
     void *plain_iter, *weights_iter; /* of the state, in recurrent layers */
@@ -242,7 +242,7 @@ static int bind_arguments(plan_t *plan, const descs_t *d, const operands_t *o, i
     return status;
 }
 
-/* Free what only the making needed; gives the plan, or NULL if it failed. */
+/* Free the descriptions, which only the creation needed. Return the plan, or NULL if the creation failed. */
 static plan_t *finish(plan_t *plan, const descs_t *d, int status)
 {
     void *const descs[] = {d->src, d->plain, d->weights, d->bias, d->dst, d->plain_iter, d->weights_iter};

@@ -131,7 +131,8 @@ needs_mprotect = pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="need
 
 
 def guarded(side):
-    """An allocator of memory between two protected pages that touches the one at its "start" or at its "end"."""
+    """Return an allocator of memory between two protected pages. The memory touches the page at its "start" or its
+    "end"."""
 
     def allocate(nbytes):
         page = mmap.PAGESIZE

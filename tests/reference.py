@@ -1,7 +1,7 @@
-"""Oracles: what every function of int8blas must return, in NumPy int64 (and float64 where the formula says so).
+"""Oracles: the expected results of every function of int8blas, in NumPy int64 (and float64 where the formula says so).
 
-The oracles are written to be read, with a formula above each function; they know nothing of tiles, the order of panels,
-or instructions.
+The oracles are written to be read, with a formula above each function. They do not model tiles, the order of panels, or
+instructions.
 """
 
 import numpy as np

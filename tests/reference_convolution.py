@@ -187,7 +187,7 @@ def halved(w):
 
 # exact:           acc = sums(x, w - zp_weights)
 # saturating, s8:  acc = 2 sums(x, w')
-# saturating, u8:  acc = sums(x, w), of which each of two products saturates
+# saturating, u8:  acc = sums(x, w); each sum of two products saturates
 # y = post_ops(real_sum(acc))
 # dst = destination(y)
 @shared

@@ -1,7 +1,7 @@
-"""The one set of GEMM shapes (M, N, K), for the tests and the benchmarks.
+"""The set of GEMM shapes (M, N, K) that the tests and the benchmarks share.
 
-Register tiles have at most 14 rows and 48 columns, B panels 16 columns, and K goes in groups of 4; the edges below lie
-on, one under and one over the multiples of these.
+Register tiles have at most 14 rows and 48 columns, B panels have 16 columns, and a group has 4 k. The sizes below are
+multiples of these numbers, and one less and one more than multiples.
 """
 
 from itertools import product

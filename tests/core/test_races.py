@@ -34,7 +34,7 @@ def at_once(function):
 
 
 def outliers(rng, dtype, shape):
-    """Values of which few are large, so that a packed matrix has a dense part and outliers."""
+    """Return values with few large ones, so that a packed matrix has a dense part and outliers."""
     x = rng.integers(0, 60, shape)
     x[rng.random(shape) < 0.01] = 127
     return x.astype(dtype)

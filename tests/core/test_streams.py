@@ -55,7 +55,7 @@ class Raw(io.RawIOBase):
 
 
 class Minimal:
-    """An object with nothing but `read` and a `write` that returns no count."""
+    """An object with two methods: `read`, and a `write` that returns no count."""
 
     def __init__(self, content=b""):
         self.content, self.at = bytearray(content), 0

@@ -80,11 +80,11 @@ class Draws:
         self.below = drawn if decisions is None else repeated
 
     def integer(self, low, high):
-        """An integer in [low, high], the simplest of which is low."""
+        """Return an integer in [low, high]. The simplest choice is `low`."""
         return low + self.below(high - low + 1)
 
     def among(self, options):
-        """One of some options, the simplest of which is the first."""
+        """Return one of the options. The simplest choice is the first option."""
         return options[self.below(len(options))]
 
     def once_in(self, count):

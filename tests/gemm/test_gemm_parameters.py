@@ -21,7 +21,7 @@ ALPHAS_AND_BETAS = [
 
 
 def random_offsets(rng, offsetc, m, n):
-    """As many values for co as offsetc asks for, some of them large."""
+    """Return the values of co for `offsetc`. Some are large."""
     shape = {"F": (), "C": m, "R": n}[offsetc.upper()]
     return rng.integers(INT32_MIN, INT32_MAX, shape, endpoint=True) >> rng.integers(0, 31, shape)
 

@@ -22,7 +22,7 @@ RECORDED = {
     1266: "572fd19da821a11210fc823e539dae035cb4ed5ae50ec1e01d52d113d5b3ae11",
     1269: "f6f3cc7c69068d143f91f1906765500dbf5a2c17fd80ce2b4508d1bab1e0cdd2",
 }
-# Public functions without golden bits of their own.
+# Public functions that have no golden bits.
 NOT_GOLDEN = {
     "available_isas", "calibrate", "explain", "fuse_quantization", "get_include", "load", "move_strides", "num_threads",
     "onnx", "calibration", "register_later", "save", "show_config", "use_isa", "LayerQuantization", "Explanation",

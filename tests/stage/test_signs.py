@@ -16,7 +16,7 @@ every_dst = pytest.mark.parametrize("dst_dtype", DST_DTYPES, ids=name_of)
 
 
 def signed(problem, signs):
-    """The problem with these signs of scales; vectors keep some signs of their own."""
+    """Return the problem with these signs of scales. A third of the scales of a vector keeps its sign."""
     scales = {}
     for (tensor, scale), sign in zip(problem.scales.items(), signs, strict=True):
         mixed = np.where(np.arange(np.size(scale)) % 3, sign, 1).astype(np.float32) if np.ndim(scale) else sign
