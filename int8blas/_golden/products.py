@@ -185,3 +185,9 @@ def bits(draws: Draws, shape: Any) -> Result:
     x, y = draws.integers((m, k), "uint8"), draws.integers((n, k), "uint8")
     found = int8blas.nearest(x, [int8blas.pack_b(y, trans_b=True), y[:7]], 50, metric="hamming")
     return [int8blas.hamming(x, y), *found]
+
+
+@golden(group=(None, 40), rows=(1, 33))
+def real_product_four_bits(draws: Draws, group: Any, rows: Any) -> Result:
+    layer = int8blas.RealProduct(draws.reals((200, 33)), bias=draws.reals(33), group=group, bits=4)
+    return layer(draws.reals((rows, 200)))

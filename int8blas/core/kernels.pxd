@@ -57,6 +57,7 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef struct i8_scale_groups:
         int64_t size
         const float *scales
+        const uint16_t *half_scales
         const int32_t *col_sums
         ptrdiff_t row_step, column_step
         const float *row_scales
@@ -415,22 +416,21 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MAX_FOUR_BITS
 
     ctypedef struct i8_four_bits_args:
-        int rows, panels
+        int rows
         int64_t groups, steps
         const int8_t *a
         ptrdiff_t a_row
         const uint8_t *b
-        ptrdiff_t b_panel
         const int32_t *row_init
         int32_t *dst
         const float *scale
         const float *row_scale
+        const uint16_t *half_scale
         const int32_t *ao
         const int32_t *col_sum
         const int32_t *row_sums
         const uint8_t *zeros
         int32_t zero
-        ptrdiff_t panel_step
         float *y
         ptrdiff_t dst_row
 

@@ -174,7 +174,7 @@ cdef class InnerProduct(QuantizedLayer):
         dtypes = {"src": self.src_dtype if dynamic is None else self._dynamic_dtype,
                   "weights": np.dtype(np.int8) if self._packed is None else self._packed.dtype, "dst": self.dst_dtype}
         self._layer = Layer(self.attributes, self._n, bias, sums, dtypes, scales, zero_points,
-                            "static" if dynamic is None else "dynamic", size)
+                            "static" if dynamic is None else "dynamic", size, bits=self.bits)
         self._layer.depth = self._k
         if dynamic is not None:
             self._source.symmetric = self._dynamic_dtype == np.int8

@@ -1,6 +1,6 @@
 # Products of float32 matrices, also as parts of larger computations (see real_product.pyx).
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
@@ -40,12 +40,17 @@ cdef struct RealJob:
     char *y
     ptrdiff_t a_row, y_row                  # in elements
     int64_t room                            # columns of y that may be written in each row
-    # b is either packed int8 weights with scales for whole panels, or, if `weights` is NULL, float32 with steps in
+    # b is either packed integer weights with scales for whole panels, or, if `weights` is NULL, float32 with steps in
     # elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    const float *scale                      # scales of the sums; NULL if blocks of k have scales
-    const float *block_scales               # [blocks][scales_row]: a row has whole panels
+    # With `weights` only: whether they have 4 bits, two in a byte, and their zero point or zero points of the blocks,
+    # [panels][blocks][16] (gemm/four_bits.pyx).
+    bint four_bits
+    uint8_t zero
+    const uint8_t *zeros
+    const float *scale                      # for the sums; or NULL with scales of blocks of k, which are in rows of
+    const float *block_scales               # whole panels, `scales_row` apart
     int64_t block, scales_row
     const char *b
     ptrdiff_t b_row, b_column

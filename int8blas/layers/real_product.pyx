@@ -3,17 +3,19 @@
 RealProduct multiplies by weights stored as int8, real_matmul multiplies two arrays, matrix by matrix::
 
     sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
-    y[i, j] = sum * scale[j]                only with int8 weights, which are converted to float32 unscaled
+    y[i, j] = sum * scale[j]                only with integer weights, which are converted to float32 unscaled
 
 Weights with a scale for each block of k and each column are scaled when they are converted, so sums have no scale.
 
 A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
-reads a quarter of the bytes of float32 weights. It also copies float32 panels to the buffer, or reads them in place if
-a has few rows.
+reads a quarter of the memory of float32 weights. Weights of 4 bits are unpacked to int8 first, less their zero points,
+a block at a time. The unit copies float32 panels to the buffer too, or reads them in place if a has few rows.
 """
 
+import functools
+
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 cimport cython
 cimport int8blas.core.cnumpy as cnp
@@ -29,8 +31,13 @@ from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, round_up, share
+from int8blas.core.words import either, shown
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
+from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB, pack
+from int8blas.gemm.packing import pack_b
+from int8blas.gemm.problem cimport STEP_BYTES, STEP_K
+from int8blas.stage.four_bits import quantize_four_bits, zeros_of_groups
 from int8blas.stage.weights_scales import weights_scales
 
 cnp.import_array()
@@ -89,15 +96,40 @@ cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, 
                 y, z = 0, z + 1
 
 
+cdef const int8_t *packed_groups(const RealJob *j, int64_t panel, int64_t k, int64_t depth,
+                                 int8_t *unpacked) noexcept nogil:
+    """Return `depth` k of a packed panel in int8, from `k` on, which begins a group, or a step of weights of 4 bits;
+    they are unpacked to `unpacked`."""
+    cdef int64_t i = 0, end, block
+    cdef const uint8_t *zeros = NULL
+    if not j.four_bits:
+        return j.weights + panel * j.panel_size + k * I8_PANEL
+    while i < depth:
+        end = depth
+        if j.zeros is not NULL:
+            block = 0
+            zeros = j.zeros + panel * I8_PANEL
+            if j.block:
+                block = (k + i) // j.block
+                end = min(depth, (block + 1) * j.block - k)
+                zeros = j.zeros + (panel * (j.k // j.block) + block) * I8_PANEL
+        j.kernels.packing.unpack_four_bits(
+            unpacked + i * I8_PANEL, <const uint8_t *>j.weights + panel * j.panel_size + (k + i) // STEP_K * STEP_BYTES,
+            2 * ceil_div(end - i, STEP_K), j.zero, zeros, round_up(j.k, STEP_K))
+        i = end
+    return unpacked
+
+
 cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k, int64_t depth) noexcept nogil:
     """Store `depth` rows of some panels in the buffer, side by side, with zeros after the last column."""
     cdef int64_t width = area.panels * I8_PANEL, first = area.panel * I8_PANEL, columns, i, c, end
     cdef const float *b
     cdef const float *scales
+    cdef int8_t unpacked[BLOCK_K * I8_PANEL]
     if j.weights is not NULL:
         for i in range(area.panels):
-            j.kernels.stage.real_panel(buffer + i * I8_PANEL, width, j.weights + (area.panel + i) * j.panel_size
-                                       + k * I8_PANEL, ceil_div(depth, I8_GROUP))
+            j.kernels.stage.real_panel(buffer + i * I8_PANEL, width,
+                                       packed_groups(j, area.panel + i, k, depth, unpacked), ceil_div(depth, I8_GROUP))
         if j.block_scales is not NULL:
             i = 0
             while i < depth:
@@ -132,16 +164,23 @@ cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
     return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
 
 
-cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, float *c) noexcept nogil:
-    """Multiply one row of a by packed weights. With scales of blocks of k, multiply block by block."""
+cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, float *c,
+                       int8_t *unpacked) noexcept nogil:
+    """Multiply one row of a by packed weights; with scales of blocks of k, block by block."""
     cdef i8_real_row_args t
-    cdef int64_t first = area.panel * I8_PANEL, k = 0
+    cdef int64_t first = area.panel * I8_PANEL, k = 0, i
     t.panels, t.panel_size, t.c, t.factor = area.panels, j.panel_size, c, NULL
+    if j.four_bits:
+        t.panel_size = min(<int64_t>BLOCK_K, round_up(j.k, STEP_K)) * I8_PANEL
     while k < j.k:
-        t.k = j.k if j.block_scales is NULL else j.block
+        t.k = j.k - k if j.block_scales is NULL else j.block - k % j.block
+        if j.four_bits:
+            t.k = min(<int64_t>BLOCK_K, t.k)
+        for i in range(area.panels if j.four_bits else 0):
+            packed_groups(j, area.panel + i, k, t.k, unpacked + i * t.panel_size)
         t.first, t.a = k == 0, a + k
-        t.weights = j.weights + area.panel * j.panel_size + k * I8_PANEL
-        t.scale = j.scale + first if j.scale is not NULL else NULL
+        t.weights = unpacked if j.four_bits else j.weights + area.panel * j.panel_size + k * I8_PANEL
+        t.scale = j.scale + first if j.scale is not NULL and k + t.k == j.k else NULL
         if j.block_scales is not NULL:
             t.factor = j.block_scales + k // j.block * j.scales_row + first
         j.kernels.stage.real_row(&t)
@@ -167,7 +206,7 @@ cdef void multiply_area(const RealJob *j, const RealArea *area, float *buffer) n
     cdef float *c = area.y + first if whole else columns
     if j.weights is not NULL and by_row(j):
         for row in range(area.rows):
-            multiply_row(j, area, area.a + row * area.a_row, c + row * area.y_row if whole else c)
+            multiply_row(j, area, area.a + row * area.a_row, c + row * area.y_row if whole else c, <int8_t *>buffer)
             if not whole:
                 memcpy(area.y + row * area.y_row + first, columns, 4 * (j.columns - first))
         return
@@ -253,33 +292,41 @@ cdef int multiply(RealJob *job) except -1:
 
 @cython.final
 cdef class RealProduct:
-    """A product of float32 matrices by int8 weights, which are packed once. x stays float32, so only weights are
-    rounded.
+    """A product of float32 matrices by integer weights, packed once: x stays float32, so only weights are rounded.
 
     ``y = x @ (weights * scale) + bias``
 
     Parameters
     ----------
-    weights : array_like of int8 or float32, or PackedB
-        (k, n), with at least one k. float32, float16 and bfloat16 are quantized to int8 in [-127, 127].
+    weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
+        (k, n), with at least one k. float32, float16 and bfloat16 are quantized to int8 in [-127, 127], or to int4 in
+        [-8, 7] with 4 bits. uint8 needs 4 bits.
     scale : array_like of float, optional
-        The scale of int8 weights: one value, one value for each column, or (k / group, n), one value for each block of
-        k and each column. float32 weights have the scales max|w| / 127 of each column, or of each block.
+        Of integer weights: one value, one for each column, or (k / group, n), one for each block of k and each column.
+        Weights of float32 have the scales max|w| / 127 of each column, or of each block; max|w| / 7 with 4 bits.
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        For float32 weights, the number of k that share a scale: a multiple of 4 that divides k, and at most 16384.
+        For weights of float32: how many k share a scale, a multiple of 4 that divides k, at most 16384; with 4 bits a
+        multiple of 8.
+    bits : {8, 4}, optional
+        Of a weight. A PackedB4 has 4.
+    zero_points : array_like of int, optional
+        Of integer weights of 4 bits, in their range and subtracted from them: one value, one for each column, or
+        (k / group, n).
 
     Attributes
     ----------
-    weights : PackedB
+    weights : PackedB or PackedB4
         The packed integers.
     scale : ndarray of float32
         (n,), or (k / group, n).
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        The number of k that share a scale, or None if all k share one scale.
+        How many k share a scale; None if all do.
+    zero_points : ndarray of int32 or None
+        (1, n) or (k / group, n).
 
     Raises
     ------
@@ -298,8 +345,7 @@ cdef class RealProduct:
         sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
         sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
 
-    With one row, reading the weights takes most of the time. int8 weights have a quarter of the bytes of float32
-    weights.
+    It reads a quarter of the memory of float32 weights, or an eighth with 4 bits, which decides the time of one row.
 
     Examples
     --------
@@ -314,43 +360,63 @@ cdef class RealProduct:
     array([[  0.74, 125.  ]], dtype=float32)
     """
 
-    cdef readonly PackedB weights
+    cdef PackedB _eight
+    cdef PackedB4 _four             # one of the two is None
+    cdef int64_t _k, _n
     cdef readonly object bias
-    cdef cnp.ndarray _scale         # one row of scales, or one row for each block
+    cdef readonly object zero_points
+    cdef cnp.ndarray _zeros         # as they are stored, [panels, blocks, 16], or None
+    cdef cnp.ndarray _scale         # a row for the sums, or a row for each block
     cdef cnp.ndarray _bias          # or None
     cdef int64_t _block             # the k of a block; 0 without blocks
 
     __signature__ = Signature()
 
-    def __init__(self, weights, scale=None, bias=None, *, group=None):
+    def __init__(self, weights, scale=None, bias=None, *, group=None, bits=8, zero_points=None):
         """Create the layer; the docstring of the class has the parameters."""
-        if not isinstance(weights, PackedB):
+        if bits not in (8, 4):
+            raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
+        if isinstance(weights, PackedB) and bits == 4:
+            raise TypeError("weights must be an array or a PackedB4 with bits=4, got a PackedB")
+        if not isinstance(weights, (PackedB, PackedB4)):
             array = in_float32(weights, "weights")
-            if array.dtype not in (np.dtype(np.int8), np.dtype(np.float32)) or array.ndim != 2:
-                raise TypeError(f"weights must be a matrix of int8 or float32, got {array.dtype} of shape "
+            allowed = ("int8", "float32") if bits == 8 else ("int8", "uint8", "float32")
+            if array.dtype.name not in allowed or array.ndim != 2:
+                raise TypeError(f"weights must be a matrix of {either(allowed)}, got {array.dtype} of shape "
                                 f"{array.shape}")
             if array.dtype == np.float32:
-                if scale is not None:
-                    raise ValueError("scale must not be given for weights of float32")
-                scale = weights_scales(array.T, group=group)
-                rows = scale if group is None else np.repeat(scale, group, axis=0)
-                array = np.clip(np.rint(array / rows), -127, 127).astype(np.int8)
+                for value, name in ((scale, "scale"), (zero_points, "zero_points")):
+                    if value is not None:
+                        raise ValueError(f"{name} must not be given for weights of float32")
+                scale = weights_scales(array.T, group=group, bits=bits)
+                if bits == 4:
+                    array = quantize_four_bits(array.T, scale, group or 0)[0].T
+                else:
+                    rows = scale if group is None else np.repeat(scale, group, axis=0)
+                    array = np.clip(np.rint(array / rows), -127, 127).astype(np.int8)
                 group = None
-            weights = pack(array, False)
+            weights = pack(array, False) if bits == 8 else pack_b(array, bits=4)
         if group is not None:
             raise ValueError(f"group must not be given with a scale, which has the blocks, got {group}")
         if scale is None:
             raise ValueError("scale must be given for weights of int8")
-        self.weights = weights
-        k, columns = self.weights.shape
+        self._k, self._n = k, columns = weights.shape
+        if isinstance(weights, PackedB4):
+            self._four = weights
+        else:
+            self._eight = weights
         values = scale_values(scale, "scale")
         by_block = values.ndim == 2 and len(values) > 1 and k % len(values) == 0 and values.shape[1] == columns
         if not by_block:
             values = values.reshape(1, -1)
-        if values.shape[1] not in (1, columns) or k == 0 or self.weights.dtype != np.int8:
-            raise ValueError(f"weights must be int8 with at least one k, and scale one value or {columns}, or "
-                             f"{columns} for each block of k, got {self.weights} and shape {np.shape(scale)}")
+        is_unsigned = self._eight is not None and weights.dtype != np.int8
+        if values.shape[1] not in (1, columns) or k == 0 or is_unsigned:
+            raise ValueError("weights must be int8 or of 4 bits with at least one k, and scale one value or "
+                             f"{columns}, or {columns} for each block of k, got {weights} and shape {np.shape(scale)}")
         self._block = k // len(values) if by_block else 0
+        if self._four is not None and self._block % STEP_K:
+            raise ValueError(f"scale must have blocks of a multiple of 8 k for weights of 4 bits, got {self._block}")
+        self.set_zeros(zero_points, len(values))
         self._scale = np.ones((len(values), round_up(columns, I8_PANEL)), np.float32)
         self._scale[:, :columns] = values
         self._bias = None
@@ -362,9 +428,27 @@ cdef class RealProduct:
             self._bias = own
         self.bias = self._bias
 
+    cdef object set_zeros(self, values, int64_t blocks):
+        """Set the zero points of the weights."""
+        cdef int64_t panels = ceil_div(self._n, I8_PANEL)
+        self.zero_points = self._zeros = None
+        if values is None:
+            return
+        if self._four is None:
+            raise ValueError("zero_points must not be given for weights of 8 bits: subtract them from the weights")
+        self.zero_points = zeros_of_groups(values, blocks, self._n, self._four.dtype, "zero_points")
+        self.zero_points.flags.writeable = False
+        by_column = np.zeros((blocks, panels * I8_PANEL), np.uint8)
+        by_column[:, :self._n] = self.zero_points + self._four._matrix.zero
+        self._zeros = np.ascontiguousarray(by_column.reshape(blocks, panels, I8_PANEL).transpose(1, 0, 2))
+
+    @property
+    def weights(self):
+        return self._eight if self._four is None else self._four
+
     @property
     def scale(self):
-        values = self._scale[:, :self.weights._n] if self._block else self._scale[0, :self.weights._n]
+        values = self._scale[:, :self._n] if self._block else self._scale[0, :self._n]
         values.flags.writeable = False
         return values
 
@@ -374,11 +458,12 @@ cdef class RealProduct:
 
     def __reduce__(self):
         bias = () if self.bias is None else (self.bias,)
-        return RealProduct, (self.weights, np.ascontiguousarray(self.scale), *bias)
+        layer = RealProduct if self._zeros is None else functools.partial(RealProduct, zero_points=self.zero_points)
+        return layer, (self.weights, np.ascontiguousarray(self.scale), *bias)
 
     def __repr__(self):
-        k, columns = self.weights.shape
-        return f"RealProduct({k}, {columns}{f', group={self._block}' if self._block else ''})"
+        more = (f", group={self._block}" if self._block else "") + ("" if self._four is None else ", bits=4")
+        return f"RealProduct({self._k}, {self._n}{more})"
 
     def __call__(self, x, *, out=None):
         """Execute the layer.
@@ -404,18 +489,24 @@ cdef class RealProduct:
         cdef cnp.ndarray y
         cdef RealJob job
         shape = (<object>source).shape
-        if not shape or shape[-1] != self.weights._k:
-            raise ValueError(f"x must have shape (..., {self.weights._k}), got {shape}")
-        shape = (*shape[:-1], self.weights._n)
+        if not shape or shape[-1] != self._k:
+            raise ValueError(f"x must have shape (..., {self._k}), got {shape}")
+        shape = (*shape[:-1], self._n)
         target = None if out is None else elements_output(out, "out", cnp.NPY_FLOAT32, shape)
         y = empty_of(shape, cnp.NPY_FLOAT32)
-        job.k, job.columns, job.room, job.dims, job.count = self.weights._k, self.weights._n, self.weights._n, 0, 1
+        job.k, job.columns, job.room, job.dims, job.count = self._k, self._n, self._n, 0, 1
         job.rows = cnp.PyArray_SIZE(source) // job.k
         job.a, job.a_row, job.b, job.b_factor = cnp.PyArray_BYTES(source), job.k, NULL, 1
         job.windows = NULL
         job.y, job.y_row = cnp.PyArray_BYTES(y), job.columns
-        job.weights = <const int8_t *>cnp.PyArray_DATA(self.weights._data)
-        job.panel_size = cnp.PyArray_STRIDES(self.weights._data)[0]
+        job.four_bits = self._four is not None
+        if job.four_bits:
+            job.weights, job.panel_size = <const int8_t *>self._four._matrix.data, self._four._matrix.step
+            job.zero = self._four._matrix.zero
+            job.zeros = NULL if self._zeros is None else <const uint8_t *>cnp.PyArray_DATA(self._zeros)
+        else:
+            job.weights = <const int8_t *>cnp.PyArray_DATA(self._eight._data)
+            job.panel_size = cnp.PyArray_STRIDES(self._eight._data)[0]
         job.block, job.scales_row = self._block, cnp.PyArray_DIM(self._scale, 1)
         job.scale = job.block_scales = <const float *>cnp.PyArray_DATA(self._scale)
         if self._block:

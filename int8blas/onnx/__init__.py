@@ -32,6 +32,7 @@ The package turns a file into a network, the network into a plan, and runs the p
       views           operators that copy no element   attention      products around a softmax
       fused           operators of onnxruntime's optimizer   sessions     nodes that onnxruntime computes
       blocked         weights with scales by blocks    decoders       attention with a cache
+      four_bits       weights of 4 bits behind DequantizeLinear
       reference       operators that call onnx's reference implementation
 """
 

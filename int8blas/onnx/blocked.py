@@ -2,8 +2,8 @@
 
     w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
 
-With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range, and multiplies weights of 4
-bits as they are packed. Otherwise the source stays real, and the weights are int8 in memory.
+With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
+real. Weights of 4 bits stay packed in memory in both cases.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ INT8 = 4
 
 
 def real_layer(weights: GroupedWeights) -> Call:
-    """Return the product of real numbers by weights without an order, int8 where they fit."""
+    """Return the product of real numbers by weights without an order, 4-bit ones or int8 where they fit."""
     given = weights.arguments()
-    values, zeros = given["weights"], given["zero_points"].get("weights")
-    if zeros is not None:
-        values = values.astype(np.int16) - weights.spread(zeros).astype(np.int16)
-    if values.min() < -128 or values.max() > 127:
+    values, zeros, scale = given["weights"], given["zero_points"].get("weights"), given["scales"]["weights"]
+    missing = -values.shape[1] % weights.group
+    values = np.pad(values, ((0, 0), (0, missing)))
+    if weights.bits == 4:
+        layer = RealProduct(values.T, scale, bits=4, zero_points=zeros)
+    elif zeros is not None or values.dtype != np.int8:
         matrix = np.ascontiguousarray(weights.dequantized().T)
         return lambda x: linear.matmul(x, matrix)
-    missing = -values.shape[1] % weights.group
-    values = np.pad(values.astype(np.int8), ((0, 0), (0, missing)))
-    layer = RealProduct(np.ascontiguousarray(values.T), given["scales"]["weights"])
+    else:
+        layer = RealProduct(np.ascontiguousarray(values.T), scale)
     if not missing:
         return layer
     return lambda x: layer(np.concatenate([x, np.zeros((*x.shape[:-1], missing), x.dtype)], -1))

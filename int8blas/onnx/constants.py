@@ -16,7 +16,7 @@ from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern, constant_named
 from int8blas.onnx.plan import fold
 from int8blas.onnx.table import Call, Operator, Site, bind
-from int8blas.onnx.types import BYTES
+from int8blas.onnx.types import BYTES, FOUR_BITS
 
 
 def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
@@ -78,7 +78,9 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
     operator = TABLE.find(node, opsets)
     given = pattern.constants(producer.inputs)
     values = {name: value for name in node.inputs[1:] if name and (value := pattern.constant(name)) is not None}
-    if operator is None or given is None or given[0].dtype not in BYTES or len(values) < len({*node.inputs[1:]} - {""}):
+    if operator is None or given is None or len(values) < len({*node.inputs[1:]} - {""}):
+        return None
+    if given[0].dtype not in BYTES and given[0].dtype.name not in FOUR_BITS:
         return None
     weights, scale, *_ = given
     call, others = call_of(operator, node, values, opsets), [values.get(name) for name in node.inputs[1:]]

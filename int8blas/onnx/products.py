@@ -17,6 +17,7 @@ in float32. Dynamic quantization and stored weights::
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
     ConvInteger, Cast, Mul, ...             ConvIntegerToFloat, DynamicConv
     MatMul or Gemm(a, int8 * scale)         StoredMatMul, in float32, or in int8 for dynamic=True
+    MatMul, Gemm or Gather of int4 * scale  MatMulNBits or GatherBlockQuantized (see four_bits.py)
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 
 from int8blas.onnx.chains import ONE, Columns, chain_behind
 from int8blas.onnx.elementwise import post_op
+from int8blas.onnx.four_bits import rewritten_four_bits, rewritten_lookup
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.integer import broadcastable, positive_finite, same_quantization
 from int8blas.onnx.normalization import affine
@@ -485,8 +487,9 @@ Rewrite = Callable[[Pattern, Node], Node | list[Node] | None]
 PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "Conv": (rewritten_product, rewritten_float_conv),
     "ConvTranspose": (rewritten_product,),
-    "MatMul": (rewritten_product, rewritten_stored),
-    "Gemm": (rewritten_product, rewritten_stored),
+    "MatMul": (rewritten_product, rewritten_stored, rewritten_four_bits),
+    "Gemm": (rewritten_product, rewritten_stored, rewritten_four_bits),
+    "Gather": (rewritten_lookup,),
     "BatchNormalization": (rewritten_normalization,),
     "MatMulInteger": (rewritten_dynamic,),
     "ConvInteger": (rewritten_convolution,),

@@ -20,6 +20,7 @@ DTYPES = {
 BFLOAT16 = 16
 # The 8-bit integers.
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
+FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
 def dtype_of(number: int) -> np.dtype[Any]:

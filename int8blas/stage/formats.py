@@ -90,7 +90,8 @@ class GroupedWeights:
         -------
         dict
             ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
-            and weights that are its zero points. Weights of 8 bits less their zero points are int8 if they all fit.
+            and weights that are its zero points. Weights less their zero points are int8 with 8 bits if they all fit,
+            and with 4 bits if all zero points are 8.
 
         Raises
         ------
@@ -110,6 +111,8 @@ class GroupedWeights:
             centered = weights.astype(np.int16) - self.spread(zeros).astype(np.int16)
             if not centered.size or (centered.min() >= -128 and centered.max() <= 127):
                 weights, zeros = centered.astype(np.int8), None
+        if bits == 4 and zeros is not None and weights.dtype == np.uint8 and (zeros == 8).all():
+            weights, zeros = weights.view(np.int8) - np.int8(8), None
         points = {} if zeros is None else {"weights": zeros}
         return {
             "weights": weights,

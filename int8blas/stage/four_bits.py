@@ -69,18 +69,18 @@ def quantize_four_bits(
         return np.clip(np.rint(flat / by_column), -8, 7).astype(np.int8), scale
 
 
-def zeros_of_groups(values: Any, groups: int, oc: int, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
+def zeros_of_groups(
+    values: Any, groups: int, oc: int, dtype: np.dtype[Any], name: str = "zero_points['weights']"
+) -> npt.NDArray[np.int32]:
     """Return zero points of the weights as a matrix (groups, oc) of values of 4 bits: one, one for each output channel,
     or one for each of its groups."""
-    zeros = zero_point_values(values, "zero_points['weights']", dtype)
+    zeros = zero_point_values(values, name, dtype)
     low, high = RANGES[dtype.name]
     wrong = zeros[(zeros < low) | (zeros > high)]
     if wrong.size:
-        raise ValueError(f"zero_points['weights'] must be between {low} and {high}, got {shown(wrong.flat[0])}")
+        raise ValueError(f"{name} must be between {low} and {high}, got {shown(wrong.flat[0])}")
     if zeros.size != 1 and zeros.shape not in ((oc,), (groups, oc)):
-        raise ValueError(
-            f"zero_points['weights'] must be one value, {oc} values, or have shape {(groups, oc)}, got {zeros.shape}"
-        )
+        raise ValueError(f"{name} must be one value, {oc} values, or have shape {(groups, oc)}, got {zeros.shape}")
     return np.broadcast_to(zeros.reshape(()) if zeros.size == 1 else zeros, (groups, oc)).copy()
 
 

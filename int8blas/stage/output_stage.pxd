@@ -15,7 +15,8 @@ cdef class Bound
 
 cdef class Layer:
     cdef object attributes
-    cdef int dims                   # dimensions of the destination that masks count
+    cdef int dims                   # dimensions of the destination, as masks count them
+    cdef int bits                   # of a weight
     cdef int64_t depth              # products in a sum, if the zero points may be any int32
     cdef bint spreads               # some mask needs `spread_values`
     cdef int64_t columns

@@ -8,7 +8,7 @@ point. If executions supply no values, one ``Bound`` serves all of them.
 from types import MappingProxyType
 
 from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -97,9 +97,10 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
 cdef class Layer:
     """The part of an epilogue that is known when a primitive is created."""
 
-    def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0, dims=2):
+    def __init__(self, attributes, columns, bias, column_sums, dtypes, scales, zero_points, kind, group=0, dims=2,
+                 bits=8):
         self.attributes = attributes
-        self.dims = dims
+        self.dims, self.bits = dims, bits
         self.columns = columns
         self.dtypes = dtypes  # of "src", "weights" and "dst"
         self.dst_type = np.dtype(dtypes["dst"]).num
@@ -531,6 +532,13 @@ cdef class Layer:
         bound._arrays.append(array)
         bound.scale_groups.size = self.group
         bound.scale_groups.scales = <const float *>cnp.PyArray_DATA(array)
+        bound.scale_groups.half_scales = NULL
+        if self.bits == 4:
+            with np.errstate(over="ignore", under="ignore"):
+                halves = array.astype(np.float16)
+            if np.array_equal(halves, array):
+                bound._arrays.append(halves)
+                bound.scale_groups.half_scales = <const uint16_t *>cnp.PyArray_DATA(halves)
         bound.scale_groups.col_sums = <const int32_t *>cnp.PyArray_DATA(self._column_sums)
 
     cdef cnp.ndarray by_row_groups(self, Bound bound, object values):

@@ -80,11 +80,24 @@ def test_groups_of_a_dynamic_source(isa, dtype, rng):
         src = rng.normal(0, 1, (m, k)).astype(np.float32)
         scales = rng.uniform(0.01, 0.1, (groups, n)).astype(np.float32)
         integers, row_scale = quantized(src)
-        for given in (None, zeros):
-            layer = InnerProduct.dynamic(weights, scales={"weights": scales}, group=group, bits=4,
+        # Scales that are all float16 are read as float16.
+        for given, factors in product((None, zeros), (scales, scales.astype(np.float16).astype(np.float32))):
+            layer = InnerProduct.dynamic(weights, scales={"weights": factors}, group=group, bits=4,
                                          zero_points=None if given is None else {"weights": given})  # fmt: skip
-            expected = grouped(integers, weights, group, scales, 0, 0 if given is None else given, row_scale)
+            expected = grouped(integers, weights, group, factors, 0, 0 if given is None else given, row_scale)
             assert_same_bits(layer(src), expected, m=m, n=n, k=k)
+
+
+def test_more_rows_than_a_block(isa, rng):
+    """Rows are made and multiplied in blocks that fit the L2 cache, which has at most 4 MiB."""
+    m, n, k, group = 300, 20, 16384, 4096
+    weights, src = values(rng, np.int8, (n, k)), rng.normal(0, 1, (m, k)).astype(np.float32)
+    scales = rng.uniform(0.01, 0.1, (k // group, n)).astype(np.float32)
+    integers, row_scale = quantized(src)
+    layer = InnerProduct.dynamic(weights, scales={"weights": scales}, group=group, bits=4)
+    for threads in (1, 3):
+        with int8blas.num_threads(threads):
+            assert_same_bits(layer(src), grouped(integers, weights, group, scales, 0, 0, row_scale), threads=threads)
 
 
 @TYPES

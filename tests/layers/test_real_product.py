@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from arrays import BROADCASTS, LAYOUTS, guarded, needs_mprotect, place
+from errors import refused
 from layers import assert_same_bits
 from sharing import shared
 
@@ -41,6 +42,55 @@ def test_blocks_of_k(isa, rng):
     for k in (511, 512, 1024, 1100):
         x, weights, scale = problem(rng, 3, k, 50)
         assert_same_bits(RealProduct(weights, scale)(x), expected(x, weights, scale))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=["int4", "uint4"])
+def test_four_bits_are_unpacked(isa, dtype, rng):
+    """The bits of int8 weights less the zero points."""
+    low, high = (-8, 7) if dtype == np.int8 else (0, 15)
+    for k, columns, group in ((1, 1, None), (7, 3, None), (20, 17, None), (1100, 50, None), (48, 65, 24), (96, 100, 8),
+                              (2048, 33, 1024)):  # fmt: skip
+        weights = rng.integers(low, high, (k, columns), dtype, endpoint=True)
+        shape = columns if group is None else (k // group, columns)
+        scale = rng.uniform(0.1, 1, shape).astype(np.float32)
+        for zeros in (None, rng.integers(low, high, shape, endpoint=True)):
+            less = 0 if zeros is None else zeros if group is None else np.repeat(zeros, group, 0)
+            eight = RealProduct((weights.astype(int) - less).astype(np.int8), scale)
+            layers = [RealProduct(weights, scale, bits=4, zero_points=zeros)]
+            layers.append(RealProduct(int8blas.pack_b(weights, bits=4), scale, zero_points=zeros))
+            layers += [pickle.loads(pickle.dumps(layers[0])), copy.deepcopy(layers[0])]
+            for rows in (1, 2, 3, 9, 40):
+                x = rng.normal(0, 1, (rows, k)).astype(np.float32)
+                for layer in layers:
+                    assert_same_bits(layer(x), eight(x), k=k, columns=columns, group=group, rows=rows)
+
+
+@pytest.mark.parametrize("group", [None, 16])
+def test_four_bits_of_float_weights(group, rng):
+    w = rng.normal(0, 1, (64, 10)).astype(np.float32)
+    layer = RealProduct(w, group=group, bits=4)
+    scale = int8blas.weights_scales(w.T, group=group, bits=4)
+    assert_same_bits(layer.scale, scale)
+    by_k = scale if group is None else np.repeat(scale, group, 0)
+    assert (layer.weights.unpack() == np.clip(np.rint(w / by_k), -8, 7)).all()
+    assert repr(layer) == f"RealProduct(64, 10{'' if group is None else ', group=16'}, bits=4)"
+
+
+def test_wrong_arguments_of_four_bits(rng):
+    w = np.zeros((24, 3), np.int8)
+    packed = int8blas.pack_b(w)
+    for error, text, arguments, more in (
+        (ValueError, "bits must be 8 or 4, got 2", (w, 1), {"bits": 2}),
+        (TypeError, "weights must be an array or a PackedB4 with bits=4, got a PackedB", (packed, 1), {"bits": 4}),
+        (ValueError, "zero_points must not be given for weights of 8 bits: subtract", (w, 1), {"zero_points": 1}),
+        (ValueError, "zero_points must not be given for weights of float32", (w.astype(np.float32),),
+         {"zero_points": 1, "bits": 4}),
+        (ValueError, "scale must have blocks of a multiple of 8 k for weights of 4 bits, got 12", (w, np.ones((2, 3))),
+         {"bits": 4}),
+        (ValueError, "zero_points must be between -8 and 7, got 8", (w, 1), {"bits": 4, "zero_points": 8}),
+    ):  # fmt: skip
+        with refused(error, text):
+            RealProduct(*arguments, **more)
 
 
 def test_stacks_scales_and_orders(isa, rng):

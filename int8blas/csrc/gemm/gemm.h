@@ -310,25 +310,24 @@ typedef struct {
  *     y[i, j] = sum over the groups of f32(sum over k of the group of (A[i, k] - ao[i]) * (q[k, j] - zero)) *
  *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
  *
- * A group has `steps` steps; without scales, all of K is one group. Row i of A is at a + i * a_row, panel p of B at
- * b + p * b_panel. row_sums[i * groups + group] are sums of A. `zero` is one value, or zeros[j]; col_sum[j], the sum of
- * q - zero, is not NULL unless all ao are 0. scale, zeros and col_sum have 16 values for each group and panel_step
- * values for each panel. Rows of dst and y are dst_row elements apart; all columns of the panels are written. */
+ * for the columns j of a panel. A group has `steps` steps; without scales, all of K is one group. Row i of A is at a +
+ * i * a_row. row_sums[i * groups + group] are sums of A. `zero` is one value, or zeros[j]; col_sum[j], the sum of q -
+ * zero, is not NULL unless all ao are 0. scale, zeros and col_sum have 16 values for each group; half_scale, unless it
+ * is NULL, has the scales in f16. Rows of dst and y are dst_row elements apart. */
 #define I8_MAX_FOUR_BITS 4
 typedef struct {
-    int rows, panels;
+    int rows;
     int64_t groups, steps;
     const int8_t *a;
     ptrdiff_t a_row;
     const uint8_t *b;
-    ptrdiff_t b_panel;
     const int32_t *row_init;
     int32_t *dst;
     const float *scale, *row_scale;
+    const uint16_t *half_scale;
     const int32_t *ao, *col_sum, *row_sums;
     const uint8_t *zeros;
     int32_t zero;
-    ptrdiff_t panel_step;
     float *y;
     ptrdiff_t dst_row;
 } i8_four_bits_args;

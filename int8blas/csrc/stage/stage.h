@@ -73,14 +73,15 @@ typedef struct {
     i8_requantization requantization;
 } i8_stage;
 
-/* Scale groups of a packed B: a group has `size` k. `scales` has a scale for each column and group,
- * [panels][groups][16]. `col_sums` has the sums of the columns of B' in each group, modulo 2**32, in this layout; it
- * may be NULL if A' has no zero point. `row_scales` and `row_zeros` have the scales and zero points of the rows of A'
- * [groups][row_step], and `column_zeros` the zero points of the columns of B' [groups][column_step]; each may be NULL.
- * If there are zero points by groups, the problem's operands have the zero points of the first group. */
+/* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
+ * group, modulo 2**32. col_sums may be NULL if A' has no zero point. Each of the last three is NULL, or has values for
+ * each group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
+ * [groups][column_step]. Zero points of the problem's operands are then those of the first group. half_scales are the
+ * same scales in f16, if each of them is an f16 and B has 4 bits, or NULL. */
 typedef struct {
     int64_t size;
     const float *scales;
+    const uint16_t *half_scales;
     const int32_t *col_sums;
     ptrdiff_t row_step, column_step;
     const float *row_scales;
