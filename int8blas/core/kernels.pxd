@@ -605,7 +605,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t dst_row
         int32_t flip
 
-    enum: I8_WIDE_S16, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS, I8_WIDE_MAX_TILE
+    enum: I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS, I8_WIDE_MAX_TILE
     enum: I8_INT_S8, I8_INT_U8, I8_INT_S16, I8_INT_U16, I8_INT_S32, I8_INT_U32, I8_INT_S64, I8_INT_U64
 
     ctypedef struct i8_wide_tile_args:
@@ -624,13 +624,14 @@ cdef extern from "isa/kernels.h" nogil:
         void (*tile)(const i8_wide_tile_args *) noexcept nogil
 
     ctypedef struct i8_wide_kernels:
-        i8_wide_kind kinds[4]
-        void (*pack[4][8])(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
+        i8_wide_kind kinds[5]
+        void (*pack[5][8])(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
                            ptrdiff_t step) noexcept nogil
         void (*bits[8])(i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n) noexcept nogil
         void (*narrow[8])(uint8_t *dst, i8_int_bits *bits, const char *src, ptrdiff_t step, int64_t n) noexcept nogil
         void (*wrap[8])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n) noexcept nogil
         int (*saturate[8])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n) noexcept nogil
+        void (*residues)(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add) noexcept nogil
 
     ctypedef struct i8_tuning:
         int64_t kc, a_bytes, nc

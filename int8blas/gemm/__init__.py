@@ -3,6 +3,8 @@
 blas, syrk, matmul      the public functions, and blas16; packing, PackedB; four_bits, PackedB4; saturation, where
                         16-bit sums saturate; explain, which describes a plan by an explanation
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
+modular         products modulo p
+contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes, by matmul
 call            makes a Problem from arrays, and runs the driver
 stack           a stack of products that differ only in the addresses of their matrices
 driver          calls resolve, then runs the chosen path; divides a long K into parts

@@ -164,7 +164,7 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     Notes
     -----
     The result is exact for every K and all values. If the values of both operands together have up to 27 bits without
-    signs, they are multiplied as pairs of 16 bits, several times faster than larger values.
+    signs, one accumulator holds the sums of a tile's element; larger values need two, and about twice the time.
 
     Examples
     --------

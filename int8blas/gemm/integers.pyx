@@ -21,6 +21,7 @@ from int8blas.core.kernels cimport (
     I8_INT_U64,
     I8_WIDE_F64,
     I8_WIDE_S16,
+    I8_WIDE_S16_FULL,
     I8_WIDE_S32,
     I8_WIDE_S64,
     current_kernels,
@@ -31,7 +32,7 @@ from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.call cimport check_memory, is_usable
-from int8blas.gemm.wide cimport WIDE_DIMS, WideOperand, WideProduct, exact_element, is_direct, multiply_wide
+from int8blas.gemm.wide cimport WideOperand, WideProduct, exact_element, is_direct, multiply_wide
 
 from int8blas.core.words import dtype_error, dtype_name, shown
 
@@ -49,19 +50,7 @@ cdef tuple WANTED = ("uint8", "int8")
 
 
 # The names of multiply-adds in the lines of INT8BLAS_VERBOSE.
-cdef tuple KINDS = ("s16", "s32", "s64", "f64")
-
-
-cdef struct Bits:
-    # All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
-    int count
-    bint negative
-
-
-# The shape of a result.
-cdef struct Shape:
-    int ndim
-    cnp.npy_intp sizes[WIDE_DIMS]
+cdef tuple KINDS = ("s16", "s16_full", "s32", "s64", "f64")
 
 
 cdef inline int integer_code(int typenum, int size) noexcept:
@@ -200,7 +189,7 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
 
 # ------------------------------------------------------------------------------------------------- the product ------
 
-cdef inline int levels(int64_t k) noexcept:
+cdef int levels(int64_t k) noexcept:
     """Return the bits that a sum of k products may have in addition to the bits of one product."""
     cdef int bits = 0
     while (<int64_t>1 << bits) < k:
@@ -214,6 +203,8 @@ cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
     w.segment = INT64_MAX
     if a.count <= 15 and b.count <= 15 and both < 30 and (1 << (30 - both)) - 1 >= LEAST_SEGMENT:
         w.kind, w.segment = I8_WIDE_S16, (1 << (30 - both)) - 1
+    elif a.count <= 15 and b.count <= 15:
+        w.kind = I8_WIDE_S16_FULL
     elif a.count <= 31 and b.count <= 31:
         w.kind = I8_WIDE_S32
     else:
@@ -330,16 +321,23 @@ cdef bint saturate_sums(const WideProduct *w, const double *reals, double error,
     return beyond
 
 
-cdef bint find_overflow(WideProduct *w, int bits, bint to_u64) except -1:
-    """Saturate sums that are known modulo 2**64. Return whether a sum was out of the range of s64, or u64."""
+cdef cnp.ndarray real_sums(const WideProduct *w):
+    """Return the sums of a product in float64. For operands of `bits` bits together, the error of a sum is at most
+    (2 * k + 8) * k * 2**(bits - 53)."""
     cdef WideProduct reals = w[0]
-    cdef cnp.ndarray memory = empty_of((w.count * w.m * w.n,), cnp.NPY_FLOAT64)
+    cdef cnp.ndarray sums = empty_of((w.count * w.m * w.n,), cnp.NPY_FLOAT64)
+    reals.kind, reals.c = I8_WIDE_F64, cnp.PyArray_BYTES(sums)
+    run_wide(&reals, "matmul")
+    return sums
+
+
+cdef bint find_overflow(const WideProduct *w, int bits, bint to_u64) except -1:
+    """Saturate sums that are known modulo 2**64. Return whether a sum was out of the range of s64, or u64."""
+    cdef cnp.ndarray reals = real_sums(w)
     cdef double error = (2.0 * w.k + 8) * w.k * ldexp(1, bits - 53)
     cdef bint beyond
-    reals.kind, reals.c = I8_WIDE_F64, cnp.PyArray_BYTES(memory)
-    run_wide(&reals, "matmul")
     with nogil:
-        beyond = saturate_sums(w, <const double *>reals.c, error, to_u64)
+        beyond = saturate_sums(w, <const double *>cnp.PyArray_DATA(reals), error, to_u64)
     return beyond
 
 

@@ -23,6 +23,7 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: None = None,
 ) -> npt.NDArray[np.int32]: ...
 @overload
 def matmul(
@@ -35,6 +36,7 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: int | None = None,
 ) -> npt.NDArray[Any]: ...
 @overload
 def matmul(
@@ -47,6 +49,7 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: int | None = None,
 ) -> npt.NDArray[_R]: ...
 @overload
 def matmul(
@@ -59,6 +62,7 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: int | None = None,
 ) -> _MemoryT: ...
 @overload
 def matmul(
@@ -71,6 +75,7 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: int | None = None,
 ) -> npt.NDArray[_R]: ...
 @overload
 def matmul(
@@ -83,4 +88,5 @@ def matmul(
     bo: _Integers = 0,
     numerics: _Numerics = "exact",
     overflow: _Overflow = "saturate",
+    mod: int | None = None,
 ) -> npt.NDArray[Any]: ...

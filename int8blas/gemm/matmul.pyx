@@ -38,6 +38,7 @@ from int8blas.gemm.integers cimport (
     store,
     tell_overflow,
 )
+from int8blas.gemm.modular cimport reduce_to, residues_of, sums_of_residues
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packing cimport PackedB, set_product
 from int8blas.gemm.paths.long_k cimport Dot, dot
@@ -45,6 +46,7 @@ from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.wide cimport DIRECT_WORK
 from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
+from int8blas.core.parameters import integer
 from int8blas.core.words import shown
 
 cnp.import_array()
@@ -89,7 +91,7 @@ cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
         set_as_s8(&g.b, True)
 
 
-def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow="saturate"):
+def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow="saturate", mod=None):
     """Return the exact product of integer arrays, with the shapes of :func:`numpy.matmul`.
 
     Parameters
@@ -110,6 +112,10 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     overflow : {'saturate', 'wrap', 'raise'}, optional
         What to do with elements out of the range of the result's dtype: saturate them, with a warning; wrap them
         around, as :func:`numpy.matmul` does; or raise an error.
+    mod : int, optional
+        Return the product modulo this number p, 2 <= p < 2**31, in [0, p). The default dtype is the dtype to which
+        NumPy promotes both operands' dtypes (uint8 for bool, int64 where NumPy has none); it must hold p - 1. All other
+        options have their default values.
 
     Returns
     -------
@@ -157,8 +163,12 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     array([[4611686018427387901]])
     >>> int8blas.matmul(np.int16([[300, 300]]), np.int16([[300], [300]]), dtype=np.int16, overflow="wrap")
     array([[-16608]], dtype=int16)
+    >>> int8blas.matmul([[2**62, 5]], [[2**61], [10]], mod=1_000_003)
+    array([[187332]])
     """
     cdef Problem g
+    if mod is not None:
+        return multiply_modulo(a, b, out, dtype, ao, bo, numerics, overflow, mod)
     if (
         out is None and ao is ZERO and bo is ZERO and numerics is EXACT and overflow is SATURATED
         and (dtype is None or dtype is INT64) and type(a) is cnp.ndarray and type(b) is cnp.ndarray
@@ -285,11 +295,55 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     return out if out is not None else target if cnp.PyArray_NDIM(target) else target[()]
 
 
-cdef int refuse(object value, str name, object default) except -1:
-    """Raise an error unless an argument that only 8-bit products accept has its default value."""
+cdef int refuse(object value, str name, object default, str where="an operand is wider than 8 bits") except -1:
+    """Raise an error unless an argument that this kind of product does not accept has its default value."""
     if not isinstance(value, (int, str)) or value != default:
-        raise ValueError(f"{name} must be {default!r} where an operand is wider than 8 bits, got {shown(value)}")
+        raise ValueError(f"{name} must be {default!r} where {where}, got {shown(value)}")
     return 0
+
+
+cdef object multiply_modulo(object a, object b, object out, object dtype, object ao, object bo, object numerics,
+                            object overflow, object mod):
+    """Return the product of integers of any types modulo `mod`."""
+    cdef cnp.ndarray x, y, given, target, sums
+    cdef int64_t p
+    cdef int typenum
+    modulus = integer(mod, "mod")
+    if not 2 <= modulus < 1 << 31:
+        raise ValueError(f"mod must be at least 2 and less than 2**31, got {shown(mod)}")
+    refuse(ao, "ao", 0, "mod is given")
+    refuse(bo, "bo", 0, "mod is given")
+    refuse(numerics, "numerics", "exact", "mod is given")
+    refuse(overflow, "overflow", "saturate", "mod is given")
+    if type(b) is PackedB or type(b) is PackedB4:
+        raise TypeError(f"b must be an array where mod is given, got a {type(b).__name__}: give b.unpack()")
+    x, y, p = integer_operand(a, "a"), integer_operand(b, "b"), modulus
+    check_dimensions(x, "a")
+    check_dimensions(y, "b")
+    given = integer_output(out, dtype, promoted_type(x, y), &typenum)
+    most = np.iinfo(cnp.PyArray_DescrFromType(typenum)).max
+    if p - 1 > most:
+        raise ValueError(f"mod must be at most {most + 1}, as the result is {cnp.PyArray_DescrFromType(typenum)}, got "
+                         f"{p}: give a wider dtype")
+    x, y = residues_of(x, p), residues_of(y, p)
+    sums = np.asarray(matmul(x, y, dtype=INT64)) if is_byte(x) else sums_of_residues(x, y, p)
+    if given is not None and (<object>given).shape != (<object>sums).shape:
+        raise ValueError(f"out must have shape {(<object>sums).shape}, got {(<object>given).shape}")
+    # The operands are copies, so that `given` may lie in their memory.
+    target = given
+    if given is None or not cnp.PyArray_IS_C_CONTIGUOUS(given):
+        target = empty_of((<object>sums).shape, typenum)
+    reduce_to(target, sums, p, 0)
+    if given is not None and target is not given:
+        given[...] = target
+    return out if out is not None else target if cnp.PyArray_NDIM(target) else target[()]
+
+
+cdef int promoted_type(cnp.ndarray x, cnp.ndarray y) except -1:
+    """Return the integer type to which NumPy promotes two arrays' types: uint8 for bool, and int64 where NumPy has
+    none."""
+    found = np.result_type(x, y)
+    return (<cnp.dtype>np.dtype({"b": np.uint8, "f": np.int64}.get(found.kind, found))).type_num
 
 
 cdef inline int default_type(cnp.ndarray x, cnp.ndarray y, bint is_small) noexcept:

@@ -18,7 +18,7 @@ from int8blas.core.kernels cimport (
     I8_INT_U16,
     I8_INT_U32,
     I8_WIDE_F64,
-    I8_WIDE_S16,
+    I8_WIDE_S16_FULL,
     i8_wide_kind,
     i8_wide_tile_args,
 )
@@ -146,7 +146,7 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
 cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t columns) noexcept nogil:
     """Choose the blocks of a rectangle of this size, and return the bytes of the blocks."""
     r.w, r.kind = w, &w.kernels.kinds[w.kind]
-    r.group, r.size = (2, 4) if w.kind == I8_WIDE_S16 else (1, 8)
+    r.group, r.size = (2, 4) if w.kind <= I8_WIDE_S16_FULL else (1, 8)
     r.groups = min(<int64_t>BLOCK_GROUPS, ceil_div(w.k, r.group))
     r.rows = min(round_up(A_BYTES // (r.groups * r.size), r.kind.rows), round_up(rows, r.kind.rows))
     r.columns = min(round_up(B_BYTES // (r.groups * r.size), r.kind.columns), round_up(columns, r.kind.columns))

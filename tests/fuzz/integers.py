@@ -1,4 +1,4 @@
-"""matmul of integers of every width: any two dtypes, results of any dtype, and what happens beyond it."""
+"""matmul of integers of every width: any two dtypes, results of any dtype, each `overflow`, and `mod`."""
 
 import numpy as np
 
@@ -35,6 +35,10 @@ def problem(draws):
     problem = {"a": operand(draws, shapes[0]), "b": operand(draws, shapes[1])}
     problem["dtype"] = draws.among(RESULTS)
     problem["overflow"] = draws.among(("saturate", "wrap", "raise"))
+    problem["mod"] = None
+    if draws.once_in(4):
+        bits = draws.integer(2, min(31, np.iinfo(problem["dtype"]).bits - 1))
+        problem["mod"], problem["overflow"] = draws.integer(1 << (bits - 1), (1 << bits) - 1), "saturate"
     shape = np.shape(product(problem))
     problem["out"] = draws.output(problem["dtype"], shape) if draws.below(2) and shape else None
     return problem
@@ -47,7 +51,7 @@ def product(problem):
 
 
 def run(problem):
-    out, keywords = problem["out"], {name: problem[name] for name in ("dtype", "overflow")}
+    out, keywords = problem["out"], {name: problem[name] for name in ("dtype", "overflow", "mod")}
     memory, target = (None, None) if out is None else out.fresh()
     try:
         result = int8blas.matmul(problem["a"], problem["b"], out=target, **keywords)
@@ -59,7 +63,9 @@ def run(problem):
 def oracle(problem):
     exact, info = product(problem), np.iinfo(problem["dtype"])
     low, high = int(info.min), int(info.max)
-    if problem["overflow"] == "wrap":
+    if problem["mod"] is not None:
+        exact = np.asarray(exact % problem["mod"])
+    elif problem["overflow"] == "wrap":
         exact = np.asarray((exact - low) % (high - low + 1) + low)
     elif problem["overflow"] == "raise" and exact.size and not low <= exact.min() <= exact.max() <= high:
         return (np.array("beyond") if problem["out"] is None else problem["out"].fresh()[0],)

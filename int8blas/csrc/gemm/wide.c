@@ -49,6 +49,9 @@ I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
     *low = I8_VEC(vmovl_s32(vget_low_s32(x.low)), vmovl_high_s32(x.low));
     *high = I8_VEC(vmovl_s32(vget_low_s32(x.high)), vmovl_high_s32(x.high));
 }
+I8_INLINE i8_vec i8_upper_halves(i8_vec x) { return I8_VEC(vshrq_n_s32(x.low, 16), vshrq_n_s32(x.high, 16)); }
+I8_INLINE i8_vec i8_up_32(i8_vec x) { return I8_VEC(vshlq_n_s32(x.low, 16), vshlq_n_s32(x.high, 16)); }
+I8_INLINE i8_vec i8_up_64(i8_vec x) { return I8_VEC(vshlq_n_s64(I8_S64(x.low), 16), vshlq_n_s64(I8_S64(x.high), 16)); }
 I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vfmaq_f64(I8_F64(acc.low), I8_F64(a.low), I8_F64(b.low)),
@@ -81,6 +84,10 @@ I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
     *low = I8_MM(cvtepi32_epi64)(i8_half_of(x, 0));
     *high = I8_MM(cvtepi32_epi64)(i8_half_of(x, 1));
 }
+/* The upper halves of s32, with their sign; x times 2**16 in lanes of 32 and of 64 bits. */
+I8_INLINE i8_vec i8_upper_halves(i8_vec x) { return I8_MM(srai_epi32)(x, 16); }
+I8_INLINE i8_vec i8_up_32(i8_vec x) { return I8_MM(slli_epi32)(x, 16); }
+I8_INLINE i8_vec i8_up_64(i8_vec x) { return I8_MM(slli_epi64)(x, 16); }
 I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_OF_F64(I8_MM(fmadd_pd)(I8_AS_F64(a), I8_AS_F64(b), I8_AS_F64(acc)));
@@ -98,11 +105,13 @@ I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)
 #define I8_MADD_64(acc, a, b) (acc) = i8_madd_u32(acc, a, b)
 #endif
 
-/* Tiles: 3 vectors of columns on AVX-512, else 2. I8_WIDE_HALVES keeps two sums: 4 rows by 1 vector. */
+/* Tiles: 3 vectors of columns on AVX-512, else 2. Tiles that keep two sums are smaller. */
 #if I8_LANES == 16
 enum { I8_WIDE_ROWS = 8, I8_WIDE_VECS = 3, I8_WIDE_ROWS_64 = 8, I8_WIDE_VECS_64 = 3 };
+enum { I8_WIDE_ROWS_FULL = 6, I8_WIDE_VECS_FULL = 2 };
 #else
 enum { I8_WIDE_ROWS = 6, I8_WIDE_VECS = 2, I8_WIDE_ROWS_64 = 4, I8_WIDE_VECS_64 = 1 };
+enum { I8_WIDE_ROWS_FULL = 4, I8_WIDE_VECS_FULL = 1 };
 #endif
 
 /* Store or add a vector of sums. */
@@ -129,11 +138,28 @@ I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sum
     }
 }
 
+/* Convert to s64 the sums of pairs minus 1 whose bits modulo 2**32 are `sums`, and whose upper halves have the sums
+ * `upper`; then add the number of pairs. The sums of the lower halves, sums - 2**16 * upper, are u32, and s32 after a
+ * shift by 2**31. */
+I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec *low, i8_vec *high)
+{
+    const int64_t shift = ((int64_t)1 << 31) + groups;
+    const i8_vec back = i8_wide_broadcast((const char *)&shift);
+    i8_vec upper_low, upper_high;
+    i8_widen_64(i8_add(i8_sub(sums, i8_up_32(upper)), i8_set_32(INT32_MIN)), low, high);
+    i8_widen_64(upper, &upper_low, &upper_high);
+    *low = i8_add_64(i8_add_64(*low, i8_up_64(upper_low)), back);
+    *high = i8_add_64(i8_add_64(*high, i8_up_64(upper_high)), back);
+}
+
 /* Compute `rows` rows by `vecs` vectors of a tile packed for `full` rows and `panel` vectors. */
 I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs, const int full,
                             const int panel)
 {
-    const int size = kind == I8_WIDE_S16 ? 4 : 8, halves = kind == I8_WIDE_S64 && I8_WIDE_HALVES;
+    const int pairs = kind == I8_WIDE_S16 || kind == I8_WIDE_S16_FULL, size = pairs ? 4 : 8;
+    const int halves = kind == I8_WIDE_S64 && I8_WIDE_HALVES;
+    /* Two products of -32768 by itself are 2**31, one more than s32 holds: sums of pairs begin at -1. */
+    const i8_vec minus_one = i8_set_32(-1);
     i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
     const char *a = t->a, *b = t->b;
     I8_FOR(i, rows) I8_FOR(v, vecs) acc[i][v] = cross[i][v] = i8_zero();
@@ -147,10 +173,17 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
                 I8_PIN(y[v]);
         }
         I8_FOR(i, rows) {
-            const i8_vec x = kind == I8_WIDE_S16 ? i8_broadcast(a + i * size) : i8_wide_broadcast(a + i * size);
+            const i8_vec x = pairs ? i8_broadcast(a + i * size) : i8_wide_broadcast(a + i * size);
             I8_FOR(v, vecs) {
                 if (kind == I8_WIDE_S16)
                     I8_DOT_PAIRS(acc[i][v], x, y[v]);
+                else if (kind == I8_WIDE_S16_FULL) {
+                    i8_vec pair = minus_one;
+                    I8_DOT_PAIRS(pair, x, y[v]);
+                    acc[i][v] = i8_add(acc[i][v], pair);
+                    cross[i][v] = i8_add(cross[i][v], i8_upper_halves(pair));
+                    I8_PIN(cross[i][v]);
+                }
                 else if (kind == I8_WIDE_S32)
                     acc[i][v] = i8_madd_s32(acc[i][v], x, y[v]);
                 else if (kind == I8_WIDE_F64)
@@ -166,7 +199,7 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
         }
     }
     /* Whole vectors go to C, all others to `some` first. */
-    const int lanes = kind == I8_WIDE_S16 ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
+    const int lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
     int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
     const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
     const int add = whole && t->add;
@@ -175,9 +208,12 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
             break;
         I8_FOR(v, vecs) {
             int64_t *to = c + i * c_row + v * lanes;
-            if (kind == I8_WIDE_S16) {
+            if (pairs) {
                 i8_vec low, high;
-                i8_widen_64(acc[i][v], &low, &high);
+                if (kind == I8_WIDE_S16_FULL)
+                    i8_join_halves(acc[i][v], cross[i][v], t->groups, &low, &high);
+                else
+                    i8_widen_64(acc[i][v], &low, &high);
                 i8_wide_put(to, low, add, 0);
                 i8_wide_put(to + I8_WIDE_LANES, high, add, 0);
                 continue;
@@ -194,7 +230,7 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
 /* Skip rows and vectors that the tile does not have. */
 I8_INLINE void i8_wide_tile(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs)
 {
-    const int width = kind == I8_WIDE_S16 ? I8_LANES : I8_WIDE_LANES, half = rows / 2;
+    const int width = kind == I8_WIDE_S16 || kind == I8_WIDE_S16_FULL ? I8_LANES : I8_WIDE_LANES, half = rows / 2;
     if (vecs > 1 && t->cols <= width) {
         if (t->rows == 1)
             i8_wide_part(t, kind, 1, 1, rows, vecs);
@@ -211,12 +247,17 @@ I8_INLINE void i8_wide_tile(const i8_wide_tile_args *t, const int kind, const in
 }
 
 static void i8_wide_s16(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S16, I8_WIDE_ROWS, I8_WIDE_VECS); }
+static void i8_wide_s16_full(const i8_wide_tile_args *t)
+{
+    i8_wide_tile(t, I8_WIDE_S16_FULL, I8_WIDE_ROWS_FULL, I8_WIDE_VECS_FULL);
+}
 static void i8_wide_s32(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S32, I8_WIDE_ROWS, I8_WIDE_VECS); }
 static void i8_wide_s64(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_S64, I8_WIDE_ROWS_64, I8_WIDE_VECS_64); }
 static void i8_wide_f64(const i8_wide_tile_args *t) { i8_wide_tile(t, I8_WIDE_F64, I8_WIDE_ROWS, I8_WIDE_VECS); }
 
 const i8_wide_kernels I8_TABLE(wide) = {
     .kinds = {{I8_WIDE_ROWS, I8_WIDE_VECS * I8_LANES, i8_wide_s16},
+              {I8_WIDE_ROWS_FULL, I8_WIDE_VECS_FULL * I8_LANES, i8_wide_s16_full},
               {I8_WIDE_ROWS, I8_WIDE_VECS * I8_WIDE_LANES, i8_wide_s32},
               {I8_WIDE_ROWS_64, I8_WIDE_VECS_64 * I8_WIDE_LANES, i8_wide_s64},
               {I8_WIDE_ROWS, I8_WIDE_VECS * I8_WIDE_LANES, i8_wide_f64}},

@@ -1,13 +1,14 @@
 /* Products of elements wider than 8 bits, to sums in 64 bits.
  *
- * There are four kinds of multiply-add. An operand of any type and strides is packed to the elements of a kind:
+ * There are five kinds of multiply-add. An operand of any type and strides is packed to the elements of a kind:
  *
  *   I8_WIDE_S16  pairs of s16 along k; sums s32 in a tile, which are added to C in s64
+ *   I8_WIDE_S16_FULL  the same for all values; a tile sums the lower and the upper halves of pairs
  *   I8_WIDE_S32  s32, which lie in s64; sums s64
  *   I8_WIDE_S64  64 bits of any sign; sums modulo 2**64
  *   I8_WIDE_F64  f64, rounded; sums f64
  *
- * A group of k is two k of I8_WIDE_S16, else one. Packed B: panels of `columns` columns; in a panel, groups; in a
+ * A group of k is two k of s16, else one. Packed B: panels of `columns` columns; in a panel, groups; in a
  * group, the elements of each column, side by side. Packed A has the rows of a tile in place of columns. Missing rows,
  * columns and k are 0. */
 #ifndef I8_WIDE_H
@@ -15,7 +16,7 @@
 
 #include "core/types.h"
 
-enum { I8_WIDE_S16, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS };
+enum { I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS };
 
 /* Types of integers in memory: twice the logarithm of their size, plus 1 if unsigned. */
 enum { I8_INT_S8, I8_INT_U8, I8_INT_S16, I8_INT_U16, I8_INT_S32, I8_INT_U32, I8_INT_S64, I8_INT_U64, I8_WIDE_TYPES };
@@ -52,6 +53,11 @@ typedef struct {
 typedef void (*i8_wide_pack_fn)(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
                                 ptrdiff_t step);
 
+/* Replace n values x by x + add modulo p, in [low, low + p); low is in [-p, 0], add in (-p, p), and p in [2, 2**31). The
+ * elements are s64 values if `near` is null. Otherwise they are the low 64 bits of values of up to p * 2**60, `near` has
+ * f64 approximations of the values, at most 2**60 off, and p is at least 2**16. */
+typedef void (*i8_residues_fn)(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add);
+
 typedef struct {
     i8_wide_kind kinds[I8_WIDE_KINDS];
     i8_wide_pack_fn pack[I8_WIDE_KINDS][I8_WIDE_TYPES];
@@ -63,6 +69,7 @@ typedef struct {
      * returns whether an element was out of range. */
     void (*wrap[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
     int (*saturate[I8_WIDE_TYPES])(char *dst, ptrdiff_t step, const int64_t *sums, int64_t n);
+    i8_residues_fn residues;
 } i8_wide_kernels;
 
 #endif

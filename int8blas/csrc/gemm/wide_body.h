@@ -2,6 +2,7 @@
  * ranges, narrowing, and the stores of sums. */
 #include <string.h>
 
+#include "core/compiler.h"
 #include "gemm/wide.h"
 
 /* Call EACH(name, type, S or U) for every type in memory, in the order of I8_INT_S8 and the types after it. */
@@ -119,6 +120,25 @@ I8_INT_SATURATE(u32, uint32_t, 0, (int64_t)UINT32_MAX)
 I8_INT_SATURATE(s64, int64_t, INT64_MIN, INT64_MAX)
 I8_INT_SATURATE(u64, uint64_t, 0, INT64_MAX)
 
+/* Return x minus the multiple of p that f64 division finds for `near`, which approximates x. */
+I8_INLINE int64_t i8_without_multiple(int64_t x, double near, int64_t p, double reciprocal)
+{
+    return (int64_t)((uint64_t)x - (uint64_t)(int64_t)(near * reciprocal) * (uint64_t)p);
+}
+
+/* The first quotient is off by less than 2**12, plus 2**60 / p with `near`. The second quotient, of the remainder, is
+ * off by at most 1, so that its remainder is in [-p, p]. */
+static void i8_residues(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add)
+{
+    const double reciprocal = 1.0 / (double)p;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t r = i8_without_multiple(x[i], near ? near[i] : (double)x[i], p, reciprocal) + add;
+        r = i8_without_multiple(r, (double)r, p, reciprocal);
+        r += r < low ? p : 0;
+        x[i] = r - (r >= low + p ? p : 0);
+    }
+}
+
 #define I8_WIDE_PACK_S16_OF(name) i8_wide_pack_s16_##name
 #define I8_WIDE_PACK_S64_OF(name) i8_wide_pack_s64_##name
 #define I8_WIDE_PACK_F64_OF(name) i8_wide_pack_f64_##name
@@ -127,7 +147,7 @@ I8_INT_SATURATE(u64, uint64_t, 0, INT64_MAX)
 #define I8_INT_WRAP_FN(name) i8_int_wrap_##name
 #define I8_INT_SATURATE_FN(name) i8_int_saturate_##name
 #define I8_WIDE_LOOPS                                                                                                  \
-    .pack = {I8_INT_ROW(I8_WIDE_PACK_S16_OF), I8_INT_ROW(I8_WIDE_PACK_S64_OF), I8_INT_ROW(I8_WIDE_PACK_S64_OF),        \
-             I8_INT_ROW(I8_WIDE_PACK_F64_OF)},                                                                         \
+    .pack = {I8_INT_ROW(I8_WIDE_PACK_S16_OF), I8_INT_ROW(I8_WIDE_PACK_S16_OF), I8_INT_ROW(I8_WIDE_PACK_S64_OF),        \
+             I8_INT_ROW(I8_WIDE_PACK_S64_OF), I8_INT_ROW(I8_WIDE_PACK_F64_OF)},                                        \
     .bits = I8_INT_ROW(I8_INT_BITS_FN), .narrow = I8_INT_ROW(I8_INT_NARROW_FN), .wrap = I8_INT_ROW(I8_INT_WRAP_FN),    \
-    .saturate = I8_INT_ROW(I8_INT_SATURATE_FN)
+    .saturate = I8_INT_ROW(I8_INT_SATURATE_FN), .residues = i8_residues

@@ -27,6 +27,7 @@ I8_WIDE_REF(f64, double, a[i] * b[j], double, 1)
 
 const i8_wide_kernels i8_wide_ref = {
     .kinds = {{I8_WIDE_ROWS, I8_WIDE_COLUMNS, i8_wide_ref_s16},
+              {I8_WIDE_ROWS, I8_WIDE_COLUMNS, i8_wide_ref_s16},
               {I8_WIDE_ROWS, I8_WIDE_COLUMNS, i8_wide_ref_s64},
               {I8_WIDE_ROWS, I8_WIDE_COLUMNS, i8_wide_ref_s64},
               {I8_WIDE_ROWS, I8_WIDE_COLUMNS, i8_wide_ref_f64}},

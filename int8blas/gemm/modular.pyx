@@ -1,0 +1,119 @@
+"""Products modulo p: both operands are reduced to [-p / 2, p / 2), in the narrowest type that holds these residues,
+multiplied exactly, and their sums are reduced to [0, p)."""
+
+from libc.stdint cimport INT64_MIN, int64_t
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core.kernels cimport I8_INT_U64, I8_WIDE_S64, current_kernels, i8_wide_kernels
+from int8blas.core.results cimport empty, empty_of
+from int8blas.gemm.integers cimport (
+    Bits,
+    Shape,
+    bits_of,
+    choose_kind,
+    integer_type,
+    levels,
+    real_sums,
+    run_wide,
+    set_sizes,
+)
+from int8blas.gemm.wide cimport WideProduct
+
+cdef extern from "numpy/arrayobject.h":
+    enum: NPY_INT16
+
+cnp.import_array()
+
+cdef enum:
+    CHUNK = 1024                # elements that are reduced at once, in the L1 cache
+    # The largest K for which float64 sums are near enough. The error of sums of residues of 30 bits is below 2**57, and
+    # kernels.residues takes approximations up to 2**60 off.
+    MAX_K = 1 << 24
+
+
+cdef void store_residues(const i8_wide_kernels *kernels, int from_type, const char *src, int to_type, char *dst,
+                         int64_t n, int64_t p, int64_t low) noexcept nogil:
+    """Store the residues of n contiguous elements modulo p, in [low, low + p)."""
+    cdef int64_t chunk[CHUNK]
+    cdef int64_t i, count, add = 0
+    cdef int from_size = 1 << (from_type >> 1), to_size = 1 << (to_type >> 1)
+    if from_type == I8_INT_U64:
+        add = <int64_t>((<unsigned long long>1 << 63) % <unsigned long long>p)
+    while n > 0:
+        count = min(n, <int64_t>CHUNK)
+        kernels.pack[I8_WIDE_S64][from_type](<char *>chunk, 1, 1, count, src, 0, from_size)
+        if from_type == I8_INT_U64:
+            # x - 2**63 has the bits of x but for the first one, and is an s64.
+            for i in range(count):
+                chunk[i] ^= INT64_MIN
+        kernels.residues(chunk, NULL, count, p, low, add)
+        kernels.wrap[to_type](dst, to_size, chunk, count)
+        src += count * from_size
+        dst += count * to_size
+        n -= count
+
+
+cdef int reduce_to(cnp.ndarray target, cnp.ndarray x, int64_t p, int64_t low) except -1:
+    """Store the residues of an array in a C-contiguous array of the same shape."""
+    cdef cnp.ndarray source = np.ascontiguousarray(x)
+    cdef const i8_wide_kernels *kernels = current_kernels().wide
+    cdef int from_type = integer_type(source), to_type = integer_type(target)
+    cdef int64_t n = cnp.PyArray_SIZE(source)
+    cdef const char *src = cnp.PyArray_BYTES(source)
+    cdef char *dst = cnp.PyArray_BYTES(target)
+    with nogil:
+        store_residues(kernels, from_type, src, to_type, dst, n, p, low)
+    return 0
+
+
+cdef cnp.ndarray residues_of(cnp.ndarray x, int64_t p):
+    """Return the residues of an operand in [-p / 2, p / 2), as int8, int16 or int32, in the memory order of the
+    operand if it is contiguous."""
+    cdef int typenum = cnp.NPY_INT8 if p <= 1 << 8 else NPY_INT16 if p <= 1 << 16 else cnp.NPY_INT32
+    cdef cnp.ndarray residues
+    if cnp.PyArray_NDIM(x) > 1 and cnp.PyArray_IS_F_CONTIGUOUS(x) and not cnp.PyArray_IS_C_CONTIGUOUS(x):
+        return residues_of(x.T, p).T
+    residues = empty_of((<object>x).shape, typenum)
+    reduce_to(residues, x, p, -(p // 2))
+    return residues
+
+
+cdef cnp.ndarray sums_of(cnp.ndarray x, cnp.ndarray y, int64_t p):
+    """Return integers that are the product of two arrays of residues modulo p."""
+    cdef WideProduct w
+    cdef Shape shape
+    cdef Bits a, b
+    cdef cnp.ndarray sums, reals
+    cdef const double *near = NULL
+    cdef int64_t n
+    w.kernels = current_kernels().wide
+    set_sizes(&w, x, y, &shape)
+    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+    choose_kind(&w, &a, &b)
+    sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
+    w.c = cnp.PyArray_BYTES(sums)
+    run_wide(&w, "matmul")
+    if a.count + b.count + levels(w.k) > 62:
+        reals = real_sums(&w)
+        near, n = <const double *>cnp.PyArray_DATA(reals), cnp.PyArray_SIZE(sums)
+        with nogil:
+            w.kernels.residues(<int64_t *>w.c, near, n, p, 0, 0)
+    return sums
+
+
+cdef cnp.ndarray sums_of_residues(cnp.ndarray x, cnp.ndarray y, int64_t p):
+    """Return int64 values that are the product of two arrays of residues modulo p, for every K."""
+    cdef WideProduct w
+    cdef Shape shape
+    cdef cnp.ndarray total
+    cdef int64_t first
+    set_sizes(&w, x, y, &shape)
+    if w.k <= MAX_K:
+        return sums_of(x, y, p)
+    total = np.zeros((), np.int64)
+    for first in range(0, w.k, MAX_K):
+        part = slice(first, min(w.k, first + MAX_K))
+        sums = sums_of(x[..., part], y[part] if y.ndim == 1 else y[..., part, :], p)
+        total = np.asarray(total + sums % p)
+    return total
