@@ -61,6 +61,7 @@ from int8blas.elementwise.quantization_factors import activation_factor, quantiz
 from int8blas.elementwise.reorder import reorder
 from int8blas.gemm.blas import gemm_s8s4s32, gemm_s8s8s32, gemm_s8u8s32, gemm_u8s4s32, gemm_u8s8s32, gemm_u8u8s32
 from int8blas.gemm.blas16 import gemm_s16s8s32, gemm_s16s16s32, gemm_u16s8s32
+from int8blas.gemm.contractions import dot, einsum, inner, tensordot, vecdot
 from int8blas.gemm.explain import explain
 from int8blas.gemm.explanation import Explanation
 from int8blas.gemm.four_bits import PackedB4
@@ -111,6 +112,8 @@ __all__ = [
     "calibration",
     "concat",
     "dequantize",
+    "dot",
+    "einsum",
     "eltwise",
     "explain",
     "fold_batch_norm",
@@ -130,6 +133,7 @@ __all__ = [
     "global_max_pool",
     "hamming",
     "im2col",
+    "inner",
     "layer_norm",
     "load",
     "matmul",
@@ -152,7 +156,9 @@ __all__ = [
     "sum",
     "syrk_s8s32",
     "syrk_u8s32",
+    "tensordot",
     "use_isa",
+    "vecdot",
     "weights_factor",
     "weights_scales",
     "would_saturate",
