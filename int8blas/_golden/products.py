@@ -164,6 +164,16 @@ def integer_matmul(draws: Draws, dtype: Any, bits: Any, overflow: Any) -> Result
     return int8blas.matmul(a, b, overflow=overflow)
 
 
+@golden(function=("dot", "inner", "tensordot", "vecdot", "einsum"), mod=(None, 11, 4093, 2**31 - 1))
+def contraction(draws: Draws, function: Any, mod: Any) -> Result:
+    a, b = (draws.integers(shape, "int64", -(10**5), 10**5) for shape in ((3, 7, 40), (3, 40, 5)))
+    arguments = {
+        "dot": (a[0], b[0]), "inner": (a, b[0].T), "tensordot": (a, b, ([0, 2], [0, 1])),
+        "vecdot": (a[:, :5], b.transpose(0, 2, 1)), "einsum": ("bij,bjk->ikb", a, b),
+    }[function]  # fmt: skip
+    return getattr(int8blas, function)(*arguments, mod=mod)
+
+
 @golden(metric=("inner", "sqeuclidean", "cosine"))
 def index(draws: Draws, metric: Any) -> Result:
     found = int8blas.Index(40, metric)

@@ -18,7 +18,7 @@ _Axes = Sequence[int]
 def dot(
     a: Any,
     b: Any,
-    out: npt.NDArray[Any] | None = None,
+    out: Any = None,
     *,
     dtype: Any = None,
     overflow: Any = "saturate",
@@ -59,7 +59,22 @@ def dot(
 def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
     """Return the exact sum of products over the last axes of both operands, as :func:`numpy.inner`.
 
-    Parameters and result are as for :func:`dot`.
+    Parameters
+    ----------
+    a, b : array_like of integers or bool
+        Arrays of any dimensions. A scalar multiplies the other operand.
+    dtype, overflow, mod
+        As for :func:`matmul`.
+
+    Returns
+    -------
+    ndarray of integers
+        An array with the remaining axes of `a`, then the remaining axes of `b`; a scalar if none remain.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        As from :func:`matmul`.
 
     Examples
     --------
@@ -168,7 +183,7 @@ def einsum(
     a: Any,
     b: Any,
     *,
-    out: npt.NDArray[Any] | None = None,
+    out: Any = None,
     dtype: Any = None,
     overflow: Any = "saturate",
     mod: Any = None,

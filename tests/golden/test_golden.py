@@ -22,6 +22,7 @@ RECORDED = {
     1266: "572fd19da821a11210fc823e539dae035cb4ed5ae50ec1e01d52d113d5b3ae11",
     1269: "f6f3cc7c69068d143f91f1906765500dbf5a2c17fd80ce2b4508d1bab1e0cdd2",
     1273: "e50bb895728ea520cd5aecccfb3a20122cf3ec451984b0a74c2a648c78301c39",
+    1293: "55f605bcf06b181e6fbcf71b40222196cf49bf2d48e687ba247cdd0be108fc8e",
 }
 # Public functions that have no golden bits.
 NOT_GOLDEN = {
