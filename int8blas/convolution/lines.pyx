@@ -24,7 +24,7 @@ from int8blas.core.memory cimport carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.operand cimport has_zero
-from int8blas.gemm.output cimport GATHERED
+from int8blas.gemm.output cimport EPILOGUE_SUMS
 from int8blas.gemm.problem cimport (
     STAGE_WORK, Problem, applies_from_registers, block_a_bytes, is_wide, matrix_of, pays_to_split, set_tile_output,
     tile_rows)
@@ -112,7 +112,7 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
     w.wide_region = <uint16_t *>carve(&memory, sizeof(uint16_t) * j.room if j.dot == I8_DOT2 else 0)
     w.wide_panels = <int16_t *>carve(&memory, wide_size(j) if j.dot == I8_DOT2 else 0)
     w.steps = <int8_t *>carve(&memory, steps_size(&j.image, j.np) if pads_steps(j) else 0)
-    w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * GATHERED)
+    w.tiles = <int32_t *>carve(&memory, sizeof(int32_t) * EPILOGUE_SUMS)
     return memory - first
 
 
@@ -164,17 +164,17 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.a, s.b = w.region + own, g.panels.data + (k.group * j.panels + panel) * g.panels.step
     memset(&s.t, 0, sizeof(s.t))
     memset(&s.o, 0, sizeof(s.o))
-    s.t.a_row, s.t.a_group = m.stride[2] * m.channels * s.size, I8_GROUP
-    s.t.a_segment = m.dilation[1] * j.pitch * s.size
-    s.t.b_panel = g.panels.step
+    s.t.a.row, s.t.a.group = m.stride[2] * m.channels * s.size, I8_GROUP
+    s.t.a.segment = m.dilation[1] * j.pitch * s.size
+    s.t.b.panel = g.panels.step
     if j.matrix is not NULL:
-        s.t.a_group = I8_MATRIX_K
+        s.t.a.group = I8_MATRIX_K
         s.line_groups = line_steps(m) * (I8_MATRIX_K // I8_GROUP)
     if pads_steps(j):
         pad_steps(j, w, s.b, width)
-        s.b, s.t.b_panel = w.steps, steps_size(m, 1)
+        s.b, s.t.b.panel = w.steps, steps_size(m, 1)
     if j.dot == I8_DOT2:
-        s.t.b_panel = groups * 2 * I8_GROUP * I8_PANEL
+        s.t.b.panel = groups * 2 * I8_GROUP * I8_PANEL
         for i in range(width):
             g.kernels.packing.widen_b(w.wide_panels + i * groups * I8_GROUP * I8_PANEL, s.b + i * g.panels.step, groups)
         s.a, s.b = <const uint8_t *>(w.wide_region + own), <const int8_t *>w.wide_panels
@@ -203,7 +203,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
     cdef int count
     lines_inside(j, h, &low, &high)
     t.groups, t.more_segments = s.line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
-    t.b = s.b + low * s.line_groups * I8_GROUP * I8_PANEL
+    t.b.data = s.b + low * s.line_groups * I8_GROUP * I8_PANEL
     while tile < tiles:
         count = 0
         if j.matrix is NULL:
@@ -212,14 +212,14 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
                 t.tiles = 1
                 count = tap_spans(m, k.first + x, t.rows, high - low, spans)
             elif t.output is NULL:
-                t.tiles = max(1, min(t.tiles, (GATHERED // t.cols - (x - top)) // t.rows))
+                t.tiles = max(1, min(t.tiles, (EPILOGUE_SUMS // t.cols - (x - top)) // t.rows))
         else:
             x = tile * j.mr
             t.tiles, t.rows = 1, <int>min(<int64_t>j.mr, k.outputs - x)
         tile += t.tiles
         end = x + t.tiles * t.rows
-        t.a_tile = t.rows * t.a_row
-        t.a = s.a + i * m.stride[1] * j.pitch * s.size + low * t.a_segment + x * t.a_row
+        t.a.tile = t.rows * t.a.row
+        t.a.data = s.a + i * m.stride[1] * j.pitch * s.size + low * t.a.segment + x * t.a.row
         t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
         s.out.c = c + x * j.steps[3]
         if j.windows.starts is not NULL:
@@ -230,7 +230,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
             g.kernels.gemm.tiles[j.dot].of[t.rows - 1][s.width - 1](t)
         else:
             j.matrix.tile[(t.rows - 1) // I8_MATRIX_ROWS][s.width - 1](t)
-        if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > GATHERED):
+        if t.output is NULL and (tile == tiles or (end - top + j.mr) * t.cols > EPILOGUE_SUMS):
             o.rows = <int>(end - top)
             o.row = pixel + top
             o.c = c + top * j.steps[3]

@@ -8,7 +8,7 @@ cdef extern from "core/compiler.h" nogil:
     void I8_PREFETCH_WRITE(const void *p)
 
 cdef extern from "isa/kernels.h" nogil:
-    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_IN_TURN, I8_MAX_TILE, I8_MAX_COLUMNS
+    enum: I8_PANEL, I8_GROUP, I8_MAX_MR, I8_MAX_NP, I8_MAX_SCALED_MR, I8_MAX_SEQUENTIAL, I8_MAX_TILE, I8_MAX_COLUMNS
     enum: I8_LONG_K_SEGMENT
     int I8_SHORT_TILE(int np)
     enum: I8_DOT4, I8_DOT4_SAT, I8_DOT2, I8_DOT8, I8_DOT_SMALL, I8_DOT_INTERLEAVED, I8_INTERLEAVED_K
@@ -87,15 +87,20 @@ cdef extern from "isa/kernels.h" nogil:
         char *c
         ptrdiff_t c_row
 
+    ctypedef struct i8_tile_a:
+        const uint8_t *data
+        ptrdiff_t tile, row, group, segment
+        const uint32_t *tail
+
+    ctypedef struct i8_tile_b:
+        const int8_t *data
+        ptrdiff_t panel, segment
+        const int8_t *tail
+
     ctypedef struct i8_tile_args:
-        int64_t tiles, groups
-        const uint8_t *a
-        ptrdiff_t a_tile, a_row, a_group
-        int64_t more_segments
-        ptrdiff_t a_segment
-        const uint32_t *a_tail
-        const int8_t *b
-        ptrdiff_t b_panel, b_segment
+        int64_t tiles, groups, more_segments
+        i8_tile_a a
+        i8_tile_b b
         const int32_t *acc_in
         ptrdiff_t acc_row
         const int32_t *row_init
@@ -107,11 +112,10 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t fetch_row
         const char *ahead
         ptrdiff_t ahead_step
-        int along_n, in_turn
+        int along_n, sequential
         int64_t small_groups
         const i8_tile_output *output
         int rows, unit_rows
-        const int8_t *b_tail
 
     ctypedef void (*i8_tile_fn)(const i8_tile_args *) noexcept nogil
 
@@ -157,7 +161,7 @@ cdef extern from "isa/kernels.h" nogil:
         const uint8_t *y
         ptrdiff_t x_row, ahead
         uint8_t x_flip
-        int far, count
+        int uncached, count
         const int32_t *start
         const int32_t *x_squares
         void *dst
@@ -165,12 +169,16 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_dot_fn)(const i8_dot_args *) noexcept nogil
 
+    ctypedef struct i8_small_k_a:
+        const uint8_t *data
+        ptrdiff_t row, group
+        int tail
+        uint8_t flip
+
     ctypedef struct i8_small_k_args:
         int64_t rows, cols
-        int groups, first, stream, distances, a_tail
-        uint8_t a_flip
-        const uint8_t *a
-        ptrdiff_t a_row, a_group
+        int groups, first, stream, distances
+        i8_small_k_a a
         const int8_t *b
         const int32_t *row_init
         const int32_t *col_init
@@ -441,38 +449,59 @@ cdef extern from "isa/kernels.h" nogil:
         int mr
         i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP]
 
+    ctypedef struct i8_interleaved_kernels:
+        uint8_t flip
+        void (*interleave)(uint8_t *a, int height, int64_t groups) noexcept nogil
+
+    ctypedef struct i8_few_rows_kernels:
+        int mr, columns
+        i8_few_rows_fn of[2][12]
+        void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
+                          ptrdiff_t row_stride) noexcept nogil
+        void (*store_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
+        void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
+        void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero) noexcept nogil
+
+    ctypedef struct i8_dot_kernels:
+        int rows, columns
+        i8_dot_fn of[2][6]
+        int64_t (*size)(int columns, int64_t k) noexcept nogil
+        void (*order)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
+
+    ctypedef struct i8_long_k_kernels:
+        int rows, columns
+        i8_long_k_fn of[2][2][3][3]
+
+    ctypedef struct i8_distance_kernels:
+        int rows
+        i8_distance_fn of[2][2][5]
+        void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups,
+                               const int64_t *sums) noexcept nogil
+
+    ctypedef struct i8_small_k_kernels:
+        int rows, limit
+        void (*run)(const i8_small_k_args *) noexcept nogil
+
+    ctypedef struct i8_outlier_kernels:
+        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
+                               int64_t groups, int64_t block) noexcept nogil
+        void (*multiply)(const i8_outlier_args *) noexcept nogil
+        void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                           int64_t rows, int64_t k, uint8_t flip) noexcept nogil
+
     ctypedef struct i8_gemm_kernels:
         int mr, np, row_np, exact
         const i8_tiles *tiles[6]
         int tile_output
-        uint8_t interleaved_flip
-        void (*interleave_a)(uint8_t *a, int height, int64_t groups) noexcept nogil
-        int few_rows_mr, few_rows_columns
-        i8_few_rows_fn few_rows[2][12]
-        void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src,
-                          ptrdiff_t row_stride) noexcept nogil
-        void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add) noexcept nogil
-        void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned) noexcept nogil
-        void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero) noexcept nogil
+        i8_interleaved_kernels interleaved
+        i8_few_rows_kernels few_rows
         void (*four_bits)(const i8_four_bits_args *) noexcept nogil
-        int dots_rows, dots_columns
-        i8_dot_fn dots[2][6]
-        int64_t (*dots_size)(int columns, int64_t k) noexcept nogil
-        void (*order_dots)(uint8_t *dst, const uint8_t *src, int columns, int64_t k, int y_unsigned) noexcept nogil
-        int long_k_rows, long_k_columns
-        i8_long_k_fn long_k[2][2][3][3]
-        int distance_rows
-        i8_distance_fn distances[2][2][5]
-        void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups,
-                               const int64_t *sums) noexcept nogil
-        int small_k_rows, small_k_limit
-        void (*small_k)(const i8_small_k_args *) noexcept nogil
+        i8_dot_kernels dots
+        i8_long_k_kernels long_k
+        i8_distance_kernels distances
+        i8_small_k_kernels small_k
         void (*stack)(const i8_stack_args *) noexcept nogil
-        int64_t (*split_panel)(int8_t *dense, i8_outliers *dst, int64_t room, int64_t *starts, const int8_t *panel,
-                               int64_t groups, int64_t block) noexcept nogil
-        void (*multiply_outliers)(const i8_outlier_args *) noexcept nogil
-        void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                           int64_t rows, int64_t k, uint8_t flip) noexcept nogil
+        i8_outlier_kernels outliers
         const i8_scaled_tiles *scaled_tiles
         i8_limits limits
 
@@ -494,7 +523,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups) noexcept nogil
         void (*value_range)(uint8_t *range, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                             ptrdiff_t k_stride, uint8_t flip, int enough) noexcept nogil
-        void (*lower)(uint8_t *x, int64_t n, uint8_t by) noexcept nogil
+        void (*rebase)(uint8_t *x, int64_t n, uint8_t by) noexcept nogil
         int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough) noexcept nogil
         void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                        int64_t k, uint8_t flip) noexcept nogil

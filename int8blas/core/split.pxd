@@ -47,6 +47,6 @@ cdef inline bint has_own_columns(const Grid *grid) noexcept nogil:
 
 
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil
-cdef void leave_out(Grid *grid) noexcept nogil
+cdef void drop_idle_parts(Grid *grid) noexcept nogil
 cdef list pieces_of_parts(const Grid *grid)
 cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil

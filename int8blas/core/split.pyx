@@ -29,7 +29,7 @@ cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_fir
         grid.row_parts, grid.column_parts = <int>threads, 1
 
 
-cdef void leave_out(Grid *grid) noexcept nogil:
+cdef void drop_idle_parts(Grid *grid) noexcept nogil:
     """Use fewer parts if the largest part stays the same: more threads would not finish sooner."""
     cdef int64_t units = grid.rows * grid.columns
     if grid.stretches:
@@ -81,5 +81,5 @@ def split_of(rows, columns, threads, columns_first=False, leaves_out=False):
     cdef Grid grid
     split(rows, columns, threads, columns_first, &grid)
     if leaves_out:
-        leave_out(&grid)
+        drop_idle_parts(&grid)
     return pieces_of_parts(&grid)

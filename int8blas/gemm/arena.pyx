@@ -15,31 +15,32 @@ from int8blas.gemm.nest cimport (
     has_col_init,
     has_row_init,
     has_row_terms,
-    made_row,
+    padded_row,
     outer_ao,
     outer_bo,
     packed_size,
     wide_row,
 )
 from int8blas.gemm.operand cimport has_zero
-from int8blas.gemm.output cimport GATHERED
+from int8blas.gemm.output cimport EPILOGUE_SUMS
 from int8blas.gemm.pack_a cimport COLUMN_K, COLUMN_ROWS
-from int8blas.gemm.problem cimport has_scale_groups, is_made
+from int8blas.gemm.problem cimport has_scale_groups, is_generated
 
 
 cdef size_t lay_out_block(const Problem *g, const BlocksPlan *p, PackedBlock *b, char *memory) noexcept nogil:
     """Set the pointers of a packed B block into `memory`, if the block needs them. Return the size of the memory, 0 if
     a packed B has everything that the product needs."""
     cdef char *start = memory
-    cdef size_t columns = p.slab * I8_PANEL
+    cdef size_t columns = p.packed_panels * I8_PANEL
     cdef bint is_plain = g.panels.data is NULL
     cdef bint has_sums = g.four_bits.data is not NULL and g.four_bits.col_sums is not NULL
     cdef bint needs_sums = is_plain and not has_sums and (
         g.a.zero_point != 0 or outer_ao(g, p) or g.epilogue.column_squares is not NULL)
-    cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.slab_blocks * p.kc))
-    b.data = <int8_t *>carve(&memory, p.slab * panel if is_plain else 0)
+    cdef size_t panel = packed_size(min(p.groups * I8_GROUP, p.packed_k_blocks * p.kc))
+    b.data = <int8_t *>carve(&memory, p.packed_panels * panel if is_plain else 0)
     b.col_sums = <int64_t *>carve(&memory, sizeof(int64_t) * columns if needs_sums else 0)
-    b.pair_sums = <uint16_t *>carve(&memory, sizeof(uint16_t) * p.slab if is_plain and p.forms.may_widen else 0)
+    b.pair_sums = <uint16_t *>carve(
+        &memory, sizeof(uint16_t) * p.packed_panels if is_plain and p.forms.may_widen else 0)
     b.col_init = <int32_t *>carve(&memory, sizeof(int32_t) * columns if has_col_init(g, p) else 0)
     b.bo = <int64_t *>carve(&memory, sizeof(int64_t) * columns if outer_bo(g, p) else 0)
     return memory - start
@@ -63,13 +64,14 @@ cdef size_t lay_out_rows(const Problem *g, const BlocksPlan *p, RowVectors *rows
 cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, char *memory) noexcept nogil:
     """Set the pointers of one thread's arena. Return the size of its memory."""
     cdef char *start = memory
-    cdef size_t mc = min(p.mc, g.m), kc = p.kc, groups = groups_of(kc), columns = p.slab * I8_PANEL
+    cdef size_t mc = min(p.mc, g.m), kc = p.kc, groups = groups_of(kc), columns = p.packed_panels * I8_PANEL
     cdef size_t widened = kc if not has_scale_groups(g) else g.epilogue.scale_groups.size
     cdef size_t sums = mc * p.nc * I8_PANEL
     cdef bint by_matrix = p.matrix is not NULL, has_blocks = p.k_blocks > 1 or p.common.wide
     arena.a = <uint8_t *>carve(
-        &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.forms.direct_a else mc * made_row(groups))
-    arena.made = <uint8_t *>carve(&memory, p.mr * made_row(groups) if p.forms.interleaves and is_made(g) else 0)
+        &memory, matrix_a_bytes(g, p) if by_matrix else 0 if p.forms.direct_a else mc * padded_row(groups))
+    arena.generated = <uint8_t *>carve(
+        &memory, p.mr * padded_row(groups) if p.forms.interleaves and is_generated(g) else 0)
     arena.a_wide = <uint16_t *>carve(&memory, sizeof(uint16_t) * mc * wide_row(groups) if p.forms.may_widen else 0)
     arena.a_columns = <uint8_t *>carve(
         &memory, round_up(mc, COLUMN_ROWS) * round_up(kc, COLUMN_K) if p.forms.splits else 0)
@@ -78,9 +80,10 @@ cdef size_t lay_out_thread(const Problem *g, const BlocksPlan *p, Arena *arena, 
     arena.b_tail = <int8_t *>carve(&memory, matrix_b_bytes(g, p) if by_matrix else 0)
     arena.partial = carve(&memory, sums * (sizeof(int64_t) if p.common.wide else sizeof(int32_t)) if has_blocks else 0)
     arena.tile = <int32_t *>carve(
-        &memory, sizeof(int32_t) * max(I8_MAX_TILE, GATHERED) if p.common.wide or not p.common.from_registers else 0)
+        &memory,
+        sizeof(int32_t) * max(I8_MAX_TILE, EPILOGUE_SUMS) if p.common.wide or not p.common.from_registers else 0)
     arena.outlier_sums = <int32_t *>carve(&memory, sizeof(int32_t) * mc * p.np * I8_PANEL if p.forms.splits else 0)
-    arena.scaled = <float *>carve(&memory, sizeof(float) * GATHERED if has_scale_groups(g) else 0)
+    arena.scaled = <float *>carve(&memory, sizeof(float) * EPILOGUE_SUMS if has_scale_groups(g) else 0)
     arena.rebased_init = <int32_t *>carve(
         &memory, sizeof(int32_t) * columns if p.forms.may_widen and g.a.sign_flip else 0)
     memory += lay_out_rows(g, p, &arena.rows, memory)

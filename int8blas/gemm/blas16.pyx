@@ -51,8 +51,8 @@ cdef inline const int64_t *values_of(cnp.ndarray array, int64_t first) noexcept:
     return NULL if array is None else <const int64_t *>cnp.PyArray_DATA(array) + first
 
 
-cdef void finish(Problem *g, cnp.ndarray sums, cnp.ndarray ao, cnp.ndarray col_sums, cnp.ndarray bo,
-                 cnp.ndarray row_terms) noexcept:
+cdef void store_c(Problem *g, cnp.ndarray sums, cnp.ndarray ao, cnp.ndarray col_sums, cnp.ndarray bo,
+                  cnp.ndarray row_terms) noexcept:
     """Store C from the sums, tile by tile."""
     cdef i8_output_args o
     cdef int64_t row = 0, column
@@ -111,7 +111,7 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
             target.fill(0)
     set_c(&g, target)
     g.epilogue.saturated = &saturated
-    finish(&g, sums, a_zeros, col_sums, b_zeros, row_terms)
+    store_c(&g, sums, a_zeros, col_sums, b_zeros, row_terms)
     if given is not None and overwrite_c and target is not given:
         given[...] = target
     if saturated:

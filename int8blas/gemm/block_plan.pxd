@@ -21,7 +21,7 @@ cdef struct TileForms:
 # How B and C pass through memory.
 cdef struct MemoryUse:
     bint stream                 # streaming stores write a C of s64
-    bint in_turn                # a tile reads its panels one after the other
+    bint sequential             # a tile reads its panels one after the other
     bint fetch_c                # prefetch C before a tile is stored
     bint fetch_b                # prefetch B for the next tile, or for a matrix unit's next block
 
@@ -31,8 +31,8 @@ cdef struct BlocksPlan:
     int64_t kc, k_blocks        # k of a K block; the number of K blocks
     int64_t groups              # groups of 4 k in K
     int64_t panels              # panels of 16 columns in N
-    int64_t slab                # a packed B block of a plain B: its panels
-    int64_t slab_blocks         # and its K blocks
+    int64_t packed_panels       # panels of a packed B block
+    int64_t packed_k_blocks     # K blocks of a packed B block
     int64_t mc, nc              # block sizes: rows, panels
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     int64_t mr, np              # rows and panels of a tile

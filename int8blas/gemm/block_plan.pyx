@@ -14,7 +14,7 @@ from int8blas.core.kernels cimport (
     I8_INT64,
     I8_INTERLEAVED_K,
     I8_MATRIX_K,
-    I8_MAX_IN_TURN,
+    I8_MAX_SEQUENTIAL,
     I8_PANEL,
     i8_image,
     tile_panels,
@@ -25,7 +25,7 @@ from int8blas.core.split cimport (
     ceil_div,
     even_size,
     largest_part,
-    leave_out,
+    drop_idle_parts,
     part_count,
     round_down,
     round_up,
@@ -40,7 +40,7 @@ from int8blas.gemm.problem cimport (
     busy_threads,
     has_contiguous_rows,
     has_scale_groups,
-    is_made,
+    is_generated,
     is_quantized,
     matrix_of,
     near_bytes,
@@ -76,17 +76,17 @@ cdef enum:
     MANY_TILES = 8
     # Up to this size of B, or a quarter of a smaller L2 cache, each thread with rows of its own packs all of a plain B:
     # fetching a cache line that another thread has packed takes 5x as long as packing the line.
-    OWN_BYTES = 1 << 18
+    PRIVATE_BYTES = 1 << 18
     # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other: side by side, such
     # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads
     # three panels side by side for any k, which is faster.
-    IN_TURN_K = 2048
+    SEQUENTIAL_K = 2048
     # Tiles prefetch a C of 32-bit elements with at least this many bytes, because it is in no cache.
     FETCH_BYTES = 4 << 20
     # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2
 # Bytes of packed B that a call keeps at a time.
-cdef int64_t SLAB_BYTES = 4 << 20
+cdef int64_t PACKED_BYTES = 4 << 20
 
 
 cdef int64_t block_k(const Problem *g) noexcept nogil:
@@ -111,12 +111,12 @@ cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
-cdef bint can_be_divided(const Problem *g, const BlocksPlan *p) noexcept nogil:
+cdef bint can_be_private(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether each thread may pack its own part of a plain B: slices of the problem are problems too."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL
-        and not is_made(g) and not is_quantized(g) and g.c.line == 0
+        and not is_generated(g) and not is_quantized(g) and g.c.line == 0
     )
 
 
@@ -184,12 +184,12 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
 
 cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide the product among threads."""
-    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.common.own_columns else m_tiles
-    cdef int64_t panels = p.panels if p.common.own_columns else p.slab
+    cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.common.private_columns else m_tiles
+    cdef int64_t panels = p.panels if p.common.private_columns else p.packed_panels
     cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
     # If each thread packs the B that it multiplies, divide columns first. If threads share B, divide rows first, unless
     # rows are so few that an incomplete last tile matters.
-    cdef bint columns_first = g.panels.data is NULL or (g.m <= MIDDLE_ROWS and not is_made(g)), meets
+    cdef bint columns_first = g.panels.data is NULL or (g.m <= MIDDLE_ROWS and not is_generated(g)), meets
     cdef Grid narrower
     split_columns(rows, panels, p.grid_np, threads, columns_first, &p.common.grid)
     if p.grid_np > 2 and part_count(&p.common.grid) > 1:
@@ -203,16 +203,16 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
         and rows >= MANY_TILES * threads
     )
-    p.common.own_rows = (
-        can_be_divided(g, p) and not p.common.own_columns and g.n * g.k <= min(<int64_t>OWN_BYTES, g.machine.l2 // 4)
-        and part_count(&p.common.grid) > 1
+    p.common.private_rows = (
+        can_be_private(g, p) and not p.common.private_columns
+        and g.n * g.k <= min(<int64_t>PRIVATE_BYTES, g.machine.l2 // 4) and part_count(&p.common.grid) > 1
     )
-    if meets or p.common.own_rows:
+    if meets or p.common.private_rows:
         split(rows, 1, threads, False, &p.common.grid)
-    if p.common.own_columns:  # parts count panels
+    if p.common.private_columns:  # parts count panels
         p.common.grid.column_parts = <int>ceil_div(p.panels, ceil_div(p.panels, p.common.grid.column_parts))
     else:
-        leave_out(&p.common.grid)
+        drop_idle_parts(&p.common.grid)
     p.common.grid.rows = m_tiles
 
 
@@ -231,7 +231,7 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
     # With few rows, each packed B block is used only a few times: a small block stays in the L2 cache for all of its
     # uses. With many rows, larger blocks let A be read less often.
-    p.common.own_columns = can_be_divided(g, p) and g.m <= middle_rows(g, p)
+    p.common.private_columns = can_be_private(g, p) and g.m <= middle_rows(g, p)
 
 
 cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -245,7 +245,7 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
         or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
     ):
         kc = round_up(g.k, I8_MATRIX_K)
-    if p.common.own_columns and g.m <= MIDDLE_ROWS:
+    if p.common.private_columns and g.m <= MIDDLE_ROWS:
         return min(<int64_t>MIDDLE_K, kc)
     if g.m <= p.mr:
         # B is read once, so it need not fit a cache, and long panels are long streams.
@@ -276,16 +276,16 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Choose how B and C pass through memory: packed B blocks, prefetching, streaming stores."""
-    cdef int64_t slab_bytes
+    cdef int64_t packed_bytes
     cdef bint is_far = g.panels.data is not NULL and (g.known.uncached or g.n * g.k > near_bytes(g))
-    p.slab_blocks = 1 if p.common.own_columns else p.k_blocks
-    p.slab = p.panels
+    p.packed_k_blocks = 1 if p.common.private_columns else p.k_blocks
+    p.packed_panels = p.panels
     if g.panels.data is NULL:
-        slab_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.own_columns else SLAB_BYTES
+        packed_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.private_columns else PACKED_BYTES
         if g.four_bits.data is not NULL:
             # Unpacking costs so little that the panels had better be in the L2 caches when they are multiplied.
-            slab_bytes = min(slab_bytes, part_count(&p.common.grid) * g.machine.l2 // 2)
-        p.slab = min(p.panels, max(p.grid_np, slab_bytes // (max(1, p.slab_blocks * p.kc) * I8_PANEL)))
+            packed_bytes = min(packed_bytes, part_count(&p.common.grid) * g.machine.l2 // 2)
+        p.packed_panels = min(p.panels, max(p.grid_np, packed_bytes // (max(1, p.packed_k_blocks * p.kc) * I8_PANEL)))
     p.memory.stream = (
         g.epilogue.kind == I8_INT64 and p.common.to_output
         and (<uintptr_t>g.c.data | <uintptr_t>g.c.row) % ALIGNMENT == 0
@@ -294,8 +294,8 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     p.memory.fetch_c = g.c.column == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
     # A matrix unit that reads B once reads it in streams, which prefetching does not speed up.
     p.memory.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
-    p.memory.in_turn = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_IN_TURN and g.k <= IN_TURN_K
-    if p.memory.in_turn and p.matrix is not NULL:
+    p.memory.sequential = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_SEQUENTIAL and g.k <= SEQUENTIAL_K
+    if p.memory.sequential and p.matrix is not NULL:
         p.np = 1
 
 
@@ -304,13 +304,13 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
     cdef int64_t a_bytes = block_a_bytes(g) if p.matrix is NULL else matrix_a_limit(g)
     cdef int64_t m_tiles = ceil_div(ceil_div(g.m, p.mr), 1 if p.common.grid.stretches else p.common.grid.row_parts)
     cdef int64_t rows = max(p.mr, a_bytes // max(1, p.kc))
-    cdef int64_t m_blocks = 1 if p.common.own_columns else ceil_div(m_tiles * p.mr, rows)
-    cdef int64_t columns = ceil_div(ceil_div(p.slab, p.grid_np), p.common.grid.column_parts) * p.grid_np, nc
+    cdef int64_t m_blocks = 1 if p.common.private_columns else ceil_div(m_tiles * p.mr, rows)
+    cdef int64_t columns = ceil_div(ceil_div(p.packed_panels, p.grid_np), p.common.grid.column_parts) * p.grid_np, nc
     cdef bint fits = round_up(g.m, p.mr) * g.k <= g.machine.l2 // 4, halves
     p.mc = ceil_div(m_tiles, m_blocks) * p.mr
     p.nc = columns
-    if p.common.own_columns:
-        p.nc = round_up(p.slab, p.grid_np)
+    if p.common.private_columns:
+        p.nc = round_up(p.packed_panels, p.grid_np)
     elif p.k_blocks > 1:
         # A matrix unit's B shares the L2 cache with the sums and with the next block's B. But a dynamic source that is
         # not kept is quantized again for each N block, so its N blocks stay large.
@@ -342,5 +342,5 @@ cdef void plan_blocks(const Problem *g, Plan *plan) noexcept nogil:
     split_threads(g, p)
     set_block_sizes(g, p)
     choose_interleaving(g, p)
-    plan.packs_squares, plan.own_unit = True, p.mr
+    plan.packs_squares, plan.private_unit = True, p.mr
     divide_k(g, plan, <double>g.m * <double>g.n <= SEGMENT_ELEMENTS and not p.forms.splits, 0.5)

@@ -39,7 +39,7 @@ from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
 from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
-from int8blas.gemm.nest cimport Cursor, Nest, PackedBlock
+from int8blas.gemm.nest cimport Cursor, LoopState, PackedBlock
 from int8blas.gemm.pack_a cimport copy_tail, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
@@ -67,7 +67,7 @@ cdef struct BlockJob:
     char *memory                    # the first thread's arena
 
 
-cdef void start_m_block(Nest *x, bint has_vectors) noexcept nogil:
+cdef void start_m_block(LoopState *x, bint has_vectors) noexcept nogil:
     """Compute an M block's row vectors (unless an earlier N block has done so), the tails of its rows, and the range of
     its values."""
     if x.b.first_k_block == 0 and not has_vectors:
@@ -78,14 +78,14 @@ cdef void start_m_block(Nest *x, bint has_vectors) noexcept nogil:
         rebase_start(x)
 
 
-cdef void start_k_block(Nest *x) noexcept nogil:
+cdef void start_k_block(LoopState *x) noexcept nogil:
     """Set the first k and the size of the K block."""
     x.at.k0 = x.at.k_block * x.p.kc
     x.at.k = min(x.p.kc, x.g.k - x.at.k0)
     x.at.is_first, x.at.is_last = x.at.k_block == 0, x.at.k_block == x.p.k_blocks - 1
 
 
-cdef int start_part(Nest *x, const BlockJob *j, int64_t part, Piece *pieces) noexcept nogil:
+cdef int start_part(LoopState *x, const BlockJob *j, int64_t part, Piece *pieces) noexcept nogil:
     """Set one thread's state and memory, and the rectangles of its part of C. Pack the panels that no other thread
     uses. Return the number of rectangles."""
     cdef const BlocksPlan *p = j.p
@@ -109,7 +109,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
     part. Return 0."""
     cdef const BlocksPlan *p = (<const BlockJob *>job).p
     cdef Piece pieces[MAX_PIECES]
-    cdef Nest x
+    cdef LoopState x
     cdef Cursor *at = &x.at
     cdef int64_t first_row, end_row, first_panel, end_panel, jr, ir, n_tiles, m_tiles
     cdef bint is_first_n, is_last_m
@@ -217,12 +217,12 @@ cdef void describe_blocks(const Problem *g, const Plan *plan, Description *d) no
     d.block[0], d.block[1], d.block[2] = p.mc, p.nc * I8_PANEL, p.kc
     d.workspace = thread_bytes(g, p)
     d.a_in_place, d.may_widen, d.splits = p.forms.direct_a, p.forms.may_widen, p.forms.splits
-    if plan.own_columns:
+    if plan.private_columns:
         d.units[0], d.units[1], d.unit[0], d.unit[1] = 1, p.panels, g.m, I8_PANEL
     elif plan.grid.columns == 1:
         d.unit[0], d.unit[1] = p.mr, g.n
     else:
-        d.units[1], d.unit[0], d.unit[1] = ceil_div(p.slab, p.grid_np), p.mr, p.grid_np * I8_PANEL
+        d.units[1], d.unit[0], d.unit[1] = ceil_div(p.packed_panels, p.grid_np), p.mr, p.grid_np * I8_PANEL
 
 
 cdef Path path = Path(

@@ -30,7 +30,7 @@ cdef struct PartsOfK:
     int32_t *sums
 
 
-cdef int compute_own(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+cdef int compute_private_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """Compute one thread's rows or columns as a separate problem. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef const Plan *p = (<const Planned *>job).p
@@ -38,9 +38,9 @@ cdef int compute_own(const void *job, int64_t part, int64_t _parts) noexcept nog
     cdef int64_t first, panels
     cdef int32_t *squares = NULL
     cdef int status
-    if p.own_rows:
-        first = share(p.grid.rows, part, p.grid.row_parts) * p.own_unit
-        slice_rows(&own, g, first, min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.own_unit, g.m) - first)
+    if p.private_rows:
+        first = share(p.grid.rows, part, p.grid.row_parts) * p.private_unit
+        slice_rows(&own, g, first, min(share(p.grid.rows, part + 1, p.grid.row_parts) * p.private_unit, g.m) - first)
         if g.epilogue.column_squares is not NULL:
             # Every thread packs all columns.
             squares = <int32_t *>acquire(g.n * sizeof(int32_t))
@@ -178,7 +178,7 @@ cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
     if p.segments > 1 and not p.path.sums_any_k:
         return compute_parts_of_k(r.problem, p)
     parts = part_count(&p.grid)
-    if parts > 1 and (p.own_columns or p.own_rows):
+    if parts > 1 and (p.private_columns or p.private_rows):
         job.g, job.p = r.problem, p
-        return run_parts(compute_own, &job, parts, parts)
+        return run_parts(compute_private_part, &job, parts, parts)
     return p.path.run(r.problem, p)

@@ -25,7 +25,7 @@ from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.call cimport set_a_operand, set_b_operand
 from int8blas.gemm.driver cimport set_segment
 from int8blas.gemm.four_bits cimport PackedB4
-from int8blas.gemm.nest cimport Nest
+from int8blas.gemm.nest cimport LoopState
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport Description, Plan, planned_threads
@@ -125,7 +125,7 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     if tile is not None:
         kernels, tiles = g.kernels[0], g.kernels.gemm[0]
         tiles.mr, tiles.np = tile
-        tiles.row_np, tiles.few_rows_columns = tiles.np, tiles.np * I8_PANEL
+        tiles.row_np, tiles.few_rows.columns = tiles.np, tiles.np * I8_PANEL
         kernels.gemm, g.kernels = &tiles, &kernels
     g.machine = &other
     g.m, g.n, g.k, g.threads = m, n, k, machine["cores"]
@@ -146,8 +146,8 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     # Details that only the general path has.
     details = {
         "mr": blocks.mr, "np": blocks.np, "mc": blocks.mc, "nc": blocks.nc, "kc": blocks.kc,
-        "k_blocks": blocks.k_blocks, "slab": blocks.slab, "slab_blocks": blocks.slab_blocks,
-        "panels": blocks.panels, "own_columns": p.own_columns, "own_rows": p.own_rows,
+        "k_blocks": blocks.k_blocks, "packed_panels": blocks.packed_panels, "packed_k_blocks": blocks.packed_k_blocks,
+        "panels": blocks.panels, "private_columns": p.private_columns, "private_rows": p.private_rows,
         "by_matrix": blocks.matrix is not NULL, "keeps_a": blocks.forms.keeps_a,
         "widens": blocks.forms.may_widen and blocks.forms.uncertified == I8_DOT2,
     }
@@ -167,7 +167,7 @@ cdef str name_of_dot(int dot):
 
 cdef object count_choices(const Problem *g, const BlocksPlan *p):
     """Return how many panels of B each multiply-add takes, summed over the M blocks, as the loop nest chooses them."""
-    cdef Nest x
+    cdef LoopState x
     cdef int64_t panel, columns, i, n_tiles = ceil_div(p.panels, p.np)
     cdef cnp.ndarray sums = np.full(p.panels, I8_MAX_PAIR_SUM, np.uint16)
     cdef cnp.ndarray memory = np.empty(round_up(g.k, I8_GROUP) * I8_PANEL, np.int8)

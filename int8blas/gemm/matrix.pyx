@@ -18,17 +18,17 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.gemm.nest cimport Cursor, groups_of, made_row
+from int8blas.gemm.nest cimport Cursor, groups_of, padded_row
 from int8blas.gemm.operand cimport address
-from int8blas.gemm.output cimport GATHERED
-from int8blas.gemm.pack_a cimport add_row_terms, make_rows
-from int8blas.gemm.problem cimport is_made
+from int8blas.gemm.output cimport EPILOGUE_SUMS
+from int8blas.gemm.pack_a cimport add_row_terms, generate_rows
+from int8blas.gemm.problem cimport is_generated
 from int8blas.gemm.tiles cimport choose_output, set_tile, start_tiles, store_tile
 
 
 cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the size of A of one row of tiles, in whole registers."""
-    return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * made_row(groups_of(p.kc))
+    return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * padded_row(groups_of(p.kc))
 
 
 cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -46,7 +46,7 @@ cdef int unit_rows(const Problem *g) noexcept nogil:
     return <int>min(g.m, <int64_t>I8_MATRIX_ROWS)
 
 
-cdef void copy_tails(const Nest *x, const int8_t *b) noexcept nogil:
+cdef void copy_tails(const LoopState *x, const int8_t *b) noexcept nogil:
     """Copy the last, incomplete step of each panel of the N block, padded with zeros."""
     cdef int64_t done = x.at.k // I8_MATRIX_K * I8_MATRIX_TILE, i
     cdef size_t size = round_up(x.at.k, I8_GROUP) * I8_PANEL - done
@@ -57,37 +57,37 @@ cdef void copy_tails(const Nest *x, const int8_t *b) noexcept nogil:
         tail += I8_MATRIX_TILE
 
 
-cdef void load_a(Nest *x, bint exists) noexcept nogil:
+cdef void load_matrix_a(LoopState *x, bint exists) noexcept nogil:
     """Let the unit read A of the current row of tiles: in place, or packed now unless it `exists`."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
-    cdef ptrdiff_t step = made_row(groups_of(at.k))
+    cdef ptrdiff_t step = padded_row(groups_of(at.k))
     cdef int64_t row = at.row + at.tile_row, i
     cdef uint8_t *a = x.arena.a
     t.rows = at.height
     if x.p.forms.direct_a and t.rows % t.unit_rows == 0:
-        t.a, t.a_row, t.a_group = g.a.data + row * g.a.row + at.k0, g.a.row, I8_MATRIX_K
+        t.a.data, t.a.row, t.a.group = g.a.data + row * g.a.row + at.k0, g.a.row, I8_MATRIX_K
         return
     if x.p.forms.keeps_a:
         a += (row // x.p.mr * x.p.k_blocks + at.k_block) * tile_a_bytes(g, x.p)
-    if is_made(g):
-        t.a, t.a_row, t.a_group = a, step, I8_MATRIX_K
+    if is_generated(g):
+        t.a.data, t.a.row, t.a.group = a, step, I8_MATRIX_K
     else:
-        t.a, t.a_row, t.a_group = a, I8_MATRIX_K, round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
+        t.a.data, t.a.row, t.a.group = a, I8_MATRIX_K, round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
     if exists:
         if g.source.dynamic is not NULL:
             add_row_terms(x, a, at.tile_row, t.rows)
-    elif not is_made(g):
+    elif not is_generated(g):
         x.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.sign_flip)
     else:
-        make_rows(x, a, at.tile_row, t.rows)
+        generate_rows(x, a, at.tile_row, t.rows)
         if at.k % I8_MATRIX_K:
             for i in range(t.rows):
                 memset(a + i * step + at.k, 0, I8_MATRIX_K - at.k % I8_MATRIX_K)
 
 
-cdef const int8_t *next_block(const Nest *x, int64_t panel_end, bint is_last_m) noexcept nogil:
+cdef const int8_t *next_block(const LoopState *x, int64_t panel_end, bint is_last_m) noexcept nogil:
     """Return B of the block after the current one, to prefetch, or NULL. N blocks end before `panel_end`."""
     cdef int64_t k_block = x.at.k_block + 1, panel = x.at.panel
     if k_block == x.b.end_k_block:
@@ -99,7 +99,7 @@ cdef const int8_t *next_block(const Nest *x, int64_t panel_end, bint is_last_m) 
     return x.b.data + panel * x.b.panel_size + (k_block * x.p.kc - x.b.k0) * I8_PANEL
 
 
-cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
+cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
     """Compute the tiles of one block. Packed A may exist from the first N block. Each row of tiles prefetches a part of
     the next block's B into the L2 cache."""
     cdef Cursor *at = &x.at
@@ -113,9 +113,9 @@ cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint i
     x.outlier_sums = NULL
     at.along_n = at.along_m = 1
     t.groups = steps * (I8_MATRIX_K // I8_GROUP)
-    t.b_panel = x.b.panel_size
-    t.b_tail = NULL
-    t.a_segment = t.b_segment = 0
+    t.b.panel = x.b.panel_size
+    t.b.tail = NULL
+    t.a.segment = t.b.segment = 0
     t.unit_rows = unit_rows(x.g)
     t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, m_tiles), ALIGNMENT)
     if tail:
@@ -123,20 +123,20 @@ cdef void multiply_by_matrix(Nest *x, bint is_first_n, int64_t panel_end, bint i
     for i in range(m_tiles):
         at.tile_row = i * x.p.mr
         at.height = <int>min(x.p.mr, at.rows - at.tile_row)
-        load_a(x, x.p.forms.keeps_a and not is_first_n)
+        load_matrix_a(x, x.p.forms.keeps_a and not is_first_n)
         x.pending.panel = at.panel
-        x.pending.row_size = GATHERED // at.height // I8_PANEL * I8_PANEL
+        x.pending.row_size = EPILOGUE_SUMS // at.height // I8_PANEL * I8_PANEL
         for j in range(n_tiles):
             panel = share(at.panels, j, n_tiles)
             at.tile_panel = at.panel + panel
             at.width = <int>(share(at.panels, j + 1, n_tiles) - panel)
-            t.b = b + panel * t.b_panel
+            t.b.data = b + panel * t.b.panel
             if ahead is not NULL and i * t.ahead_step < I8_MATRIX_TILE:
-                t.ahead = <const char *>ahead + panel * t.b_panel + i * t.ahead_step * steps
+                t.ahead = <const char *>ahead + panel * t.b.panel + i * t.ahead_step * steps
             else:
                 t.ahead = NULL
             if tail:
-                t.b_tail = x.arena.b_tail + panel * I8_MATRIX_TILE
+                t.b.tail = x.arena.b_tail + panel * I8_MATRIX_TILE
             choose_output(x)
             set_tile(x)
             x.p.matrix.tile[(at.height - 1) // I8_MATRIX_ROWS][at.width - 1](t)

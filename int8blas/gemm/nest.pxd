@@ -11,7 +11,7 @@ from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.problem cimport Problem, has_row_offset, has_scale_groups, zero_by_row
 
 cdef enum:
-    # The forms of the A block that have been made: Nest.a_forms.
+    # The forms in which the A block exists: LoopState.a_forms.
     A_PACKED = 1                    # u8, in micro-panels for the micro-kernels
     A_WIDENED = 2                   # s16, for I8_DOT2
     A_BY_COLUMNS = 4                # u8, for outliers
@@ -62,7 +62,7 @@ cdef struct RowVectors:
 cdef struct Arena:
     RowVectors rows
     uint8_t *a                      # the packed A block
-    uint8_t *made                   # rows of one tile of an A that exists nowhere in memory, before they are packed
+    uint8_t *generated              # generated rows of A' of one tile, before they are packed
     uint16_t *a_wide                # the A block as s16
     uint8_t *a_columns              # the A block by columns
     int16_t *b_wide                 # the panels of one tile as s16
@@ -89,7 +89,7 @@ cdef struct Place:
     int64_t d, h, w
 
 
-cdef struct Nest:
+cdef struct LoopState:
     const Problem *g
     const BlocksPlan *p
     Cursor at
@@ -120,7 +120,7 @@ cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
     return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
 
 
-cdef inline ptrdiff_t made_row(int64_t groups) noexcept nogil:
+cdef inline ptrdiff_t padded_row(int64_t groups) noexcept nogil:
     """Return the bytes from one generated row of A' to the next: whole cache lines, and not a power of two."""
     return round_up(groups * I8_GROUP, ALIGNMENT) + ALIGNMENT
 
@@ -140,7 +140,7 @@ cdef inline int64_t end_panel(const Cursor *at) noexcept nogil:
     return at.tile_panel + at.along_n * at.width
 
 
-cdef inline int64_t first_column(const Nest *x) noexcept nogil:
+cdef inline int64_t first_column(const LoopState *x) noexcept nogil:
     """Return the column of C with which the current tiles begin."""
     return (x.b.first + x.at.tile_panel) * I8_PANEL
 

@@ -8,7 +8,7 @@ from int8blas.gemm.problem cimport Problem
 
 cdef enum:
     # Sums that are gathered from several tiles for one call of the epilogue.
-    GATHERED = 3072
+    EPILOGUE_SUMS = 3072
 
 
 cdef inline void set_target(const Problem *g, i8_output_args *o) noexcept nogil:

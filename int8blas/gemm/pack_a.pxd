@@ -1,7 +1,7 @@
 # The A block (see pack_a.pyx).
 from libc.stdint cimport int64_t, uint8_t
 
-from int8blas.gemm.nest cimport Nest
+from int8blas.gemm.nest cimport LoopState
 
 cdef enum:
     # Outliers read A by columns. The copy is padded to multiples of these rows and k: the widest vectors.
@@ -9,11 +9,11 @@ cdef enum:
     COLUMN_K = 16
 
 
-cdef void start_rows(Nest *x) noexcept nogil
-cdef void copy_tail(const Nest *x) noexcept nogil
-cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil
-cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil
-cdef void pack_rows(Nest *x) noexcept nogil
-cdef void load_a(Nest *x) noexcept nogil
-cdef void load_columns(Nest *x) noexcept nogil
-cdef void point_to_a(Nest *x) noexcept nogil
+cdef void start_rows(LoopState *x) noexcept nogil
+cdef void copy_tail(const LoopState *x) noexcept nogil
+cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil
+cdef void add_row_terms(const LoopState *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil
+cdef void pack_rows(LoopState *x) noexcept nogil
+cdef void load_a(LoopState *x) noexcept nogil
+cdef void load_columns(LoopState *x) noexcept nogil
+cdef void point_to_a(LoopState *x) noexcept nogil

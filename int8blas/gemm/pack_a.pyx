@@ -9,7 +9,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, i8_tile_args
+from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, i8_outlier_kernels, i8_tile_args
 from int8blas.core.split cimport ceil_div, leading_share, round_up
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.nest cimport (
@@ -19,19 +19,19 @@ from int8blas.gemm.nest cimport (
     Cursor,
     RowVectors,
     groups_of,
-    made_row,
     outer_bo,
+    padded_row,
     wide_row,
 )
 from int8blas.gemm.operand cimport address, zero_of
-from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_made, row_offset, zero_by_row
+from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
     # The number of tiles that are packed together if A has contiguous columns: their rows fill a cache line at most.
     PACKED_TILES = 8
 
 
-cdef void start_rows(Nest *x) noexcept nogil:
+cdef void start_rows(LoopState *x) noexcept nogil:
     """Compute the row vectors of an M block."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
@@ -61,7 +61,7 @@ cdef void start_rows(Nest *x) noexcept nogil:
             v.row_init[i] = <int32_t>init
 
 
-cdef void copy_tail(const Nest *x) noexcept nogil:
+cdef void copy_tail(const LoopState *x) noexcept nogil:
     """Copy the last, incomplete group of each row of an A that is read in place, padded with zeros."""
     cdef const Problem *g = x.g
     cdef uint8_t *tail = <uint8_t *>x.arena.rows.a_tail
@@ -74,12 +74,12 @@ cdef void copy_tail(const Nest *x) noexcept nogil:
             tail[I8_GROUP * i + j] = g.a.data[(x.at.row + i) * g.a.row + first + j]
 
 
-cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
+cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
     """Generate rows of A' in the K block, from a row of the M block on, by gathering windows of an image or quantizing
     real numbers."""
     cdef const Problem *g = x.g
     cdef int64_t k0 = x.at.k0, k = x.at.k
-    cdef ptrdiff_t step = made_row(groups_of(k))
+    cdef ptrdiff_t step = padded_row(groups_of(k))
     if g.source.image is not NULL:
         g.kernels.packing.im2col(dst, step, g.source.image, x.at.row + row, rows, k0, k, g.a.sign_flip)
     else:
@@ -87,7 +87,7 @@ cdef void make_rows(const Nest *x, uint8_t *dst, int64_t row, int64_t rows) noex
         add_row_terms(x, dst, row, rows)
 
 
-cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
+cdef void add_row_terms(const LoopState *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
     """Add the K block to the row terms of generated rows, if zero points of B need them."""
     cdef const Problem *g = x.g
     cdef int64_t *term = x.arena.rows.row_term
@@ -95,13 +95,13 @@ cdef void add_row_terms(const Nest *x, const uint8_t *a, int64_t row, int64_t ro
     if term is NULL:
         return
     for i in range(rows):
-        g.kernels.packing.row_sums(&total, 1, x.at.k, a + i * made_row(groups_of(x.at.k)), 0, 1, 0)
+        g.kernels.packing.row_sums(&total, 1, x.at.k, a + i * padded_row(groups_of(x.at.k)), 0, 1, 0)
         if x.at.is_first:
             term[row + i] = -g.k * (x.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero_point)
         term[row + i] += total
 
 
-cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
+cdef void pack_columns(const LoopState *x, uint8_t flip) noexcept nogil:
     """Pack several micro-panels together from an A whose columns are contiguous."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
@@ -118,18 +118,18 @@ cdef void pack_columns(const Nest *x, uint8_t flip) noexcept nogil:
         i += some
 
 
-cdef void pack_rows(Nest *x) noexcept nogil:
+cdef void pack_rows(LoopState *x) noexcept nogil:
     """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
     not interleaved stays as rows."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
-    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved_flip if x.p.forms.interleaves else 0
+    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if x.p.forms.interleaves else 0
     cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
-    cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_made(g)
+    cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_generated(g)
     cdef int height
     cdef uint8_t *panel
-    if is_made(g) and not x.p.forms.interleaves:
-        make_rows(x, x.arena.a, 0, at.rows)
+    if is_generated(g) and not x.p.forms.interleaves:
+        generate_rows(x, x.arena.a, 0, at.rows)
         return
     if by_columns:
         pack_columns(x, g.a.sign_flip ^ interleaved_flip)
@@ -137,18 +137,18 @@ cdef void pack_rows(Nest *x) noexcept nogil:
         first = leading_share(at.rows, i, tiles)
         height = <int>(leading_share(at.rows, i + 1, tiles) - first)
         panel = x.arena.a + first * groups * I8_GROUP
-        if is_made(g):
-            make_rows(x, x.arena.made, first, height)
-            g.kernels.packing.pack_panel(panel, height, height, at.k, x.arena.made, made_row(groups), 1,
+        if is_generated(g):
+            generate_rows(x, x.arena.generated, first, height)
+            g.kernels.packing.pack_panel(panel, height, height, at.k, x.arena.generated, padded_row(groups), 1,
                                          interleaved_flip)
         elif not by_columns:
             g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
                                          g.a.column, g.a.sign_flip ^ interleaved_flip)
-        if x.p.forms.interleaves and g.kernels.gemm.interleave_a is not NULL:
-            g.kernels.gemm.interleave_a(panel, height, groups)
+        if x.p.forms.interleaves and g.kernels.gemm.interleaved.interleave is not NULL:
+            g.kernels.gemm.interleaved.interleave(panel, height, groups)
 
 
-cdef void widen_rows(const Nest *x) noexcept nogil:
+cdef void widen_rows(const LoopState *x) noexcept nogil:
     """Widen the A block to s16, in rows: from the caller's memory if its rows are contiguous, otherwise from the
     packed block."""
     cdef const Problem *g = x.g
@@ -157,8 +157,8 @@ cdef void widen_rows(const Nest *x) noexcept nogil:
     cdef ptrdiff_t dst_row = wide_row(groups)
     cdef uint16_t *dst = x.arena.a_wide
     cdef const uint8_t *a = x.arena.a
-    if is_made(g):
-        g.kernels.packing.widen_a(dst, dst_row, a, made_row(groups), I8_GROUP, at.rows, groups * I8_GROUP, 0)
+    if is_generated(g):
+        g.kernels.packing.widen_a(dst, dst_row, a, padded_row(groups), I8_GROUP, at.rows, groups * I8_GROUP, 0)
     elif has_contiguous_rows(g):
         g.kernels.packing.widen_a(dst, dst_row, address(&g.a, at.row, at.k0), g.a.row, I8_GROUP, at.rows, at.k,
                                   g.a.sign_flip)
@@ -170,51 +170,51 @@ cdef void widen_rows(const Nest *x) noexcept nogil:
                                       I8_GROUP * height, height, groups * I8_GROUP, 0)
 
 
-cdef void load_a(Nest *x) noexcept nogil:
+cdef void load_a(LoopState *x) noexcept nogil:
     """Make the form of the A block that the current multiply-add takes, unless it exists."""
     cdef bint in_place = x.dot == I8_DOT2 and has_contiguous_rows(x.g)
     if not x.a_forms & A_PACKED and not in_place:
         pack_rows(x)
         if x.rebase:
-            x.g.kernels.packing.lower(x.arena.a, x.at.rows * groups_of(x.at.k) * I8_GROUP, x.rebase)
+            x.g.kernels.packing.rebase(x.arena.a, x.at.rows * groups_of(x.at.k) * I8_GROUP, x.rebase)
         x.a_forms |= A_PACKED
     if x.dot == I8_DOT2 and not x.a_forms & A_WIDENED:
         widen_rows(x)
         x.a_forms |= A_WIDENED
 
 
-cdef void load_columns(Nest *x) noexcept nogil:
+cdef void load_columns(LoopState *x) noexcept nogil:
     """Make the A block by columns, for outliers, unless it exists."""
     cdef const Problem *g = x.g
+    cdef const i8_outlier_kernels *kernels = &g.kernels.gemm.outliers
     cdef const Cursor *at = &x.at
     cdef int64_t columns = round_up(at.k, COLUMN_K)
     if x.a_forms & A_BY_COLUMNS:
         return
     x.a_forms |= A_BY_COLUMNS
-    if is_made(g):
-        g.kernels.gemm.columns_of(x.arena.a_columns, columns, x.arena.a, made_row(groups_of(at.k)), 1, at.rows, at.k,
-                                  0)
+    if is_generated(g):
+        kernels.columns_of(x.arena.a_columns, columns, x.arena.a, padded_row(groups_of(at.k)), 1, at.rows, at.k, 0)
     else:
-        g.kernels.gemm.columns_of(x.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column,
-                                  at.rows, at.k, g.a.sign_flip)
+        kernels.columns_of(x.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column, at.rows, at.k,
+                           g.a.sign_flip)
 
 
-cdef void point_to_a(Nest *x) noexcept nogil:
+cdef void point_to_a(LoopState *x) noexcept nogil:
     """Let the micro-kernel read the A of the current tiles, in the form that load_a has made."""
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t groups = groups_of(at.k), row = at.tile_row
-    t.a_group = I8_GROUP
+    t.a.group = I8_GROUP
     if x.dot == I8_DOT2:
-        t.a = <const uint8_t *>(x.arena.a_wide + row * wide_row(groups))
-        t.a_row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
+        t.a.data = <const uint8_t *>(x.arena.a_wide + row * wide_row(groups))
+        t.a.row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
     elif x.p.forms.direct_a:
-        t.a, t.a_row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
-        t.a_tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
-    elif is_made(x.g) and not x.p.forms.interleaves:
-        t.a, t.a_row = x.arena.a + row * made_row(groups), made_row(groups)
+        t.a.data, t.a.row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
+        t.a.tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
+    elif is_generated(x.g) and not x.p.forms.interleaves:
+        t.a.data, t.a.row = x.arena.a + row * padded_row(groups), padded_row(groups)
     else:
-        t.a, t.a_row = x.arena.a + row * groups * I8_GROUP, I8_GROUP
-        t.a_group, t.a_tile = I8_GROUP * at.height, I8_GROUP * at.height * groups
+        t.a.data, t.a.row = x.arena.a + row * groups * I8_GROUP, I8_GROUP
+        t.a.group, t.a.tile = I8_GROUP * at.height, I8_GROUP * at.height * groups
         return
-    t.a_tile = at.height * t.a_row
+    t.a.tile = at.height * t.a.row

@@ -17,8 +17,8 @@ from int8blas.gemm.squares cimport add_panel_squares
 cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexcept nogil:
     """Set the sizes of the packed B block that begins with `first` and `first_k_block`. Where B is packed, let it
     point to the caller's panels."""
-    b.panels = min(p.slab, p.panels - b.first)
-    b.end_k_block = min(b.first_k_block + p.slab_blocks, p.k_blocks)
+    b.panels = min(p.packed_panels, p.panels - b.first)
+    b.end_k_block = min(b.first_k_block + p.packed_k_blocks, p.k_blocks)
     b.k0 = b.first_k_block * p.kc
     b.k = min(b.end_k_block * p.kc, g.k) - b.k0
     if g.panels.data is NULL:

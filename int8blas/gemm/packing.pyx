@@ -190,8 +190,8 @@ cdef void find_squares(const PackedMatrix *matrix, int64_t *squares) noexcept:
 cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
     """Count the outliers of a panel, and find its largest pair sum."""
     cdef const SplitJob *j = <const SplitJob *>job
-    j.counts[panel] = j.kernels.gemm.split_panel(NULL, NULL, 0, j.starts + panel * j.columns,
-                                                 j.data + panel * j.panel_size, j.groups, j.block // I8_GROUP)
+    j.counts[panel] = j.kernels.gemm.outliers.split_panel(
+        NULL, NULL, 0, j.starts + panel * j.columns, j.data + panel * j.panel_size, j.groups, j.block // I8_GROUP)
     j.pair_sums[panel] = j.kernels.packing.panel_pair_sum(j.data + panel * j.panel_size, j.groups, I8_MAX_PAIR_SUM)
     return 0
 
@@ -202,7 +202,7 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
     # The count differs if `data` is mapped from a file that has been rewritten since. Zeros change no sum.
-    if j.is_split[panel] and count != j.kernels.gemm.split_panel(
+    if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):
         j.is_split[panel] = False

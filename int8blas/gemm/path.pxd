@@ -7,7 +7,7 @@ from int8blas.gemm.problem cimport Problem
 cdef struct Path
 
 cdef enum:
-    PLAN_BYTES = 512            # the maximum size of a path's own plan
+    PLAN_BYTES = 256            # the maximum size of a path's own plan
 
 
 # The first member, `common`, of every path's own plan.
@@ -20,9 +20,9 @@ cdef struct Plan:
     bint from_registers         # the micro-kernel stores C itself; otherwise the epilogue does
     bint to_output              # the micro-kernel applies a primitive's epilogue, makes distances, or widens to s64
     bint identity               # the epilogue would do nothing but store C by its strides
-    # Each thread computes a problem of its own: columns of C in whole panels, or rows in units of `own_unit`.
-    bint own_columns, own_rows
-    int64_t own_unit
+    # Each thread computes a private problem: columns of C in whole panels, or rows in units of `private_unit`.
+    bint private_columns, private_rows
+    int64_t private_unit
     bint packs_squares          # packing also finds the sums of squares of B's columns (see squares.pyx)
 
 

@@ -11,7 +11,7 @@ from int8blas.gemm.problem cimport (
     has_row_offset,
     has_scale_groups,
     is_doubled,
-    is_made,
+    is_generated,
     is_wide,
     offset_bound,
     product_bound,
@@ -57,7 +57,7 @@ cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
 cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether only the general path can compute a problem."""
     return (
-        g.saturating or p.wide or g.k == 0 or is_made(g) or g.c.line != 0 or is_doubled(g) or has_scale_groups(g)
+        g.saturating or p.wide or g.k == 0 or is_generated(g) or g.c.line != 0 or is_doubled(g) or has_scale_groups(g)
         or g.four_bits.data is not NULL
     )
 
@@ -73,7 +73,7 @@ cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units)
         <double>g.threads, 1 + max(work / thread_work(g), <double>max(g.m, g.n) * g.k / THREAD_BYTES)
     )
     cdef bint is_long = g.k > longest and has_totals
-    if bound > INT32_MAX or is_made(g) or g.c.line != 0 or is_doubled(g) or has_scale_groups(g):
+    if bound > INT32_MAX or is_generated(g) or g.c.line != 0 or is_doubled(g) or has_scale_groups(g):
         return
     threads = min(threads, g.k // MIN_PART_K)
     if threads >= 2 and (

@@ -57,7 +57,7 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
             or zero_by_row(g) or g.b.zero_points is not NULL):
         return False
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS:
-        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows_mr else TRANSPOSED_ROWS):
+        if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows.mr else TRANSPOSED_ROWS):
             return True
     if g.c.row != size_of_c(g) or g.c.column == size_of_c(g):
         return False
@@ -86,7 +86,7 @@ cdef inline void start_plan(Plan *p) noexcept nogil:
     p.k_parts = p.segments = 1
     p.grid.rows = p.grid.columns = p.grid.row_parts = p.grid.column_parts = 1
     p.grid.stretches = False
-    p.wide = p.own_columns = p.own_rows = p.packs_squares = False
+    p.wide = p.private_columns = p.private_rows = p.packs_squares = False
 
 
 cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:

@@ -289,14 +289,14 @@ cdef inline bint zero_by_row(const Problem *g) noexcept nogil:
     return g.a.zero_points is not NULL or (s is not NULL and s.per_row and not s.symmetric)
 
 
-cdef inline bint is_made(const Problem *g) noexcept nogil:
+cdef inline bint is_generated(const Problem *g) noexcept nogil:
     """Return whether rows of A' are generated block by block, from a dynamic source or an image."""
     return g.source.dynamic is not NULL or g.source.image is not NULL
 
 
 cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
     """Return whether A is in memory, with contiguous rows."""
-    return g.a.column == 1 and not is_made(g)
+    return g.a.column == 1 and not is_generated(g)
 
 
 cdef inline const i8_matrix *matrix_of(const Problem *g) noexcept nogil:

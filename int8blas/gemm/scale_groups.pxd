@@ -1,5 +1,5 @@
 # Products whose groups of K have scales (see scale_groups.pyx).
-from int8blas.gemm.nest cimport Nest
+from int8blas.gemm.nest cimport LoopState
 
 
-cdef void multiply_scale_groups(Nest *x) noexcept nogil
+cdef void multiply_scale_groups(LoopState *x) noexcept nogil

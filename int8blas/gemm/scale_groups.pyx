@@ -21,16 +21,16 @@ from int8blas.core.kernels cimport (
     i8_tile_args,
 )
 from int8blas.core.split cimport ceil_div, equal_parts
-from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, groups_of, made_row
+from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, groups_of, padded_row
 from int8blas.gemm.operand cimport address, zero_of
-from int8blas.gemm.output cimport GATHERED
+from int8blas.gemm.output cimport EPILOGUE_SUMS
 from int8blas.gemm.pack_a cimport load_a, pack_rows, point_to_a
-from int8blas.gemm.problem cimport Problem, is_made, row_scales_from
+from int8blas.gemm.problem cimport Problem, is_generated, row_scales_from
 from int8blas.gemm.small_values cimport choose_dot
 from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
-cdef void set_group_terms(const Nest *x) noexcept nogil:
+cdef void set_group_terms(const LoopState *x) noexcept nogil:
     """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
     zero points leave their types."""
     cdef const Problem *g = x.g
@@ -42,8 +42,9 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
         for group in range(g.k // size):
             if s.row_zeros is not NULL and not g.known.large_zeros:
                 zero = s.row_zeros[group * s.row_step + row + i]
-            if is_made(g):
-                g.kernels.packing.row_sums(&total, 1, size, x.arena.a + i * made_row(groups_of(g.k)) + group * size, 0,
+            if is_generated(g):
+                g.kernels.packing.row_sums(&total, 1, size,
+                                           x.arena.a + i * padded_row(groups_of(g.k)) + group * size, 0,
                                            1, 0)
             else:
                 g.kernels.packing.row_sums(&total, 1, size, address(&g.a, row + i, group * size), 0, g.a.column,
@@ -51,16 +52,16 @@ cdef void set_group_terms(const Nest *x) noexcept nogil:
             v.group_terms[group * x.at.rows + i] = <int32_t>(total - size * zero)
 
 
-cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
+cdef void start_scaled(LoopState *x, i8_scale_group_args *a) noexcept nogil:
     """Set the arguments that all micro-kernel and epilogue calls of a block share."""
     cdef const Problem *g = x.g
     cdef i8_tile_args *t = &x.tile
     cdef i8_output_args *o = &x.pending.args
     start_tiles(x)
-    t.in_turn = t.along_n = False
+    t.sequential = t.along_n = False
     t.ahead = NULL
     t.output = NULL
-    t.a_tail = NULL
+    t.a.tail = NULL
     t.acc_in = NULL
     t.dst = x.arena.tile
     a.acc, a.y = x.arena.tile, x.arena.scaled
@@ -71,7 +72,7 @@ cdef void start_scaled(Nest *x, i8_scale_group_args *a) noexcept nogil:
     o.row_scale = NULL
 
 
-cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
+cdef void set_scales(const LoopState *x, i8_scale_group_args *a) noexcept nogil:
     """Set the scales and zero points of the current tiles' rows and columns, in the first group."""
     cdef const Problem *g = x.g
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
@@ -97,7 +98,7 @@ cdef void set_scales(const Nest *x, i8_scale_group_args *a) noexcept nogil:
         a.bo = s.column_zeros + panel * I8_PANEL
 
 
-cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
+cdef void add_groups(LoopState *x, i8_scale_group_args *a) noexcept nogil:
     """Add all groups of the current tiles, one by one."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
@@ -105,23 +106,23 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef int64_t size = s.size, group, i
     # The distances from one group to the next.
-    cdef ptrdiff_t a_step = size // I8_GROUP * t.a_group * (2 if x.dot == I8_DOT2 else 1)
-    cdef const int8_t *b = t.b
+    cdef ptrdiff_t a_step = size // I8_GROUP * t.a.group * (2 if x.dot == I8_DOT2 else 1)
+    cdef const int8_t *b = t.b.data
     cdef const int32_t *terms = x.arena.rows.group_terms
     # Start with -0.0: adding it changes no number.
     for i in range(a.rows * t.cols):
         a.y[i] = <float>-0.0
     for group in range(g.k // size):
-        t.b, t.b_panel = b, x.b.panel_size
+        t.b.data, t.b.panel = b, x.b.panel_size
         if x.dot == I8_DOT2:
             for i in range(at.width):
                 g.kernels.packing.widen_b(x.arena.b_wide + i * size * I8_PANEL, b + i * x.b.panel_size,
                                           size // I8_GROUP)
-            t.b, t.b_panel = <const int8_t *>x.arena.b_wide, 2 * size * I8_PANEL
+            t.b.data, t.b.panel = <const int8_t *>x.arena.b_wide, 2 * size * I8_PANEL
         g.kernels.gemm.tiles[x.dot].of[at.height - 1][at.width - 1](t)
         a.row_term = terms + group * at.rows + at.tile_row if terms is not NULL else NULL
         g.kernels.stage.add_scale_group(a)
-        t.a += a_step
+        t.a.data += a_step
         b += size * I8_PANEL
         a.scale += I8_PANEL
         if a.col_sum is not NULL:
@@ -134,7 +135,7 @@ cdef void add_groups(Nest *x, i8_scale_group_args *a) noexcept nogil:
             a.bo += s.column_step
 
 
-cdef void multiply_scale_groups(Nest *x) noexcept nogil:
+cdef void multiply_scale_groups(LoopState *x) noexcept nogil:
     """Compute the tiles of one block, whose K block is all of K."""
     cdef const Problem *g = x.g
     cdef Cursor *at = &x.at
@@ -143,7 +144,7 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j
     cdef i8_scale_group_args a
     start_scaled(x, &a)
-    if is_made(g):  # packing also computes the terms of the scale groups
+    if is_generated(g):  # packing also computes the terms of the scale groups
         pack_rows(x)
         x.a_forms |= A_PACKED
     if x.arena.rows.group_terms is not NULL:
@@ -159,11 +160,11 @@ cdef void multiply_scale_groups(Nest *x) noexcept nogil:
         i = 0
         while i < m_tiles:
             at.along_m = equal_parts(at.rows, i, m_tiles, &at.tile_row, &at.height)
-            at.along_m = t.tiles = min(at.along_m, GATHERED // (at.width * I8_PANEL) // at.height)
+            at.along_m = t.tiles = min(at.along_m, EPILOGUE_SUMS // (at.width * I8_PANEL) // at.height)
             i += at.along_m
             point_to_a(x)
             set_scales(x, &a)
-            t.b, t.b_panel = x.b.data + at.tile_panel * x.b.panel_size, x.b.panel_size
+            t.b.data, t.b.panel = x.b.data + at.tile_panel * x.b.panel_size, x.b.panel_size
             if x.p.forms.scaled_tiles:
                 g.kernels.gemm.scaled_tiles.of[at.height - 1][at.width - 1](t, &a, g.k // g.epilogue.scale_groups.size)
             else:

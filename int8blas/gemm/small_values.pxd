@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport I8_DOT8, i8_tile_fn
-from int8blas.gemm.nest cimport Nest
+from int8blas.gemm.nest cimport LoopState
 from int8blas.gemm.problem cimport Problem
 
 cdef enum:
@@ -11,10 +11,10 @@ cdef enum:
     LARGEST_S8 = 127
 
 
-cdef void find_range(Nest *x) noexcept nogil
-cdef void rebase_start(const Nest *x) noexcept nogil
-cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil
-cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil
+cdef void find_range(LoopState *x) noexcept nogil
+cdef void rebase_start(const LoopState *x) noexcept nogil
+cdef int64_t groups_in_s16(const LoopState *x, int64_t panel, int width) noexcept nogil
+cdef int choose_dot(const LoopState *x, int64_t panel, int width, bint *is_split) noexcept nogil
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil
 cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil
 cdef bint unshift(Problem *other, const Problem *g) noexcept nogil

@@ -27,7 +27,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
-from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_made, is_quantized, zero_by_row
+from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_generated, is_quantized, zero_by_row
 
 cdef enum:
     LARGEST_S16 = 32767
@@ -79,7 +79,7 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
     return CERTIFIED_SUM if b.certified[panel] else I8_MAX_PAIR_SUM
 
 
-cdef bint may_rebase(const Nest *x) noexcept nogil:
+cdef bint may_rebase(const LoopState *x) noexcept nogil:
     """Return whether rows of A' may be rebased: the zero point must be in the start values of the tiles, which column
     sums then correct."""
     return (
@@ -88,14 +88,14 @@ cdef bint may_rebase(const Nest *x) noexcept nogil:
     )
 
 
-cdef void find_range(Nest *x) noexcept nogil:
+cdef void find_range(LoopState *x) noexcept nogil:
     """Find the largest value of A' in the M block, and rebase it if that helps the N block."""
     cdef const Problem *g = x.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
     cdef bint rebases = may_rebase(x)
     x.largest, x.rebase = LARGEST_A, 0
-    if (not x.p.forms.may_widen or is_made(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
+    if (not x.p.forms.may_widen or is_generated(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
             or (g.a.row != 1 and g.a.column != 1)):
         return
     for panel in range(x.at.panel, x.at.panel + x.at.panels):
@@ -113,7 +113,7 @@ cdef void find_range(Nest *x) noexcept nogil:
         x.largest, x.rebase = found[1] - found[0], found[0]
 
 
-cdef void rebase_start(const Nest *x) noexcept nogil:
+cdef void rebase_start(const LoopState *x) noexcept nogil:
     """Compute the start values of the N block's columns for rebased rows, whose zero point is smaller by `rebase`."""
     cdef int64_t i
     cdef uint32_t init
@@ -122,7 +122,7 @@ cdef void rebase_start(const Nest *x) noexcept nogil:
         x.arena.rebased_init[i] = <int32_t>(init + <uint32_t>x.rebase * <uint32_t>x.b.col_sums[i])
 
 
-cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nogil:
+cdef int64_t groups_in_s16(const LoopState *x, int64_t panel, int width) noexcept nogil:
     """Return how many groups of some panels can be added in s16; at most one if K is divided into scale groups."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
@@ -131,7 +131,7 @@ cdef int64_t groups_in_s16(const Nest *x, int64_t panel, int width) noexcept nog
     return min(groups, <int64_t>1) if x.p.forms.skips or has_scale_groups(x.g) else groups
 
 
-cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
+cdef bint are_split(const LoopState *x, int64_t panel, int width) noexcept nogil:
     """Return whether `width` panels from `panel` on are all split, and are multiplied as a dense part and outliers."""
     cdef int i
     if not x.p.forms.splits:
@@ -142,7 +142,7 @@ cdef bint are_split(const Nest *x, int64_t panel, int width) noexcept nogil:
     return True
 
 
-cdef int choose_dot(const Nest *x, int64_t panel, int width, bint *is_split) noexcept nogil:
+cdef int choose_dot(const LoopState *x, int64_t panel, int width, bint *is_split) noexcept nogil:
     """Return the multiply-add for `width` panels and the M block. Set `is_split` if the dense part and the outliers are
     multiplied separately."""
     cdef int64_t groups

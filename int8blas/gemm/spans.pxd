@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_image, i8_kernels, i8_tile_args
-from int8blas.gemm.nest cimport Nest, Place
+from int8blas.gemm.nest cimport LoopState, Place
 
 cdef enum:
     # From this many channels on, skipping a tap saves more time than the tile's sums cost on their way to memory and
@@ -20,7 +20,7 @@ cdef struct Span:
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil
-cdef void multiply_in_window(Nest *x) noexcept nogil
+cdef void multiply_in_window(LoopState *x) noexcept nogil
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil
 

@@ -102,10 +102,10 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
     cdef int64_t fetched = 0
     cdef int i
     for i in range(count):
-        t.a = tile.a + spans[i].row * tile.a_row + spans[i].k0 * size
-        t.b = tile.b + spans[i].k0 * size * I8_PANEL
+        t.a.data = tile.a.data + spans[i].row * tile.a.row + spans[i].k0 * size
+        t.b.data = tile.b.data + spans[i].k0 * size * I8_PANEL
         t.groups, t.more_segments = ceil_div(spans[i].k, I8_GROUP) * size, spans[i].more
-        t.b_segment = (line - spans[i].k) * size * I8_PANEL
+        t.b.segment = (line - spans[i].k) * size * I8_PANEL
         if i > 0:
             t.acc_in, t.acc_row = tile.dst + spans[i].row * row, row
             t.row_init = t.col_init = NULL
@@ -159,11 +159,11 @@ cdef void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
             at.d = at.d + 1 if at.d + 1 < m.out[0] else 0
 
 
-cdef void multiply_in_window(Nest *x) noexcept nogil:
+cdef void multiply_in_window(LoopState *x) noexcept nogil:
     """Compute the current tile of the loop nest without products with padding, and go to the next tile's place."""
     cdef const i8_image *m = x.g.source.image
     cdef Span spans[MAX_SPANS]
     cdef int count = spans_of(m, &x.place, x.at.height, x.at.k0, x.at.k, spans)
     move_on(m, &x.place, x.at.height)
-    x.tile.a_segment = m.line * (2 if x.dot == I8_DOT2 else 1)
+    x.tile.a.segment = m.line * (2 if x.dot == I8_DOT2 else 1)
     multiply_spans(x.g.kernels, &x.tile, spans, count, x.dot, x.at.height, x.at.width, m.line)

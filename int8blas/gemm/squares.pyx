@@ -21,7 +21,7 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
         t.k, t.count, t.x, t.x_row, t.x_sums = x.k, x.count, NULL, 0, NULL
         t.x_squares = t.y_squares = NULL
         t.y, t.y_row, t.dst, t.dst_row = x.data, x.row_stride, squares, 0
-        kernels.gemm.distances[0][x.is_signed][0](&t)
+        kernels.gemm.distances.of[0][x.is_signed][0](&t)
         return
     while first < x.count:
         count = min(<int64_t>SOME_ROWS, x.count - first)
@@ -39,7 +39,7 @@ cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, co
     cdef int32_t some[I8_PANEL]
     cdef int32_t *found = squares if is_first and columns >= I8_PANEL else some
     cdef int64_t i
-    g.kernels.gemm.column_squares(found, panel, ceil_div(k, I8_GROUP), sums)
+    g.kernels.gemm.distances.column_squares(found, panel, ceil_div(k, I8_GROUP), sums)
     if g.b.sign_flip:
         # (B' + 128)**2
         for i in range(I8_PANEL):

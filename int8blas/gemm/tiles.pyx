@@ -27,21 +27,21 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
-from int8blas.gemm.output cimport GATHERED, set_target
+from int8blas.gemm.output cimport EPILOGUE_SUMS, set_target
 from int8blas.gemm.pack_a cimport COLUMN_K, load_a, load_columns, point_to_a
 from int8blas.gemm.problem cimport element, is_doubled, is_quantized, row_scales_from, set_tile_output
 from int8blas.gemm.small_values cimport choose_dot, groups_in_s16
 from int8blas.gemm.spans cimport place_of
 
 
-cdef void start_tiles(Nest *x) noexcept nogil:
+cdef void start_tiles(LoopState *x) noexcept nogil:
     """Begin the tiles of a block: no form of A exists yet, unless A is read in place, and no sums wait."""
     cdef const Problem *g = x.g
     cdef bint is_last = x.at.is_last and not x.p.common.wide
     cdef Pending *z = &x.pending
     x.a_forms = A_PACKED if x.p.forms.direct_a else 0
-    x.tile.more_segments = x.tile.a_segment = x.tile.b_segment = 0
-    x.tile.in_turn = x.p.memory.in_turn
+    x.tile.more_segments = x.tile.a.segment = x.tile.b.segment = 0
+    x.tile.sequential = x.p.memory.sequential
     x.tile.fetch = NULL
     x.tile.fetch_row = g.c.row
     x.tile.row_init = x.tile.col_init = NULL
@@ -49,12 +49,12 @@ cdef void start_tiles(Nest *x) noexcept nogil:
         is_last and is_quantized(g) and x.at.rows <= x.p.mr and not x.p.common.to_output and not x.p.forms.skips
     )
     z.along_m = is_last and not (z.along_n or x.p.common.from_registers or (x.p.common.to_output and g.c.line != 0))
-    z.row_size = GATHERED // x.at.rows // I8_PANEL * I8_PANEL
+    z.row_size = EPILOGUE_SUMS // x.at.rows // I8_PANEL * I8_PANEL
     z.row, z.panel = 0, x.at.panel
     set_target(g, &z.args)
 
 
-cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
+cdef int64_t tiles_along_n(const LoopState *x, int64_t most) noexcept nogil:
     """Return how many tiles one call computes side by side, of `most` of equal width.
 
     There is a single tile of few rows, and its sums stay side by side. All tiles must lie completely in C and use one
@@ -81,18 +81,18 @@ cdef int64_t tiles_along_n(const Nest *x, int64_t most) noexcept nogil:
     return count
 
 
-cdef inline const int64_t *outlier_starts(const Nest *x, int64_t panel) noexcept nogil:
+cdef inline const int64_t *outlier_starts(const LoopState *x, int64_t panel) noexcept nogil:
     """Return the starts of the outliers of each column of a panel in the K block."""
     return x.g.panels.split.starts + ((x.b.first + panel) * x.p.k_blocks + x.at.k_block) * I8_PANEL
 
 
-cdef bint has_outliers(const Nest *x) noexcept nogil:
+cdef bint has_outliers(const LoopState *x) noexcept nogil:
     """Return whether the current panels have outliers, in any K block."""
     cdef int64_t panel = x.b.first + x.at.tile_panel, blocks = x.p.k_blocks * I8_PANEL
     return x.g.panels.split.starts[panel * blocks] != x.g.panels.split.starts[(panel + x.at.width) * blocks]
 
 
-cdef void multiply_outliers(Nest *x) noexcept nogil:
+cdef void multiply_outliers(LoopState *x) noexcept nogil:
     """Multiply the A block by the outliers of the current panels, and add the products to the sums of the earlier K
     blocks. Let the tiles' sums start with them."""
     cdef const Cursor *at = &x.at
@@ -111,25 +111,25 @@ cdef void multiply_outliers(Nest *x) noexcept nogil:
     for i in range(at.width):
         t.dst = x.outlier_sums + i * I8_PANEL
         t.starts = outlier_starts(x, at.tile_panel + i)
-        x.g.kernels.gemm.multiply_outliers(&t)
+        x.g.kernels.gemm.outliers.multiply(&t)
 
 
-cdef void widen_panels(Nest *x) noexcept nogil:
+cdef void widen_panels(LoopState *x) noexcept nogil:
     """Widen the current panels to s16, and let the micro-kernel read them."""
     cdef i8_tile_args *t = &x.tile
     cdef int64_t groups = groups_of(x.at.k)
     cdef int i
     for i in range(x.at.width):
-        x.g.kernels.packing.widen_b(x.arena.b_wide + i * groups * I8_GROUP * I8_PANEL, t.b + i * t.b_panel, groups)
-    t.b = <const int8_t *>x.arena.b_wide
-    t.b_panel = groups * I8_GROUP * I8_PANEL * 2
+        x.g.kernels.packing.widen_b(x.arena.b_wide + i * groups * I8_GROUP * I8_PANEL, t.b.data + i * t.b.panel, groups)
+    t.b.data = <const int8_t *>x.arena.b_wide
+    t.b.panel = groups * I8_GROUP * I8_PANEL * 2
     t.groups = 2 * groups
     t.ahead_step //= 2
     if x.at.width > 1:
         t.ahead = NULL  # prefetching uses b_panel too, which is the distance of the widened panels now
 
 
-cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
+cdef int64_t load_panels(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
     """Go to the panels of tile `number` of `tiles` in the N block, with B and the form of A that they need. Return how
     many tiles one call computes side by side."""
     cdef Cursor *at = &x.at
@@ -140,13 +140,13 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     x.dot = choose_dot(x, at.tile_panel, at.width, &x.is_split)
     at.along_n = tiles_along_n(x, equal)
     is_last = number + at.along_n == tiles
-    t.b = x.g.panels.split.dense if x.is_split else x.b.data
-    t.b += at.tile_panel * x.b.panel_size + (at.k0 - x.b.k0) * I8_PANEL
-    t.b_panel = x.b.panel_size
+    t.b.data = x.g.panels.split.dense if x.is_split else x.b.data
+    t.b.data += at.tile_panel * x.b.panel_size + (at.k0 - x.b.k0) * I8_PANEL
+    t.b.panel = x.b.panel_size
     t.groups = at.k // I8_GROUP if x.p.forms.direct_a else groups_of(at.k)
-    t.ahead = <const char *>t.b + at.width * t.b_panel if x.p.memory.fetch_b and not is_last else NULL
+    t.ahead = <const char *>t.b.data + at.width * t.b.panel if x.p.memory.fetch_b and not is_last else NULL
     t.ahead_step = I8_GROUP * I8_PANEL
-    t.a_tail = NULL
+    t.a.tail = NULL
     if x.dot == I8_DOT_SMALL:
         t.small_groups = groups_in_s16(x, at.tile_panel, at.width)
     load_a(x)
@@ -161,13 +161,13 @@ cdef int64_t load_panels(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     return at.along_n
 
 
-cdef inline bint is_in_line(const Nest *x) noexcept nogil:
+cdef inline bint is_in_line(const LoopState *x) noexcept nogil:
     """Return whether the rows of the tile are evenly spaced in C."""
     cdef int64_t row = x.at.row + x.at.tile_row
     return x.g.c.line == 0 or row // x.g.c.line == (row + x.at.height - 1) // x.g.c.line
 
 
-cdef void choose_output(Nest *x) noexcept nogil:
+cdef void choose_output(LoopState *x) noexcept nogil:
     """Decide whether the micro-kernel applies the epilogue to the tile. It can do so only if the tile ends with whole
     panels of C and its rows are in one line of the output."""
     x.tile.output = NULL
@@ -175,7 +175,7 @@ cdef void choose_output(Nest *x) noexcept nogil:
         x.tile.output = &x.output
 
 
-cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
+cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
     """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles one call computes below one
     another: tiles of equal height whose sums go the same way, and for which Arena.tile has room."""
     cdef Cursor *at = &x.at
@@ -188,7 +188,7 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
             or (waits and not x.pending.along_m)):
         tiles = 1
     elif waits:
-        room = GATHERED // (at.width * I8_PANEL) - (at.tile_row - x.pending.row)
+        room = EPILOGUE_SUMS // (at.width * I8_PANEL) - (at.tile_row - x.pending.row)
         tiles = max(1, min(tiles, room // at.height))
     at.along_m = tiles
     x.tile.along_n = at.along_n > 1
@@ -197,7 +197,7 @@ cdef int64_t load_rows(Nest *x, int64_t number, int64_t tiles) noexcept nogil:
     return tiles
 
 
-cdef inline int32_t *partial_sums(const Nest *x) noexcept nogil:
+cdef inline int32_t *partial_sums(const LoopState *x) noexcept nogil:
     """Return where the current tiles' sums of the K blocks so far are, tile by tile; NULL if there is one K block."""
     cdef const Cursor *at = &x.at
     if x.arena.partial is NULL:
@@ -206,7 +206,7 @@ cdef inline int32_t *partial_sums(const Nest *x) noexcept nogil:
         ((at.tile_panel - at.panel) * at.rows + at.tile_row * at.width) * I8_PANEL * (2 if x.p.common.wide else 1))
 
 
-cdef inline void set_start(Nest *x) noexcept nogil:
+cdef inline void set_start(LoopState *x) noexcept nogil:
     """Set what the sums of the current tiles start with."""
     cdef const Cursor *at = &x.at
     cdef const int32_t *col_init = x.arena.rebased_init if x.rebase else x.b.col_init
@@ -221,7 +221,7 @@ cdef inline void set_start(Nest *x) noexcept nogil:
         t.col_init = col_init + at.tile_panel * I8_PANEL
 
 
-cdef inline void set_output(Nest *x) noexcept nogil:
+cdef inline void set_output(LoopState *x) noexcept nogil:
     """Set the epilogue that the micro-kernel applies to the current tiles."""
     cdef const Problem *g = x.g
     cdef i8_tile_output *out = &x.output
@@ -235,7 +235,7 @@ cdef inline void set_output(Nest *x) noexcept nogil:
     out.c += row * g.c.row if g.c.line == 0 else row // g.c.line * g.c.line_step + row % g.c.line * g.c.row
 
 
-cdef void set_tile(Nest *x) noexcept nogil:
+cdef void set_tile(LoopState *x) noexcept nogil:
     """Set the start values of the current tiles' sums, and the address for the sums: in C, or in memory where they
     wait."""
     cdef const Problem *g = x.g
@@ -263,7 +263,7 @@ cdef void set_tile(Nest *x) noexcept nogil:
         t.dst = partial_sums(x)
 
 
-cdef inline void add_wide(const Nest *x) noexcept nogil:
+cdef inline void add_wide(const LoopState *x) noexcept nogil:
     """Add the sums of a tile to its sums in s64 of the K blocks so far."""
     cdef int64_t *total = <int64_t *>partial_sums(x)
     cdef int i
@@ -271,14 +271,14 @@ cdef inline void add_wide(const Nest *x) noexcept nogil:
         total[i] = (0 if x.at.is_first else total[i]) + x.arena.tile[i]
 
 
-cdef inline bint is_full(Nest *x) noexcept nogil:
+cdef inline bint is_full(LoopState *x) noexcept nogil:
     """Return whether the epilogue takes the sums that wait now: no more tiles follow that could wait with them, or
     there is no room for the next one."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     if not z.along_m:
         z.row = at.tile_row
-    elif end_row(at) < at.rows and (end_row(at) - z.row + x.p.mr) * at.width * I8_PANEL <= GATHERED:
+    elif end_row(at) < at.rows and (end_row(at) - z.row + x.p.mr) * at.width * I8_PANEL <= EPILOGUE_SUMS:
         return False
     if not z.along_n:
         z.panel = at.tile_panel
@@ -287,7 +287,7 @@ cdef inline bint is_full(Nest *x) noexcept nogil:
     return True
 
 
-cdef void set_vectors(Nest *x) noexcept nogil:
+cdef void set_vectors(LoopState *x) noexcept nogil:
     """Set the vectors of the rows and columns that wait."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
@@ -331,7 +331,7 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
         line, row = line + 1, 0
 
 
-cdef void store_tile(Nest *x) noexcept nogil:
+cdef void store_tile(LoopState *x) noexcept nogil:
     """Send the sums that the micro-kernel has computed, and did not store in C, on their way."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending

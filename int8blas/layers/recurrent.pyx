@@ -22,7 +22,8 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_LSTM_PEEPHOLE, I8_MAX_CELLS,
-    I8_MAX_IN_TURN, I8_PANEL, I8_RNN, I8_RNN_LINEAR, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args, tile_panels)
+    I8_MAX_SEQUENTIAL, I8_PANEL, I8_RNN, I8_RNN_LINEAR, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args,
+    tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
@@ -214,10 +215,10 @@ cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, p
     cdef int largest = tile_panels(layer.kernels, height)
     cdef int tiles = <int>ceil_div(panels, largest), i, j, p, width, dot
     t.tiles, t.groups = 1, ceil_div(factor.k, I8_GROUP)
-    t.a, t.a_row, t.a_group, t.a_tail = a, a_row, I8_GROUP, NULL
+    t.a.data, t.a.row, t.a.group, t.a.tail = a, a_row, I8_GROUP, NULL
     t.more_segments = t.along_n = 0
-    t.in_turn = layer.in_turn
-    t.b_panel = factor.panel_size
+    t.sequential = layer.in_turn
+    t.b.panel = factor.panel_size
     t.acc_in = t.row_init = NULL
     t.fetch = t.ahead = NULL
     t.output = NULL
@@ -231,7 +232,7 @@ cdef void multiply(const Layer *layer, const Factor *factor, const uint8_t *a, p
             for j in range(width):
                 if not factor.certified[panel + p + j]:
                     dot = I8_DOT4
-        t.b = factor.weights + (panel + p) * factor.panel_size
+        t.b.data = factor.weights + (panel + p) * factor.panel_size
         t.col_init = NULL if factor.start is NULL else factor.start + (panel + p) * I8_PANEL
         t.dst, t.cols = sums + p * I8_PANEL, width * I8_PANEL
         layer.kernels.gemm.tiles[dot].of[height - 1][width - 1](&t)
@@ -420,7 +421,7 @@ cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_IN_TURN
+    layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_SEQUENTIAL
                      and layer.panels * layer.gates * layer.direction[0].state.panel_size > L2_BYTES)
     # Start the threads now, because the length of a stretch depends on their number.
     threads = region_threads(layer_threads(layer, threads))

@@ -53,10 +53,10 @@ cdef void some_distances(const InPlace *job, int64_t first, int64_t count, const
     t.y, t.y_row, t.x_row, t.y_squares = address(&g.b, 0, first), g.b.column, g.a.row, squares
     t.dst_row = g.c.row // <ptrdiff_t>sizeof(int32_t)
     while i < g.m:
-        rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distance_rows)
+        rows = vectors_of_kernel(<int>g.m - i, g.kernels.gemm.distances.rows)
         t.x, t.x_sums, t.x_squares = address(&g.a, i, 0), job.sums + i, g.epilogue.co_rows + i
         t.dst = <int32_t *>(g.c.data + i * g.c.row) + first
-        g.kernels.gemm.distances[g.a.sign_flip != 0][g.b.sign_flip == 0][
+        g.kernels.gemm.distances.of[g.a.sign_flip != 0][g.b.sign_flip == 0][
             rows if rows <= 2 else FOUR_ROWS if squares is NULL else FOUR_ROWS_OF_SQUARES](&t)
         i += rows
 
@@ -91,7 +91,7 @@ cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexc
 cdef inline bint takes_wide(const Problem *g) noexcept nogil:
     """Return whether the widest dot kernel multiplies the rows x."""
     return (
-        g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distance_rows == 4 and g.kernels.gemm.dots_columns == WIDE_ROWS
+        g.m > PADDED_WIDE_ROWS and g.kernels.gemm.distances.rows == 4 and g.kernels.gemm.dots.columns == WIDE_ROWS
     )
 
 
@@ -99,7 +99,7 @@ cdef int start_wide(InPlace *job) noexcept nogil:
     """Order the rows x for the widest dot kernel, with start values that undo the shift. Return 0, or -1 if there is no
     memory."""
     cdef const Problem *g = job.g
-    cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots_size(WIDE_ROWS, g.k), i
+    cdef int64_t groups = ceil_div(g.k, I8_GROUP), size = g.kernels.gemm.dots.size(WIDE_ROWS, g.k), i
     cdef bint x_signed = g.a.sign_flip != 0
     cdef int64_t shift = 0 if x_signed != (g.b.sign_flip == 0) else 2 * SHIFT if x_signed else -2 * SHIFT
     cdef uint8_t *scratch
@@ -109,7 +109,7 @@ cdef int start_wide(InPlace *job) noexcept nogil:
     scratch = job.wide + size
     g.kernels.packing.pack_panel(scratch, WIDE_ROWS, <int>g.m, g.k, g.a.data, g.a.row, 1, 0)
     memset(scratch + groups * WIDE_ROWS * I8_GROUP, 0, size - groups * WIDE_ROWS * I8_GROUP)
-    g.kernels.gemm.order_dots(job.wide, scratch, WIDE_ROWS, g.k, not x_signed)
+    g.kernels.gemm.dots.order(job.wide, scratch, WIDE_ROWS, g.k, not x_signed)
     memset(job.start, 0, WIDE_ROWS * sizeof(int32_t))
     for i in range(g.m):
         job.start[i] = <int32_t>(g.epilogue.co_rows[i] + shift * job.sums[i])
@@ -120,11 +120,11 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
     """Compute distances to some rows y with the widest dot kernel."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
-    cdef int64_t end = first + count, some = max(<int64_t>g.kernels.gemm.dots_rows, rows_of_l1(g))
+    cdef int64_t end = first + count, some = max(<int64_t>g.kernels.gemm.dots.rows, rows_of_l1(g))
     cdef bint x_signed = g.a.sign_flip != 0
     cdef i8_dot_args t
     cdef Rows y
-    t.k, t.x_row, t.x_flip, t.far = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.sign_flip == 0) else 0, False
+    t.k, t.x_row, t.x_flip, t.uncached = g.k, g.b.column, SIGN_BIT if x_signed == (g.b.sign_flip == 0) else 0, False
     t.y, t.start, t.count = job.wide, job.start, <int>g.m
     t.dst_row, t.dst_column = sizeof(int32_t), g.c.row
     # Prefetch two blocks ahead, before the squares of a block are computed.
@@ -133,7 +133,7 @@ cdef void wide_distances(const InPlace *job, int64_t first, int64_t count) noexc
         y = rows_of(g, first, min(some, end - first))
         add_short_squares(g.kernels, &y, squares)
         t.rows, t.x, t.dst = y.count, y.data, g.c.data + first * <int64_t>sizeof(int32_t)
-        g.kernels.gemm.dots[I8_X_UNSIGNED if x_signed else I8_Y_UNSIGNED][I8_DOTS_16](&t)
+        g.kernels.gemm.dots.of[I8_X_UNSIGNED if x_signed else I8_Y_UNSIGNED][I8_DOTS_16](&t)
         first += y.count
 
 
@@ -156,7 +156,7 @@ cdef int block_distances(const void *job, int64_t part, int64_t _parts) noexcept
     """Compute distances to one block of rows y. Return 0, or -1 if there is no memory."""
     cdef const InPlace *j = <const InPlace *>job
     cdef int64_t first = part * j.rows, count = min(j.rows, j.g.n - first)
-    cdef int most = j.g.kernels.gemm.distance_rows
+    cdef int most = j.g.kernels.gemm.distances.rows
     if j.wide is not NULL:
         wide_distances(j, first, count)
     elif j.g.m <= most:
@@ -174,7 +174,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     cdef InPlace job
     cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
-    if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distance_rows):
+    if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distances.rows):
         most = max(<int64_t>ROWS, g.n)  # one kernel reads all rows once, so it takes the whole y
     # Each thread gets the same number of blocks.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))

@@ -76,15 +76,15 @@ def time_of(plan, m, n, k, packed):
     if plan["k_parts"] > 1:
         part = 1 / plan["k_parts"]
     else:
-        part = max(tiles(plan, pieces, n) for pieces in plan["parts"]) / (m * min(n, slab_columns(plan)))
+        part = max(tiles(plan, pieces, n) for pieces in plan["parts"]) / (m * min(n, packed_columns(plan)))
     memory = max(n * k, m * k, 4 * m * n) / THREAD_BYTES * work
     packing = 0
     if plan["path"] == "blocks" and not packed:
-        packing = 8 * n * k * (1 if plan["own_rows"] else part if plan["own_columns"] else 1 / plan["threads"])
+        packing = 8 * n * k * (1 if plan["private_rows"] else part if plan["private_columns"] else 1 / plan["threads"])
     return max(m * n * k, memory) * part + packing + work / 2 * math.log2(plan["threads"])
 
 
-def slab_columns(plan):
+def packed_columns(plan):
     """The number of columns of C that the threads divide at a time."""
     return plan["units"][1] * plan["unit"][1]
 
@@ -139,7 +139,7 @@ def test_blocks_are_the_same_in_a_cache_that_is_larger_than_they_need(table):
         if n * k > 1024 * KIB:  # B fits one cache and not the other
             continue
         plans = [plan_of(m, n, k, machine=machine(l2), **TABLES[table], **form) for l2 in (least, 2 * least)]
-        for fact in ("path", "unit", "parts", "mc", "kc", "np", "slab"):
+        for fact in ("path", "unit", "parts", "mc", "kc", "np", "packed_panels"):
             assert plans[0][fact] == plans[1][fact], (m, n, k, form, fact)
 
 

@@ -62,14 +62,14 @@ def test_few_rows_from_rows_in_place(isa, pair, kind, rng):
                 assert_same(int8blas.sqeuclidean(x[:m], y[::-1]), expected[:m, ::-1], m=m, n=n, k=k, threads=threads)
 
 
-@pytest.mark.parametrize("plan", ["own_rows", "own_columns", "slabs", "k_parts", "transposed", "plain"])
+@pytest.mark.parametrize("plan", ["private_rows", "private_columns", "packed_blocks", "k_parts", "transposed", "plain"])
 def test_squares_are_found_where_y_is_packed(isa, pair, plan, rng):
     """Each thread computes them for itself, or for all threads, or in parts of K; paths that do not pack y compute them
     first."""
     m, n, k, threads = {
-        "own_rows": (400, 130, 90, 3),
-        "own_columns": (40, 700, 300, 3),
-        "slabs": (70, 600, 14000, 1),
+        "private_rows": (400, 130, 90, 3),
+        "private_columns": (40, 700, 300, 3),
+        "packed_blocks": (70, 600, 14000, 1),
         "k_parts": (20, 20, 14000, 3),
         "transposed": (300, 200, 20, 1),
         "plain": (100, 97, 203, 2),

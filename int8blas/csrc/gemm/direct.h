@@ -1,5 +1,6 @@
-/* Products of wide elements that are too small, or too narrow, to be packed: the operands are read in place. The driver
- * includes this header, compiled for every CPU of the target: one multiplication a cycle keeps up with memory. */
+/* Products of wide elements that are too small, or too narrow, to be packed: the functions read the operands in place.
+ * The driver includes this header, so it is compiled for the oldest CPU of the target: one multiplication a cycle is as
+ * fast as memory. */
 #ifndef I8_DIRECT_H
 #define I8_DIRECT_H
 

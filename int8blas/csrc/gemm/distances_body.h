@@ -26,7 +26,7 @@ enum {
     /* From this many bytes of y on, which do not fit the L2 cache, one row x takes rows y one after the other (1.1x
      * slower if they are in L2), up to this row length: the CPU begins the next row before dependent multiply-adds of
      * the current one have ended. */
-    I8_DISTANCE_FAR = 1 << 20,
+    I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
 
@@ -134,7 +134,7 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
 /* Store the sums of squares of some rows y, without rows x, or else their distances. A short row is padded with zeros
  * to a step. `offsets` of row i and column j are at i * columns + j. */
 I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
-                                const int32_t *offsets, const int rows, const int columns, const int in_turn,
+                                const int32_t *offsets, const int rows, const int columns, const int sequential,
                                 const int x_signed, const int y_signed, const int known)
 {
     const int sets = rows ? rows : 1;
@@ -142,7 +142,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
     i8_vec acc[16], squares[16], result;
     int32_t found[16];
 
-    if (in_turn)
+    if (sequential)
         I8_FOR(j, columns)
             i8_distance_rows(acc + j, squares + j, x, x_row, y + j * t->y_row, t->y_row, t->k, rows, 1, x_signed,
                              y_signed, known);
@@ -186,7 +186,7 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
 {
     /* A short row is a single step. Folding takes most of the time, so many rows share one fold. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
-    const int in_turn = rows == 1 && t->count * t->k >= I8_DISTANCE_FAR && t->k >= I8_DISTANCE_STEP &&
+    const int sequential = rows == 1 && t->count * t->k >= I8_DISTANCE_UNCACHED && t->k >= I8_DISTANCE_STEP &&
                         t->k <= I8_DISTANCE_TURN;
     const uint8_t *x = t->x;
     ptrdiff_t x_row = t->x_row;
@@ -204,7 +204,7 @@ I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int
         for (; many > columns && j + many <= t->count; j += many)
             i8_distance_tile(t, x, x_row, j, offsets[0], rows, many, 0, x_signed, y_signed, known);
     }
-    for (; in_turn && j + columns <= t->count; j += columns)
+    for (; sequential && j + columns <= t->count; j += columns)
         i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, rows == 1, x_signed, y_signed, known);
     for (; j + columns <= t->count; j += columns)
         i8_distance_tile(t, x, x_row, j, offsets[0], rows, columns, 0, x_signed, y_signed, known);
@@ -235,7 +235,7 @@ I8_DEFINE(known, 4, 1)
 #undef I8_DEFINE
 #define I8_DISTANCES {{I8_DISTANCES_OF(u, u), I8_DISTANCES_OF(u, s)}, {I8_DISTANCES_OF(s, u), I8_DISTANCES_OF(s, s)}}
 
-/* See i8_gemm_kernels.column_squares. */
+/* See i8_distance_kernels.column_squares. */
 static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums)
 {
     i8_vec acc[2][I8_VECS];

@@ -166,14 +166,14 @@ I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, co
 
 I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32_t *x_squares, void *dst,
                              const i8_vec start, const int32_t *order, int in_rows, const int rows, const int columns,
-                             const int in_line, const int far)
+                             const int in_line, const int uncached)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int sums = rows * vectors;
     i8_vec acc[I8_DOT_SUMS];
     int32_t found[(I8_DOT_ROWS + 1) * I8_LANES];
     int32_t *values = dst;
-    if (far) {
+    if (uncached) {
         /* Take one row after the other: memory delivers one stream 1.5x as fast as several streams side by side. */
         i8_vec sum[I8_DOT_SUMS];
         for (int i = 0; i < rows; ++i)
@@ -225,15 +225,15 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     int64_t rows = t->rows;
     /* whether the results lie in C as in the tile */
     const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
-#define I8_TILE(height, far)                                                                                           \
+#define I8_TILE(height, uncached)                                                                                      \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, x_squares, dst, start, order, in_rows, height, columns, (height) == full, far);            \
+        I8_NAME(tile)(t, x, x_squares, dst, start, order, in_rows, height, columns, (height) == full, uncached);       \
         x += (height)*t->x_row;                                                                                        \
         x_squares += x_squares ? (height) : 0;                                                                         \
         dst += (height)*t->dst_row;                                                                                    \
         rows -= height;                                                                                                \
     } while (0)
-    while (columns <= 2 && t->far && rows >= full)
+    while (columns <= 2 && t->uncached && rows >= full)
         I8_TILE(full, 1);
     while (rows >= full)
         I8_TILE(full, 0);
@@ -246,7 +246,7 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
 #undef I8_TILE
 }
 
-#define I8_DEFINE(rows, columns) \
+#define I8_DEFINE(rows, columns)                                                                                       \
     static void I8_NAME(columns)(const i8_dot_args *t) { I8_NAME(body)(t, rows, columns); }
 
 /* Halves need twice the registers. */

@@ -12,30 +12,30 @@
  *
  *     dst[i, j] = acc_in[i, j] + row_init[i] + col_init[j] + sum over g of dot(A'[i, g], B'[g, j])
  *
- * Any of the first three may be NULL (zero). g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
+ * acc_in, row_init and col_init may be NULL (zero). g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
- *   - A: dword g of row i is read at a + i * a_row + g * a_group, unaligned, for `groups` dwords; then the same in each
- *     of more_segments segments, each a_segment bytes after the previous one; then a_tail[i], if a_tail is not NULL.
- *     Nothing else is read: A may be the user's matrix itself.
- *   - B: panel p starts at b + p * b_panel. 64 bytes are read for each dword of A; b_segment bytes are skipped between
- *     two segments. B is fastest if aligned to 64 bytes.
+ *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords; then as
+ *     many dwords in each of more_segments segments, each a.segment bytes after the previous one; then a.tail[i], if
+ *     a.tail is not NULL. It reads nothing else: A may be the user's matrix itself.
+ *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
+ *     bytes between two segments. B is fastest if aligned to 64 bytes.
  *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
  *     col_init: [panels * 16].
  *   - dst: row i starts at dst + i * dst_row (in elements). Its first `cols` columns are written, nothing else. With an
  *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is panels * 16 then.
- *   - `tiles`, 1 or more, lie along M. The A of a tile begins a_tile bytes after the A of the previous tile; row_init,
- *     a_tail and the rows of acc_in, dst, fetch and output continue tile after tile. Tiles of up to I8_SHORT_TILE(np)
+ *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile; row_init,
+ *     a.tail and the rows of acc_in, dst, fetch and output continue tile after tile. Tiles of up to I8_SHORT_TILE(np)
  *     rows may lie along N instead (`along_n`): then B, col_init and columns continue. `ahead` is for the first tile.
  *   - Sums wrap modulo 2**32. The driver makes sure that no wrapped sum is stored for the user.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract, except:
- *   - A: a dword becomes a step of 64 bytes of k. Step s of row i is read at a + i * a_row + s * a_group, and `groups`,
- *     a multiple of 16, is 16 times the number of steps. All rows of the unit's registers are read, not only `rows`. It
- *     is fast if a and all strides are multiples of 64.
+ *   - A: a dword becomes a step of 64 bytes of k. The kernel reads step s of row i at a.data + i * a.row + s * a.group,
+ *     and `groups`, a multiple of 16, is 16 times the number of steps. It reads all rows of the unit's registers, not
+ *     only `rows`. It is fast if a.data and all strides are multiples of 64.
  *   - `tiles` and `fetch` are ignored. `ahead`: ahead_step bytes, a multiple of 64, are prefetched into the L2 cache
- *     for each step of each panel, the panels b_panel bytes apart.
- *   - b_tail: if not NULL, one more step of B, 1024 bytes for each panel, with a single segment. A has zeros where the
+ *     for each step of each panel, the panels b.panel bytes apart.
+ *   - b.tail: if not NULL, one more step of B, 1024 bytes for each panel, with a single segment. A has zeros where the
  *     step has no k.
  */
 #ifndef I8_GEMM_H
@@ -46,9 +46,9 @@
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
 #define I8_MAX_SCALED_MR 4 /* most rows of a tile with scale groups, which has f32 sums too */
-#define I8_MAX_IN_TURN 2 /* most rows of a tile that can read its panels of B one after the other */
-/* Tiles of up to this many rows and `np` panels wait for memory at any prefetch distance. They ignore `ahead`, and can
- * lie side by side along N. */
+#define I8_MAX_SEQUENTIAL 2 /* most rows of a tile that can read its panels of B one after the other */
+/* Memory limits tiles of up to this number of rows, with `np` panels, at any prefetch distance. Such tiles ignore
+ * `ahead` and may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
 #define I8_MATRIX_K 64
@@ -59,15 +59,24 @@
 #define I8_HALVES_STEPS 8
 #define I8_MAX_COLUMNS 64 /* most columns of a kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
 
+/* The operands of a micro-kernel; distances in bytes. */
 typedef struct {
-    int64_t tiles, groups;
-    const uint8_t *a;
-    ptrdiff_t a_tile, a_row, a_group;
-    int64_t more_segments;
-    ptrdiff_t a_segment;
-    const uint32_t *a_tail;
-    const int8_t *b;
-    ptrdiff_t b_panel, b_segment;
+    const uint8_t *data;
+    ptrdiff_t tile, row, group, segment;
+    const uint32_t *tail;
+} i8_tile_a;
+
+typedef struct {
+    const int8_t *data;
+    ptrdiff_t panel, segment;
+    const int8_t *tail; /* for a matrix unit only */
+} i8_tile_b;
+
+/* The arguments of a micro-kernel. They are one struct, because the driver sets most of them once for many calls. */
+typedef struct {
+    int64_t tiles, groups, more_segments;
+    i8_tile_a a;
+    i8_tile_b b;
     const int32_t *acc_in;
     ptrdiff_t acc_row;
     const int32_t *row_init, *col_init;
@@ -77,17 +86,16 @@ typedef struct {
     const char *fetch; /* address of the tile's result in C, to prefetch with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
     /* Address of B to prefetch for a later tile, or NULL: ahead_step bytes for each group with one panel, otherwise the
-     * 64 bytes of each panel's group, b_panel bytes apart. Tiles of few rows (I8_SHORT_TILE), or of fewer panels than
+     * 64 bytes of each panel's group, b.panel bytes apart. Tiles of few rows (I8_SHORT_TILE), or of fewer panels than
      * the kernel's np, ignore it. */
     const char *ahead;
     ptrdiff_t ahead_step;
     int along_n; /* `tiles` lie side by side along N, not below one another along M */
-    int in_turn; /* B is read one panel after the other, not side by side; ignored with more than I8_MAX_IN_TURN rows */
+    int sequential; /* read the panels of B one after the other, not side by side; only up to I8_MAX_SEQUENTIAL rows */
     int64_t small_groups; /* I8_DOT_SMALL: groups whose products are added in s16, at least 1 */
     const i8_tile_output *output; /* the epilogue, for whole tiles, which then write C instead of dst; or NULL */
     /* For a matrix unit only: rows of A, and rows of a register, as passed to `enter`. */
     int rows, unit_rows;
-    const int8_t *b_tail;
 } i8_tile_args;
 
 typedef void (*i8_tile_fn)(const i8_tile_args *);
@@ -136,8 +144,8 @@ typedef struct {
  *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
  *
  * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
- * other s8: see i8_gemm_kernels.dots. y is packed by pack_panel and order_dots. `start` may be NULL (zeros). `far` says
- * that x is in no cache.
+ * other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL (zeros). `uncached`
+ * says that x is in no cache.
  *
  * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum.
  * It prefetches into the L2 cache at distance `ahead` bytes, or the next rows if `ahead` is 0. */
@@ -146,7 +154,7 @@ typedef struct {
     const uint8_t *x, *y;
     ptrdiff_t x_row, ahead;
     uint8_t x_flip;
-    int far, count;
+    int uncached, count;
     const int32_t *start, *x_squares;
     void *dst;
     ptrdiff_t dst_row, dst_column;
@@ -195,23 +203,28 @@ typedef struct {
 
 typedef void (*i8_distance_fn)(const i8_distance_args *);
 
-/* A kernel of small K multiplies `rows` rows of A by panels of B, with K up to small_k_limit:
+/* A kernel of small K multiplies `rows` rows of A by panels of B, with K up to i8_small_k_kernels.limit:
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])
  *
  * for j < cols. With `distances` 1 instead of 0, dst[i, j] = row_init[i] + col_init[first + j] - 2 * sum.
  *
- * Dword g of row i is read at a + i * a_row + g * a_group, unaligned, and XORed with a_flip in every byte. If a_tail is
- * not 0, there are two or more groups, a_group is 4, the last group has a_tail bytes, and nothing after them is read.
- * The panels of B are contiguous. row_init may be NULL (zero); col_init has a value for every column of the panels.
- * `stream` writes C past the caches; dst + i * dst_row - first must then be aligned to 64 bytes. */
+ * The kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, and XORs each byte with a.flip. If
+ * a.tail is not 0, there are two or more groups, a.group is 4, the last group has a.tail bytes, and the kernel reads
+ * nothing after them. The panels of B are contiguous. row_init may be NULL (zero); col_init has a value for every
+ * column of the panels. `stream` writes C past the caches; then dst + i * dst_row - first must be aligned to 64 bytes.
+ */
+typedef struct {
+    const uint8_t *data;
+    ptrdiff_t row, group;
+    int tail;
+    uint8_t flip;
+} i8_small_k_a;
+
 typedef struct {
     int64_t rows, cols;
     int groups, first, stream, distances; /* first < I8_PANEL */
-    int a_tail;
-    uint8_t a_flip;
-    const uint8_t *a;
-    ptrdiff_t a_row, a_group;
+    i8_small_k_a a;
     const int8_t *b;
     const int32_t *row_init, *col_init;
     int32_t *dst;
@@ -250,9 +263,9 @@ typedef struct {
  *
  * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side.
  * `first` starts from 0. A is packed in groups of a_group bytes, padded with zeros; a single row is halved, or
- * `centered`, if i8_gemm_kernels.halve_row exists. The sums of row i of block w are at acc + i * acc_row + w *
- * acc_block. i8_gemm_kernels.finish_rows knows the order of the columns, and writes dst[j] = sum + add for one row of a
- * block. */
+ * `centered`, if i8_few_rows_kernels.halve_row exists. The sums of row i of block w are at acc + i * acc_row + w *
+ * acc_block. i8_few_rows_kernels.store_rows knows the order of the columns, and writes dst[j] = sum + add for one row
+ * of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -332,7 +345,7 @@ typedef struct {
     ptrdiff_t dst_row;
 } i8_four_bits_args;
 
-/* The multiply-adds.
+/* The multiply-adds of tiles.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI widened in registers, for few rows)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
  *                exact if B' is certified
@@ -342,7 +355,7 @@ typedef struct {
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16
  *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all). It takes one segment of A, and only nearly
  *                full tiles, of I8_MR rows or one less, I8_NP panels or one less; I8_DOT8 takes other tiles
- *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_gemm_kernels.interleave_a), for one segment of up to
+ *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {
     I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
@@ -360,65 +373,84 @@ typedef struct {
     i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];
 } i8_scaled_tiles;
 
-/* The products of an instruction set. Kernels that the set does not have are NULL, with size 0. */
+/* The kernels of each path or form of A. An instruction set lacks a kernel if its pointer is NULL or its size 0. */
 typedef struct {
-    int mr, np; /* the full tile: rows, panels */
-    int row_np; /* panels of a tile of one row */
-    int exact;  /* I8_DOT4 or I8_DOT2, whichever is faster for many rows */
-    const i8_tiles *tiles[I8_DOT_KINDS];
-    int tile_output; /* whether the tiles take i8_tile_args.output */
-    /* For I8_DOT_INTERLEAVED, if such tiles exist: the byte that A' is XORed with, and the function that interleaves a
-     * packed micro-panel of `height` rows in place, or NULL. */
-    uint8_t interleaved_flip;
-    void (*interleave_a)(uint8_t *a, int height, int64_t groups);
+    uint8_t flip; /* A' is XORed with this byte before it is interleaved */
+    /* Interleave a packed micro-panel of `height` rows in place; or NULL. */
+    void (*interleave)(uint8_t *a, int height, int64_t groups);
+} i8_interleaved_kernels;
 
-    int few_rows_mr, few_rows_columns;       /* rows of the largest row kernel, and columns of a block */
-    i8_few_rows_fn few_rows[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
+typedef struct {
+    int mr, columns;                       /* rows of the largest row kernel, and columns of a block */
+    i8_few_rows_fn of[2][I8_MAX_FEW_ROWS]; /* [I8_A_UNSIGNED or I8_B_UNSIGNED][rows - 1] */
     /* Copy `rows` rows of `bytes` bytes (whole vectors) without gaps. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
-    void (*finish_rows)(int32_t *dst, const int32_t *acc, int32_t add);
+    void (*store_rows)(int32_t *dst, const int32_t *acc, int32_t add);
     /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may end
      * where dst does. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
     /* Split x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B must be
      * u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
+} i8_few_rows_kernels;
 
-    void (*four_bits)(const i8_four_bits_args *);
+typedef struct {
+    int rows, columns;              /* of the largest dot kernel */
+    i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
+    /* `size` returns the bytes of `columns` packed vectors of k bytes. `order` converts the vectors, u8 or s8, from the
+     * form of pack_panel in src, which is padded with zeros to that size. */
+    int64_t (*size)(int columns, int64_t k);
+    void (*order)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
+} i8_dot_kernels;
 
-    int dots_rows, dots_columns;      /* size of the largest dot kernel */
-    i8_dot_fn dots[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
-    /* Return the bytes of `columns` packed vectors of k bytes for `dots`. order_dots converts them from the form of
-     * pack_panel, padded with zeros to that size, in src; they are u8 or s8. */
-    int64_t (*dots_size)(int columns, int64_t k);
-    void (*order_dots)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
-
-    int long_k_rows, long_k_columns; /* size of the largest kernel of long K: 1, 2 or 4 */
+typedef struct {
+    int rows, columns; /* of the largest kernel: 1, 2 or 4 */
     /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][the same for y] */
-    i8_long_k_fn long_k[2][2][3][3];
+    i8_long_k_fn of[2][2][3][3];
+} i8_long_k_kernels;
 
-    int distance_rows; /* rows x of the largest kernel of distances: 1, 2 or 4 */
+typedef struct {
+    int rows; /* rows x of the largest kernel: 1, 2 or 4 */
     /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4, 4 for 4 with y_squares] */
-    i8_distance_fn distances[2][2][5];
+    i8_distance_fn of[2][2][5];
     /* Sum the squares of the columns of a packed panel of B', modulo 2**32; `sums` has the sums of the columns. */
     void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums);
+} i8_distance_kernels;
 
-    int small_k_rows;  /* rows of the largest kernel of small K */
-    int small_k_limit; /* largest K of these kernels; 0 without any */
-    void (*small_k)(const i8_small_k_args *);
+typedef struct {
+    int rows;  /* of the largest kernel */
+    int limit; /* the largest K */
+    void (*run)(const i8_small_k_args *);
+} i8_small_k_kernels;
 
-    void (*stack)(const i8_stack_args *);
-
-    /* Without VNNI (outliers_body.h). split_panel returns the number of i8_outliers of a panel of B', and their starts
-     * for each column of each block of `block` groups, an even number; it stores at most `room` outliers, and the dense
-     * part of the panel unless `dense` is NULL. multiply_outliers multiplies one block. columns_of copies A', XORed
-     * with flip, by columns: `columns` of them, a multiple of 16. */
+/* Without VNNI only (outliers_body.h). */
+typedef struct {
+    /* Return the number of i8_outliers of a panel of B', and set their starts for each column of each block of `block`
+     * groups, an even number. Store at most `room` outliers, and the dense part of the panel unless `dense` is NULL. */
     int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
                            const int8_t *restrict panel, int64_t groups, int64_t block);
-    void (*multiply_outliers)(const i8_outlier_args *);
+    void (*multiply)(const i8_outlier_args *); /* one block */
+    /* Copy A', XORed with flip, by columns: `columns` of them, a multiple of 16. */
     void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                        int64_t k, uint8_t flip);
+} i8_outlier_kernels;
 
+/* The products of an instruction set, with a member for each kind of kernel. */
+typedef struct {
+    int mr, np; /* the full tile: rows, panels */
+    int row_np; /* panels of a tile of one row */
+    int exact;  /* I8_DOT4 or I8_DOT2, whichever is faster for many rows */
+    const i8_tiles *tiles[I8_DOT_KINDS];
+    int tile_output; /* whether the tiles take i8_tile_args.output */
+    i8_interleaved_kernels interleaved;
+    i8_few_rows_kernels few_rows;
+    void (*four_bits)(const i8_four_bits_args *);
+    i8_dot_kernels dots;
+    i8_long_k_kernels long_k;
+    i8_distance_kernels distances;
+    i8_small_k_kernels small_k;
+    void (*stack)(const i8_stack_args *);
+    i8_outlier_kernels outliers;
     const i8_scaled_tiles *scaled_tiles;
     i8_limits limits;
 } i8_gemm_kernels;

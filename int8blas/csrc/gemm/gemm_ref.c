@@ -19,24 +19,24 @@ I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int 
 {
     uint32_t acc[I8_MR][I8_PANEL];
     const int64_t row = t->along_n ? 0 : tile * mr, column = t->along_n ? tile * I8_PANEL : 0;
-    const uint8_t *first = t->along_n ? t->a : t->a + tile * t->a_tile;
-    const int8_t *b = t->along_n ? t->b + tile * t->b_panel : t->b;
+    const uint8_t *first = t->along_n ? t->a.data : t->a.data + tile * t->a.tile;
+    const int8_t *b = t->along_n ? t->b.data + tile * t->b.panel : t->b.data;
     for (int i = 0; i < mr; ++i)
         for (int j = 0; j < I8_PANEL; ++j)
             acc[i][j] = (uint32_t)(t->acc_in ? t->acc_in[(row + i) * t->acc_row + column + j] : 0) +
                         (uint32_t)(t->row_init ? t->row_init[row + i] : 0) +
                         (uint32_t)(t->col_init ? t->col_init[column + j] : 0);
-    const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a_tail ? 1 : 0);
+    const int64_t whole = t->groups * (t->more_segments + 1), all = whole + (t->a.tail ? 1 : 0);
     for (int64_t g = 0; g < all; ++g, b += 4 * I8_PANEL) {
         if (g > 0 && g < whole && g % t->groups == 0)
-            b += t->b_segment;
+            b += t->b.segment;
         for (int i = 0; i < mr; ++i) {
             uint8_t a[4];
             const void *from;
             if (g < whole)
-                from = first + i * t->a_row + g / t->groups * t->a_segment + g % t->groups * t->a_group;
+                from = first + i * t->a.row + g / t->groups * t->a.segment + g % t->groups * t->a.group;
             else
-                from = t->a_tail + row + i;
+                from = t->a.tail + row + i;
             memcpy(a, from, 4);
             for (int j = 0; j < I8_PANEL; ++j)
                 acc[i][j] += (uint32_t)dot(a, b + 4 * j);
@@ -143,13 +143,11 @@ const i8_gemm_kernels i8_gemm_ref = {
     .row_np = 1,
     .exact = I8_DOT4,
     .tiles = {[I8_DOT4] = &i8_exact_tiles, [I8_DOT4_SAT] = &i8_saturating_tiles},
-    .long_k_rows = 1,
-    .long_k_columns = 1,
-    .long_k = {{{{i8_ref_long_k_uu}}, {{i8_ref_long_k_us}}}, {{{i8_ref_long_k_su}}, {{i8_ref_long_k_ss}}}},
-    .distance_rows = 1,
-    .distances = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
+    .long_k = {1, 1, {{{{i8_ref_long_k_uu}}, {{i8_ref_long_k_us}}}, {{{i8_ref_long_k_su}}, {{i8_ref_long_k_ss}}}}},
+    .distances.rows = 1,
+    .distances.of = {{{i8_ref_squares_u, i8_ref_distances_uu}, {i8_ref_squares_s, i8_ref_distances_us}},
                   {{i8_ref_squares_u, i8_ref_distances_su}, {i8_ref_squares_s, i8_ref_distances_ss}}},
-    .column_squares = i8_ref_column_squares,
+    .distances.column_squares = i8_ref_column_squares,
     .stack = i8_ref_stack,
     .limits = {.read = i8_ref_read, .read_bytes = sizeof(uint64_t)},
 };

@@ -142,7 +142,7 @@ static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_
 
 /* Reorder one row of a block of few_rows_body.h to the order of its columns: transpose 4 x 4 dwords in units of 128
  * bits, so that unit q of lane l becomes unit l of lane q. */
-static void i8_finish_rows(int32_t *dst, const int32_t *acc, int32_t add)
+static void i8_store_few_rows(int32_t *dst, const int32_t *acc, int32_t add)
 {
     const i8_vec offset = i8_broadcast(&add);
     i8_vec v[4];

@@ -130,13 +130,13 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
 {
     const int whole = t->rows == units * t->unit_rows;
     const int32_t *const sums = whole && !t->col_init ? t->acc_in : NULL;
-    const uint8_t *segment = t->a, *a = segment;
-    const int8_t *b = t->b;
-    const ptrdiff_t a_row = t->a_row, a_step = t->a_group, b_panel = t->b_panel, ahead_step = t->ahead_step;
+    const uint8_t *segment = t->a.data, *a = segment;
+    const int8_t *b = t->b.data;
+    const ptrdiff_t a_row = t->a.row, a_step = t->a.group, b_panel = t->b.panel, ahead_step = t->ahead_step;
     const char *ahead = t->ahead;
 
     I8_AMX_EACH(I8_AMX_START);
-    for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a_segment, b += t->b_segment) {
+    for (int64_t more = t->more_segments; more >= 0; --more, segment += t->a.segment, b += t->b.segment) {
         a = segment;
         for (int64_t groups = t->groups; groups > 0; groups -= I8_MATRIX_K / I8_GROUP) {
             if (ahead) {
@@ -149,8 +149,8 @@ I8_INLINE void i8_amx_body(const i8_tile_args *t, const int units, const int pan
             b += I8_MATRIX_TILE;
         }
     }
-    if (t->b_tail)
-        i8_amx_step(a, a_row, t->b_tail, I8_MATRIX_TILE, units, panels);
+    if (t->b.tail)
+        i8_amx_step(a, a_row, t->b.tail, I8_MATRIX_TILE, units, panels);
 
     int32_t memory[2 * 2 * I8_MATRIX_ROWS * I8_PANEL] __attribute__((aligned(64)));
     const int finishes =

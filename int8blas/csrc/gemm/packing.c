@@ -20,7 +20,7 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .row_squares = i8_row_squares,
     .panel_squares = i8_panel_squares,
     .value_range = i8_value_range,
-    .lower = i8_lower,
+    .rebase = i8_rebase,
     .panel_pair_sum = i8_panel_pair_sum,
 #ifdef I8_UNITS
     .widen_a = i8_widen_a,

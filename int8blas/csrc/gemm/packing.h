@@ -53,7 +53,7 @@ typedef struct {
     void (*value_range)(uint8_t range[2], int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip, int enough);
     /* Subtract `by` from n bytes; a smaller byte becomes 0. */
-    void (*lower)(uint8_t *x, int64_t n, uint8_t by);
+    void (*rebase)(uint8_t *x, int64_t n, uint8_t by);
     /* Return the largest pair sum of a panel: the positive parts of a pair (k, k + 1), k even, or the magnitudes of its
      * negative parts, added; I8_MAX_PAIR_SUM as soon as a pair sum exceeds `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);

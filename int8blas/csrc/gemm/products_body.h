@@ -8,9 +8,9 @@
  * columns are multiplied at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
  *
  * The tiles take four groups of k together. B': the dwords of a column are adjacent, first for 4 columns and all k,
- * then for the next 4 columns. This order is made once for all tiles along M, in memory. A': interleave_a makes the
- * dwords of a row adjacent. A last set of fewer than four groups keeps its order in A', and is padded with zeros in
- * B'. */
+ * then for the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M. A':
+ * interleave_a makes the dwords of a row adjacent. A last set of fewer than four groups keeps its order in A', and is
+ * padded with zeros in B'. */
 #include "core/dwords.h"
 
 #define I8_COLUMN_SETS (I8_PANEL / 4)
@@ -132,8 +132,8 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     _Alignas(64) int8_t interleaved[I8_INTERLEAVED_K * I8_PANEL];                                                      \
     int32_t col_init[I8_PANEL];                                                                                        \
     i8_tile_args prepared = *t;                                                                                        \
-    prepared.small_groups = i8_interleave_panel(interleaved, t->b, t->groups);                                         \
-    prepared.b = interleaved;                                                                                          \
+    prepared.small_groups = i8_interleave_panel(interleaved, t->b.data, t->groups);                                    \
+    prepared.b.data = interleaved;                                                                                     \
     I8_NAME(shifted_columns)(col_init, t, np);                                                                         \
     prepared.col_init = col_init;                                                                                      \
     t = &prepared

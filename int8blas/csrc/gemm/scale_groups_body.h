@@ -27,14 +27,14 @@ I8_INLINE void i8_scaled_products(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
 #else
     i8_vec sums[I8_ROW_NP * I8_VECS];
     I8_FOR(j, width) sums[j] = i8_zero();
-    for (int64_t g = 0; g < t->groups; ++g, a += t->a_group, b += 4 * I8_PANEL) {
+    for (int64_t g = 0; g < t->groups; ++g, a += t->a.group, b += 4 * I8_PANEL) {
         i8_vec bv[I8_ROW_NP * I8_VECS];
-        I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * t->b_panel + v * 4 * I8_LANES);
+        I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * t->b.panel + v * 4 * I8_LANES);
         if (I8_KEEPS_B && mr > 1)
             I8_FOR(j, width) I8_PIN(bv[j]);
         I8_FOR(j, width) sums[j] = i8_add_fours(sums[j], bv[j]);
         I8_FOR(i, mr) {
-            const i8_vec av = i8_shared(i8_broadcast(a + i * t->a_row));
+            const i8_vec av = i8_shared(i8_broadcast(a + i * t->a.row));
             I8_FOR(j, width) I8_SHARED_DOT(acc[i][j], av, bv[j]);
         }
     }
@@ -50,8 +50,8 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
     float row_scale[I8_SCALED_MR]; /* a scale of 1 leaves every number unchanged */
     int32_t ao[I8_SCALED_MR];
     const int64_t row = tile * mr;
-    const uint8_t *a = t->a + tile * t->a_tile;
-    const int8_t *b = t->b;
+    const uint8_t *a = t->a.data + tile * t->a.tile;
+    const int8_t *b = t->b.data;
     const float *scale = s->scale;
     const int32_t *col_sum = s->col_sum;
     I8_FOR(i, mr) {
@@ -82,7 +82,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
             }
         }
         scale += I8_PANEL;
-        a += t->groups * t->a_group;
+        a += t->groups * t->a.group;
         b += t->groups * 4 * I8_PANEL;
     }
     I8_FOR(i, mr) I8_FOR(j, np * I8_VECS) i8_store_f32(s->y + (row + i) * s->y_row + j * I8_LANES, y[i][j]);

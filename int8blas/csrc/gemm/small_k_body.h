@@ -5,37 +5,43 @@
  *
  * Registers hold rows * groups dwords of A, at most 16, and one vector of B for each group (or only the first; the
  * other vectors may stay in memory). Constant: rows, groups, distances. */
-I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups,
-                               const int distances)
+/* Load some rows of A into registers, and the start values of their sums. */
+I8_INLINE void i8_small_k_load(i8_vec a[4][I8_SMALL_K_GROUPS], i8_vec *start, const i8_small_k_args *t, int64_t row,
+                               const int rows, const int groups, const int shares)
 {
-    i8_vec a[4][I8_SMALL_K_GROUPS], start[4];
-    const uint8_t *first_a = t->a + row * t->a_row;
-    const int8_t *b = t->b;
-    const int32_t *col_init = t->col_init;
-    int32_t *dst = t->dst + row * t->dst_row - t->first;
-    /* 16-bit products take the same time for all signs. */
-    const int shares = I8_SHARED_FLIP && !I8_BY_PAIRS && rows > 1;
-
-    const ptrdiff_t dst_row = t->dst_row;
-    const uint32_t flip4 = 0x01010101u * t->a_flip;
+    const uint8_t *first_a = t->a.data + row * t->a.row;
+    const uint32_t flip4 = 0x01010101u * t->a.flip;
     const i8_vec flip = i8_broadcast(&flip4);
-
     I8_FOR(i, rows) {
-        const uint8_t *row_a = first_a + i * t->a_row;
-        I8_FOR(g, groups - 1) a[i][g] = i8_broadcast(row_a + g * t->a_group);
-        if (t->a_tail) {
+        const uint8_t *row_a = first_a + i * t->a.row;
+        I8_FOR(g, groups - 1) a[i][g] = i8_broadcast(row_a + g * t->a.group);
+        if (t->a.tail) {
             /* Read the dword that ends where the row ends. */
-            const uint32_t last = i8_read32(row_a + (groups - 2) * 4 + t->a_tail) >> (32 - 8 * t->a_tail);
+            const uint32_t last = i8_read32(row_a + (groups - 2) * 4 + t->a.tail) >> (32 - 8 * t->a.tail);
             a[i][groups - 1] = i8_broadcast(&last);
         } else {
-            a[i][groups - 1] = i8_broadcast(row_a + (groups - 1) * t->a_group);
+            a[i][groups - 1] = i8_broadcast(row_a + (groups - 1) * t->a.group);
         }
-        if (t->a_flip)
+        if (t->a.flip)
             I8_FOR(g, groups) a[i][g] = i8_xor(a[i][g], flip);
         if (shares)
             I8_FOR(g, groups) a[i][g] = i8_shared(a[i][g]);
         start[i] = t->row_init ? i8_broadcast(t->row_init + row + i) : i8_zero();
     }
+}
+
+/* Compute `rows` rows of C. */
+I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int rows, const int groups,
+                               const int distances)
+{
+    i8_vec a[4][I8_SMALL_K_GROUPS], start[4];
+    const int8_t *b = t->b;
+    const int32_t *col_init = t->col_init;
+    int32_t *dst = t->dst + row * t->dst_row - t->first;
+    /* 16-bit products take the same time for all signs. */
+    const int shares = I8_SHARED_FLIP && !I8_BY_PAIRS && rows > 1;
+    const ptrdiff_t dst_row = t->dst_row;
+    i8_small_k_load(a, start, t, row, rows, groups, shares);
 #define I8_SMALL_K_FIRST(p, x) i8_store_lanes(p, x, t->first - v * I8_LANES, end - v * I8_LANES)
 #define I8_SMALL_K_LAST(p, x) i8_store_lanes(p, x, 0, (int)columns - v * I8_LANES)
 #define I8_SMALL_K_PANEL(store)                                                                                        \

@@ -46,6 +46,15 @@
         }                                                                                                              \
     } while (0)
 
+/* Add `count` groups, each to accumulators of its own. */
+#define I8_ADD_GROUPS(count)                                                                                           \
+    I8_FOR(d, count) {                                                                                                 \
+        I8_FETCH_AHEAD(1);                                                                                             \
+        I8_ADD_GROUP(acc[d], a, a_row);                                                                                \
+        a += a_group;                                                                                                  \
+        b += 4 * I8_PANEL;                                                                                             \
+    }
+
 /* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 cannot
  * hold the next panels in addition to the current ones. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
@@ -83,10 +92,10 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
     i8_vec low[I8_ROW_NP * I8_VECS], high[I8_ROW_NP * I8_VECS];
     I8_FOR(j, np * I8_VECS) low[j] = high[j] = i8_zero();
     I8_FOR(group, groups) {
-        const i8_vec av = i8_broadcast(a + group * t->a_group), al = i8_low_halves(av), ah = i8_high_halves(av);
+        const i8_vec av = i8_broadcast(a + group * t->a.group), al = i8_low_halves(av), ah = i8_high_halves(av);
         I8_FOR(p, np) I8_FOR(v, I8_VECS) {
             const int j = p * I8_VECS + v;
-            const i8_vec bv = i8_load(b + group * 4 * I8_PANEL + p * t->b_panel + v * 4 * I8_LANES);
+            const i8_vec bv = i8_load(b + group * 4 * I8_PANEL + p * t->b.panel + v * 4 * I8_LANES);
             low[j] = i8_dot_16(low[j], al, bv);
             high[j] = i8_dot_16(high[j], ah, bv);
             I8_PIN(low[j]);
@@ -117,10 +126,10 @@ I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VE
                                         const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
     I8_APART_A av[I8_MR];
-    I8_FOR(i, mr) av[i] = I8_LOAD_APART_A(a + i * t->a_row);
+    I8_FOR(i, mr) av[i] = I8_LOAD_APART_A(a + i * t->a.row);
     I8_FOR(p, np) I8_FOR(v, 2 * I8_VECS) {
         const int j = 2 * I8_VECS * p + v;
-        const I8_APART_B bv = I8_LOAD_APART_B(b + p * t->b_panel + v * 2 * I8_LANES);
+        const I8_APART_B bv = I8_LOAD_APART_B(b + p * t->b.panel + v * 2 * I8_LANES);
         I8_FOR(i, mr) {
             I8_STEP_APART(sums[i][j], av[i], bv);
             I8_PIN(sums[i][j]);
@@ -139,12 +148,12 @@ I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
     I8_FOR(i, mr) I8_FOR(j, 2 * width) sums[i][j] = i8_zero();
     for (int64_t group = 0; group < part; ++group) {
         I8_FOR(s, streams)
-            I8_NAME(add_apart_group)(sums, t, a + s * part * t->a_group, b + s * part * 4 * I8_PANEL, mr, np);
-        a += t->a_group;
+            I8_NAME(add_apart_group)(sums, t, a + s * part * t->a.group, b + s * part * 4 * I8_PANEL, mr, np);
+        a += t->a.group;
         b += 4 * I8_PANEL;
     }
     if (t->groups % streams)
-        I8_NAME(add_apart_group)(sums, t, a + part * t->a_group, b + part * 4 * I8_PANEL, mr, np);
+        I8_NAME(add_apart_group)(sums, t, a + part * t->a.group, b + part * 4 * I8_PANEL, mr, np);
     I8_FOR(i, mr) I8_FOR(j, width)
         acc[i][j] = i8_add(acc[i][j], i8_add_neighbours(sums[i][2 * j], sums[i][2 * j + 1]));
 }
@@ -156,7 +165,7 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
                                   const int8_t *b, const char *ahead, const int mr, const int np)
 {
     const int width = np * I8_VECS;
-    const ptrdiff_t a_row = t->a_row, a_group = t->a_group, b_panel = t->b_panel;
+    const ptrdiff_t a_row = t->a.row, a_group = t->a.group, b_panel = t->b.panel;
     const uint16_t ones = 1;
     for (int64_t groups = t->groups; groups > 0; groups -= t->small_groups) {
         i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
@@ -185,40 +194,57 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
 #define I8_INTERLEAVED_GROUPS 4
 #endif
 
+#ifdef I8_STEP_SMALL
+I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
+                                     const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
+                                     const int np)
+{
+    const int width = np * I8_VECS;
+    const ptrdiff_t b_panel = t->b.panel;
+    I8_NAME(add_small)(sums, t, segment, b, ahead, mr, np);
+    b += t->groups * 4 * I8_PANEL;
+    if (t->a.tail)
+        I8_ADD_GROUP(sums, (const uint8_t *)(t->a.tail + row), 4);
+}
+#else
+/* Return the number of groups that a tile of `sums` vectors adds at once, each to accumulators of its own. A
+ * multiply-add waits for the previous one into the same accumulator, and a small tile has too few accumulators to hide
+ * that latency. With 16 registers, 12 accumulators leave no room for products that wait for their addition. */
+I8_INLINE int I8_NAME(depth)(const int sums)
+{
+#ifdef I8_STEP_2
+    return sums > 0;
+#else
+    return sums > (I8_ADDED && I8_LANES == 8 ? 3 : 6) ? 1 : sums > 3 ? 2 : 4;
+#endif
+}
+
 /* The maximum number of accumulators of add_apart. Tiles that need more are computed in two parts. */
 #define I8_APART_SUMS 6
+I8_INLINE void I8_NAME(add_tile_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
+                                       const int8_t *b, const int mr, const int np)
+{
+    const int upper = mr * np * I8_VECS > I8_APART_SUMS ? (mr + 1) / 2 : mr;
+    I8_NAME(add_apart)(acc, t, a, b, upper, np);
+    if (upper < mr)
+        I8_NAME(add_apart)(acc + upper, t, a + upper * t->a.row, b, mr - upper, np);
+}
 
 /* Add the products of rows `row` and following with `np` panels of B to a tile's sums. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
                                      const int np)
 {
-    /* A multiply-add waits for the previous one into the same accumulator. A small tile has too few accumulators to
-     * hide that latency, so it takes `depth` groups at once, each with accumulators of its own. With 16 registers, 12
-     * accumulators leave no room for products that wait for their addition. */
     i8_vec acc[4][I8_MR][I8_ROW_NP * I8_VECS];
     const int width = np * I8_VECS;
     const int halves = I8_WIDENS && mr == 1, apart = I8_APART || (I8_WIDENS && mr > 1 && mr * width <= 4);
-#ifdef I8_STEP_2
-    const int depth = 1;
-#else
-    const int most = I8_ADDED && I8_LANES == 8 ? 3 : 6;
-    const int depth = halves || apart || mr * width > most ? 1 : mr * width > 3 ? 2 : 4;
-#endif
-    const ptrdiff_t a_row = t->a_row, a_group = t->a_group;
-    const ptrdiff_t b_panel = t->b_panel;
+    const int depth = halves || apart ? 1 : I8_NAME(depth)(mr * width);
+    const ptrdiff_t a_row = t->a.row, a_group = t->a.group, b_panel = t->b.panel;
 
-#ifdef I8_STEP_SMALL
-    I8_NAME(add_small)(sums, t, segment, b, ahead, mr, np);
-    b += t->groups * 4 * I8_PANEL;
-    if (t->a_tail)
-        I8_ADD_GROUP(sums, (const uint8_t *)(t->a_tail + row), 4);
-    return;
-#endif
     I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = sums[i][j];
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
-    for (int64_t more = t->more_segments;; --more, segment += t->a_segment, b += t->b_segment) {
+    for (int64_t more = t->more_segments;; --more, segment += t->a.segment, b += t->b.segment) {
         const uint8_t *a = segment;
         int64_t groups = t->groups;
         if (halves)
@@ -228,10 +254,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
                 b += I8_HALVES_STEPS * 4 * I8_PANEL;
             }
         if (apart) {
-            const int upper = mr * width > I8_APART_SUMS ? (mr + 1) / 2 : mr;
-            I8_NAME(add_apart)(acc[0], t, a, b, upper, np);
-            if (upper < mr)
-                I8_NAME(add_apart)(acc[0] + upper, t, a + upper * a_row, b, mr - upper, np);
+            I8_NAME(add_tile_apart)(acc[0], t, a, b, mr, np);
             b += groups * 4 * I8_PANEL;
             groups = 0;
         }
@@ -256,39 +279,30 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         }
 #endif
         if (depth > 1)
-            for (; groups >= depth; groups -= depth) {
-                I8_FOR(d, depth) {
-                    I8_FETCH_AHEAD(1);
-                    I8_ADD_GROUP(acc[d], a, a_row);
-                    a += a_group;
-                    b += 4 * I8_PANEL;
-                }
-            }
-        for (; groups > 0; --groups) {
-            I8_FETCH_AHEAD(1);
-            I8_ADD_GROUP(acc[0], a, a_row);
-            a += a_group;
-            b += 4 * I8_PANEL;
-        }
+            for (; groups >= depth; groups -= depth)
+                I8_ADD_GROUPS(depth);
+        for (; groups > 0; --groups)
+            I8_ADD_GROUPS(1);
         if (more == 0)
             break;
     }
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
-    if (t->a_tail)
-        I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a_tail + row), 4);
+    if (t->a.tail)
+        I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a.tail + row), 4);
     I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
 }
+#endif
 
 #ifndef I8_INTERLEAVED
 /* Add the products of one panel after the other. */
-I8_INLINE void I8_NAME(add_in_turn)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
-                                    const uint8_t *a, const int8_t *b, const int mr, const int np)
+I8_INLINE void I8_NAME(add_sequential)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, int64_t row,
+                                       const uint8_t *a, const int8_t *b, const int mr, const int np)
 {
     I8_FOR(p, np) {
         i8_vec part[I8_MR][I8_ROW_NP * I8_VECS];
         I8_FOR(i, mr) I8_FOR(v, I8_VECS) part[i][v] = sums[i][p * I8_VECS + v];
-        I8_NAME(add_products)(part, t, row, a, b + p * t->b_panel, NULL, mr, 1);
+        I8_NAME(add_products)(part, t, row, a, b + p * t->b.panel, NULL, mr, 1);
         I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][p * I8_VECS + v] = part[i][v];
     }
 }
@@ -301,19 +315,19 @@ I8_INLINE void I8_NAME(shifts)(i8_vec *sums, const i8_tile_args *t, const int8_t
 {
     I8_FOR(j, np * I8_VECS) sums[j] = i8_zero();
     for (int64_t more = t->more_segments; more >= 0; --more) {
-        const int64_t groups = t->groups + (more == 0 && t->a_tail);
+        const int64_t groups = t->groups + (more == 0 && t->a.tail);
         for (int64_t g = 0; g < groups; ++g, b += 4 * I8_PANEL)
             I8_FOR(p, np) I8_FOR(v, I8_VECS) {
-                const i8_vec bv = i8_load(b + p * t->b_panel + v * 4 * I8_LANES);
+                const i8_vec bv = i8_load(b + p * t->b.panel + v * 4 * I8_LANES);
                 sums[p * I8_VECS + v] = i8_add_shift(sums[p * I8_VECS + v], bv);
             }
-        b += t->b_segment;
+        b += t->b.segment;
     }
 }
 I8_INLINE void I8_NAME(shifted_columns)(int32_t *col_init, const i8_tile_args *t, const int np)
 {
     i8_vec sums[I8_ROW_NP * I8_VECS];
-    I8_NAME(shifts)(sums, t, t->b, np);
+    I8_NAME(shifts)(sums, t, t->b.data, np);
     I8_FOR(j, np * I8_VECS)
         i8_store(col_init + j * I8_LANES, t->col_init ? i8_add(sums[j], i8_load(t->col_init + j * I8_LANES)) : sums[j]);
 }
@@ -326,8 +340,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
     const int width = np * I8_VECS, looks_ahead = mr > I8_SHORT_TILE(I8_NP) && np == I8_NP;
     const int along_n = mr <= I8_SHORT_TILE(I8_NP) && t->along_n;
     const int64_t row = along_n ? 0 : tile * mr, column = along_n ? tile * np * I8_PANEL : 0;
-    const uint8_t *a = along_n ? t->a : t->a + tile * t->a_tile;
-    const int8_t *b = along_n ? t->b + tile * np * t->b_panel : t->b;
+    const uint8_t *a = along_n ? t->a.data : t->a.data + tile * t->a.tile;
+    const int8_t *b = along_n ? t->b.data + tile * np * t->b.panel : t->b.data;
 
     I8_FOR(j, width) {
         const i8_vec start = t->col_init ? i8_load(t->col_init + column + j * I8_LANES) : i8_zero();
@@ -353,8 +367,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         I8_FOR(i, mr) I8_FOR(j, width)
             I8_PREFETCH_WRITE(t->fetch + (row + i) * t->fetch_row + (column + j * I8_LANES) * 4);
 #ifndef I8_INTERLEAVED
-    if (np > 1 && mr <= I8_MAX_IN_TURN && t->in_turn)
-        I8_NAME(add_in_turn)(acc, t, row, a, b, mr, np);
+    if (np > 1 && mr <= I8_MAX_SEQUENTIAL && t->sequential)
+        I8_NAME(add_sequential)(acc, t, row, a, b, mr, np);
     else
 #endif
         I8_NAME(add_products)(acc, t, row, a, b, looks_ahead && tile == 0 ? t->ahead : NULL, mr, np);
@@ -448,6 +462,7 @@ I8_DEFINE(8, 3)
 #undef I8_PREPARE
 #undef I8_FETCH_AHEAD
 #undef I8_ADD_2_GROUPS
+#undef I8_ADD_GROUPS
 #undef I8_ADD_GROUP
 #undef I8_ADDED
 #undef I8_WIDENS

@@ -57,7 +57,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
 }
 
 /* See i8_packing_kernels.lower. */
-static void i8_lower(uint8_t *x, int64_t n, uint8_t by)
+static void i8_rebase(uint8_t *x, int64_t n, uint8_t by)
 {
     for (int64_t i = 0; i < n; ++i)
         x[i] = x[i] > by ? (uint8_t)(x[i] - by) : 0;

@@ -34,9 +34,9 @@ from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, di
 from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
 
-cdef extern from "gemm/set_apart.h" nogil:
-    void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
-                      const uint8_t *end)
+cdef extern from "gemm/copy_vectors.h" nogil:
+    void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
+                         const uint8_t *end)
 
 cdef enum:
     # If rows of A are not contiguous, the path copies them for up to COPIED_COLUMNS columns of C: the columns share one
@@ -62,13 +62,13 @@ cdef enum:
 cdef struct FewColumnsPlan:
     Plan common
     bint by_rows                # rows of A are read in place; otherwise columns of B
-    bint far                    # the vectors that are read in place are in no cache
+    bint uncached               # the vectors that are read in place are in no cache
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:
     """Return whether the path would read rows of A in place, not columns of B: C has few columns."""
     cdef const i8_matrix *matrix = matrix_of(g)
-    cdef int64_t columns = g.kernels.gemm.dots_columns if matrix is NULL else matrix.dots_columns
+    cdef int64_t columns = g.kernels.gemm.dots.columns if matrix is NULL else matrix.dots_columns
     if g.a.column != 1 and g.a.column != -1:
         columns = min(columns, <int64_t>COPIED_COLUMNS) if g.a.row != 1 else 0
     return g.m >= g.n and g.n <= columns
@@ -78,7 +78,7 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether K is long enough for MORE_ROWS rows, and the widest kernel stores C: the only zero point is one
     for all columns of B."""
     return (
-        g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots_columns == MAX_Y
+        g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots.columns == MAX_Y
         and matrix_of(g) is NULL and p.identity
         and g.b.zero_points is NULL and g.a.zero_points is NULL and g.a.zero_point == (SHIFT if g.a.sign_flip else 0)
     )
@@ -87,7 +87,7 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether K is long and one operand can be read in place along k: A if C has few columns, or B if it has few
     rows."""
-    if g.kernels.gemm.dots_columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
+    if g.kernels.gemm.dots.columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
         return False
     if reads_a(g):
         return True
@@ -103,8 +103,8 @@ cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
     p.by_rows = reads_a(g)
     cdef int64_t vectors = g.m if p.by_rows else g.n
     cdef int64_t threads = busy_threads(g, thread_work(g), vectors)
-    cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots_rows)
-    p.far = g.known.uncached or is_in_memory(g.machine, <double>vectors * g.k)
+    cdef int64_t pieces = ceil_div(vectors, g.kernels.gemm.dots.rows)
+    p.uncached = g.known.uncached or is_in_memory(g.machine, <double>vectors * g.k)
     if p.by_rows:
         split(pieces, 1, threads, False, &plan.grid)
     else:
@@ -161,7 +161,7 @@ cdef inline int64_t zero_of(const Zeros *z, int64_t i) noexcept nogil:
 
 cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexcept nogil:
     cdef int width = I8_DOTS_16 if columns == 16 else I8_DOTS_8 if columns == 8 else I8_DOTS_1 + columns - 1
-    return g.kernels.gemm.dots[I8_X_UNSIGNED if o.x.is_unsigned else I8_Y_UNSIGNED][width]
+    return g.kernels.gemm.dots.of[I8_X_UNSIGNED if o.x.is_unsigned else I8_Y_UNSIGNED][width]
 
 
 cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
@@ -172,10 +172,10 @@ cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t
         terms[y] = piece.sums[y] - g.k * zeros[y]
 
 
-cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile, const int64_t *x_sums,
-                 const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
+cdef void store_columns(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile,
+                        const int64_t *x_sums, const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
     """Apply the epilogue to a tile of sums. In `g`, the vectors y are rows of C."""
-    cdef int32_t turned[BLOCK * MAX_Y + I8_CHUNK]
+    cdef int32_t transposed[BLOCK * MAX_Y + I8_CHUNK]
     cdef int64_t y_zeros[MAX_Y]
     cdef int64_t y_terms[MAX_Y]
     cdef int x, y
@@ -183,18 +183,18 @@ cdef void finish(const Problem *g, const Operands *o, const Piece *piece, const 
     memset(&t, 0, sizeof(t))
     for y in range(piece.count):
         for x in range(rows):
-            turned[y * BLOCK + x] = tile[x * piece.columns + y]
+            transposed[y * BLOCK + x] = tile[x * piece.columns + y]
     set_y(g, o, piece, y_zeros, y_terms)
     # A zero point that all x share is in the start values and in the sums of x already.
     if not is_zero(&o.y_zeros):
         t.ao, t.col_sum = y_zeros, x_sums
     if o.x.zeros.values is not NULL:
         t.bo, t.row_term = x_zeros, y_terms
-    output(g, &t, turned, piece.count, rows, BLOCK, piece.first, first)
+    output(g, &t, transposed, piece.count, rows, BLOCK, piece.first, first)
 
 
-cdef void finish_rows(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile,
-                      const int64_t *x_sums, const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
+cdef void store_rows(const Problem *g, const Operands *o, const Piece *piece, const int32_t *tile,
+                     const int64_t *x_sums, const int64_t *x_zeros, int64_t first, int rows) noexcept nogil:
     """Apply the epilogue of a primitive to a tile of sums. The vectors y are columns of C."""
     cdef int64_t y_zeros[MAX_Y + I8_CHUNK]
     cdef int64_t y_terms[MAX_Y + I8_CHUNK]
@@ -225,9 +225,9 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         by_y.c.row, by_y.c.column = g.c.column, g.c.row
         by_y.epilogue.co_rows, by_y.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
-    t.x_row, t.x_flip, t.far = o.x.row, o.x.flip, p.far
+    t.x_row, t.x_flip, t.uncached = o.x.row, o.x.flip, p.uncached
     if o.x.copied is not NULL:
-        t.x_row, t.far = g.k, False
+        t.x_row, t.uncached = g.k, False
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
@@ -235,7 +235,7 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         if o.x.copied is not NULL:
             t.x = o.x.copied
             for x in range(rows):
-                i8_set_apart(o.x.copied + x * g.k, 0, 1, g.k, o.x.data + (first + x) * o.x.row, o.x.step, o.x.end)
+                i8_copy_vectors(o.x.copied + x * g.k, 0, 1, g.k, o.x.data + (first + x) * o.x.row, o.x.step, o.x.end)
         if o.x.zeros.values is not NULL:
             for x in range(rows):
                 x_zeros[x] = zero_of(&o.x.zeros, first + x)
@@ -257,9 +257,9 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
             if piece.count == 0:
                 continue
             if is_quantized(g):
-                finish_rows(g, o, piece, tile, x_sums, x_zeros, first, <int>rows)
+                store_rows(g, o, piece, tile, x_sums, x_zeros, first, <int>rows)
             else:
-                finish(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)
+                store_columns(&by_y, o, piece, tile, x_sums, x_zeros, first, <int>rows)
         first += rows
 
 
@@ -289,7 +289,7 @@ cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int 
     piece.first, piece.count, piece.columns, piece.ones = first, count, columns, ones
     piece.kernel = kernel_of(g, o, columns)
     o.pieces += 1
-    return g.kernels.gemm.dots_size(columns, g.k)
+    return g.kernels.gemm.dots.size(columns, g.k)
 
 
 cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
@@ -301,7 +301,7 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
     while first < count:
         rest = count - first
         # At most a quarter of a kernel's 8 or 16 columns is padding or ones.
-        if rest > 12 and g.kernels.gemm.dots_columns == 16:
+        if rest > 12 and g.kernels.gemm.dots.columns == 16:
             columns = 16
         elif rest > (4 if sums else 6):
             columns = 8
@@ -347,8 +347,8 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
     if piece.ones >= 0:
         for i in range(g.k):
             scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
-    memset(scratch + groups * size, 0, g.kernels.gemm.dots_size(piece.columns, g.k) - groups * size)
-    g.kernels.gemm.order_dots(piece.y, scratch, piece.columns, g.k, not o.x.is_unsigned)
+    memset(scratch + groups * size, 0, g.kernels.gemm.dots.size(piece.columns, g.k) - groups * size)
+    g.kernels.gemm.dots.order(piece.y, scratch, piece.columns, g.k, not o.x.is_unsigned)
 
     memset(piece.start, 0, sizeof(piece.start))
     if not is_zero(&o.x.zeros):
@@ -393,7 +393,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         o.c_x, o.c_y = g.c.column, g.c.row
     set_signs(g, &o)
     size = cut(g, &o, few)
-    one_size = g.kernels.gemm.dots_size(1, g.k)
+    one_size = g.kernels.gemm.dots.size(1, g.k)
     if o.x.step != 1:
         block = max(<int64_t>MIN_BLOCK, min(block, COPIED_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
         copied_size = block * g.k
@@ -416,7 +416,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         o.x.end = o.x.data + max(<ptrdiff_t>0, (many - 1) * o.x.row) + max(<ptrdiff_t>0, (g.k - 1) * o.x.step) + 1
     for i in range(o.pieces):
         o.piece[i].y = y
-        y += g.kernels.gemm.dots_size(o.piece[i].columns, g.k)
+        y += g.kernels.gemm.dots.size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
             o.block = max(<int64_t>MIN_BLOCK, min(block, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
@@ -437,7 +437,7 @@ cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
     """Describe the plan: the size of a dot kernel; threads divide the vectors that are read in place."""
     cdef bint by_rows = (<const FewColumnsPlan *>plan).by_rows
-    d.tile[0], d.tile[1] = g.kernels.gemm.dots_rows, g.kernels.gemm.dots_columns
+    d.tile[0], d.tile[1] = g.kernels.gemm.dots.rows, g.kernels.gemm.dots.columns
     d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1
     d.units[0], d.units[1] = g.m if by_rows else 1, 1 if by_rows else g.n
 

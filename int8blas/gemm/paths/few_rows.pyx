@@ -37,7 +37,7 @@ from int8blas.core.split cimport (
     MAX_PIECES,
     Piece,
     ceil_div,
-    leave_out,
+    drop_idle_parts,
     part_count,
     pieces_of,
     round_up,
@@ -62,7 +62,7 @@ cdef enum:
     # long streams faster, and other numbers for up to GEMV_ROWS rows of A. The prefetch distances, in bytes. The
     # maximum bytes of sums that are kept meanwhile, also limited to 1/16 of the L2 cache.
     ROWS_GROUPS = 32
-    FAR_ROWS_GROUPS = 16
+    UNCACHED_GROUPS = 16
     GEMV_ROWS = 2
     GEMV_GROUPS = 4
     AHEAD = 128
@@ -88,11 +88,11 @@ cdef struct FewRowsPlan:
 
 cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether B can be read in place: A has few rows, and rows of B are contiguous."""
-    cdef int64_t width = g.kernels.gemm.few_rows_columns, repeated
+    cdef int64_t width = g.kernels.gemm.few_rows.columns, repeated
     if (g.panels.data is not NULL or g.b.column != 1 or g.m > g.kernels.tuning.few_rows_limit or g.n < width
             or needs_blocks(g, p)):
         return False
-    if g.m <= g.kernels.gemm.few_rows_mr:
+    if g.m <= g.kernels.gemm.few_rows.mr:
         return True
     repeated = round_up(g.n, width) - g.n
     return repeated * REPEATED <= g.n and g.k >= MIN_ROWS_K and g.b.row % CONFLICT_BYTES != 0
@@ -104,33 +104,33 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     cdef bint shifted = g.a.sign_flip != 0
     p.row_of_ones = g.a.zero_points is not NULL or g.a.zero_point != (SHIFT if shifted else 0)
     p.centered = (
-        p.row_of_ones and g.m == 1 and g.kernels.gemm.halve_centered is not NULL
+        p.row_of_ones and g.m == 1 and g.kernels.gemm.few_rows.halve_centered is not NULL
         and 0 <= zero_of(&g.a, 0) <= 255
     )
     p.row_of_ones = p.row_of_ones and not p.centered
     plan.from_registers = plan.from_registers and plan.identity and not p.row_of_ones
     cdef int64_t rows = g.m + p.row_of_ones
-    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows_mr), width = g.kernels.gemm.few_rows_columns
+    cdef int64_t tiles = ceil_div(rows, g.kernels.gemm.few_rows.mr), width = g.kernels.gemm.few_rows.columns
     cdef int64_t threads = busy_threads(g, least_work(g), g.n)
-    cdef bint far = g.n * g.k > near_bytes(g) * threads, stores_often
+    cdef bint uncached = g.n * g.k > near_bytes(g) * threads, stores_often
     # A row of a block is one cache line or half a cache line.
     p.head = 0
     if g.b.row % width == 0 and g.n >= ALIGNED_BLOCKS * width:
         p.head = <int64_t>(-<uintptr_t>g.b.data % <uintptr_t>width)
     p.blocks = (p.head > 0) + ceil_div(g.n - p.head, width)
     split(1 if p.row_of_ones else tiles, p.blocks, threads, True, &plan.grid)
-    leave_out(&plan.grid)
+    drop_idle_parts(&plan.grid)
     # With many rows of A each line of B is read more than once. A copy then saves time, because the copied lines stay
     # in the L1 cache.
-    p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows_mr // 2
+    p.staged = g.b.row % CONFLICT_BYTES == 0 and rows > g.kernels.gemm.few_rows.mr // 2
     p.ahead = AHEAD
-    p.kc = I8_GROUP * (FAR_ROWS_GROUPS if far or p.staged else ROWS_GROUPS)
+    p.kc = I8_GROUP * (UNCACHED_GROUPS if uncached or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
-        p.ahead = GEMV_AHEAD if far else 0
-        # Some kernels (halve_row) store their sums after every few groups in any case. Long streams make them faster,
+        p.ahead = GEMV_AHEAD if uncached else 0
+        # Kernels with `halve_row` store their sums after every few groups in any case. Long streams make them faster,
         # for a cached B too.
-        stores_often = rows == 1 and g.kernels.gemm.halve_row is not NULL and p.blocks >= LONG_BLOCKS
-        p.kc = I8_GROUP * (GEMV_GROUPS if far or stores_often else ROWS_GROUPS)
+        stores_often = rows == 1 and g.kernels.gemm.few_rows.halve_row is not NULL and p.blocks >= LONG_BLOCKS
+        p.kc = I8_GROUP * (GEMV_GROUPS if uncached or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
     p.nc = min(ceil_div(p.blocks, plan.grid.column_parts), max(<int64_t>4, p.nc))
     divide_long_k(g, plan)
@@ -170,7 +170,7 @@ cdef size_t lay_out(const Problem *g, const FewRowsPlan *p, Rows *w, char *memor
     w.row_term = <int64_t *>carve(&memory, 8 * w.rows)
     w.ao = <int64_t *>carve(&memory, 8 * w.rows if w.rows > g.m else 0)
     w.bo = <int64_t *>carve(&memory, 8 * g.n if g.b.zero_points is not NULL else 0)
-    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.few_rows_columns)
+    w.sums = <int32_t *>carve(&memory, 4 * parts * w.rows * p.nc * g.kernels.gemm.few_rows.columns)
     w.staged = <uint8_t *>carve(&memory, parts * STAGED_BYTES * p.kc if p.staged else 0)
     return memory - start
 
@@ -192,9 +192,10 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
             a[(k // I8_GROUP * height + own) * I8_GROUP + k % I8_GROUP] = 1
         w.offsets[g.m] = 0
     if p.centered:
-        g.kernels.gemm.halve_centered(halved, a, g.k, g.a.sign_flip == 0, <int32_t>(zero_of(&g.a, 0) - g.a.sign_flip))
+        g.kernels.gemm.few_rows.halve_centered(
+            halved, a, g.k, g.a.sign_flip == 0, <int32_t>(zero_of(&g.a, 0) - g.a.sign_flip))
     elif w.group > I8_GROUP:
-        g.kernels.gemm.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
+        g.kernels.gemm.few_rows.halve_row(halved, a, w.groups, w.unsigned_operand == I8_A_UNSIGNED)
     if g.b.zero_point + w.shift == 0 and w.bo is NULL:
         memset(w.offsets + row, 0, own * sizeof(int32_t))
     else:
@@ -221,23 +222,23 @@ cdef void multiply(const Problem *g, const Rows *w, i8_few_rows_args *t, int64_t
         t.a = w.a + w.group * (row * w.groups + group * height)
         t.a_group = w.group * height
         t.acc = sums + row * t.acc_row
-        g.kernels.gemm.few_rows[w.unsigned_operand][height - 1](t)
+        g.kernels.gemm.few_rows.of[w.unsigned_operand][height - 1](t)
 
 
 cdef int64_t own_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
     """Return the first column that a block stores; its last column is before the next block's first."""
-    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows_columns, g.n)
+    return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows.columns, g.n)
 
 
 cdef int64_t read_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
     """Return the first column that a block reads."""
-    return min(own_column(g, p, block), g.n - g.kernels.gemm.few_rows_columns)
+    return min(own_column(g, p, block), g.n - g.kernels.gemm.few_rows.columns)
 
 
 cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, const int32_t *sums, int64_t block,
                       int64_t row, int64_t row_end) noexcept nogil:
     """Store the finished sums of one block of columns, rows [row, row_end), to C."""
-    cdef int width = g.kernels.gemm.few_rows_columns
+    cdef int width = g.kernels.gemm.few_rows.columns
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
     cdef int columns = <int>(own_column(g, p, block + 1) - column)
@@ -247,14 +248,15 @@ cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, con
     if p.common.from_registers:
         for i in range(row, row_end):
             if columns == width:
-                g.kernels.gemm.finish_rows(<int32_t *>(g.c.data + i * g.c.row) + column, sums + i * width, w.offsets[i])
+                g.kernels.gemm.few_rows.store_rows(
+                    <int32_t *>(g.c.data + i * g.c.row) + column, sums + i * width, w.offsets[i])
             else:
-                g.kernels.gemm.finish_rows(tile, sums + i * width, w.offsets[i])
+                g.kernels.gemm.few_rows.store_rows(tile, sums + i * width, w.offsets[i])
                 memcpy(<int32_t *>(g.c.data + i * g.c.row) + column, tile + start, columns * sizeof(int32_t))
         return
     memset(&o, 0, sizeof(o))
     if w.ao is not NULL:
-        g.kernels.gemm.finish_rows(tile, sums + g.m * width, 0)
+        g.kernels.gemm.few_rows.store_rows(tile, sums + g.m * width, 0)
         for i in range(width):
             col_sum[i] = tile[i]
         o.col_sum = col_sum + start
@@ -264,7 +266,7 @@ cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, con
     while r < row_end:
         height = <int>min(<int64_t>I8_MAX_FEW_ROWS, row_end - r)
         for i in range(height):
-            g.kernels.gemm.finish_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
+            g.kernels.gemm.few_rows.store_rows(tile + i * width, sums + (r + i) * width, w.offsets[r + i])
         if w.ao is not NULL:
             o.ao = w.ao + r
         if w.bo is not NULL:
@@ -276,7 +278,7 @@ cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, con
 cdef void multiply_piece(const Problem *g, const FewRowsPlan *p, const Rows *w, int64_t tile, int64_t tile_end,
                          int64_t first, int64_t end) noexcept nogil:
     """Multiply some tiles of rows by blocks of columns from `first` to `end`."""
-    cdef int64_t width = g.kernels.gemm.few_rows_columns
+    cdef int64_t width = g.kernels.gemm.few_rows.columns
     cdef int64_t row = share(w.rows, tile, w.tiles), row_end = min(share(w.rows, tile_end, w.tiles), g.m)
     cdef int64_t whole = 1 if p.head else 0, whole_end = whole + (g.n - p.head) // width
     cdef int64_t together = STAGED_BYTES // width if p.staged else p.nc
@@ -301,7 +303,8 @@ cdef void multiply_piece(const Problem *g, const FewRowsPlan *p, const Rows *w, 
                 t.blocks = count
                 if p.staged:
                     t.b_row = count * width
-                    g.kernels.gemm.copy_rows(w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b.row)
+                    g.kernels.gemm.few_rows.copy_rows(
+                        w.staged, count * width, I8_GROUP * t.groups + t.b_tail, t.b, g.b.row)
                     t.b = w.staged
                 multiply(g, w, &t, group, tile, tile_end, w.sums + (block - first) * t.acc_block)
                 block += count
@@ -318,7 +321,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     cdef Rows w = (<const RowsJob *>job).shared
     cdef Piece pieces[MAX_PIECES]
     cdef int i
-    w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows_columns
+    w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows.columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.common.grid, <int>part, pieces)):
         # If each block needs the row of ones, the grid has one row, which stands for all tiles.
@@ -341,8 +344,8 @@ cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
     w.b_flip = g.b.sign_flip ^ w.shift
     w.groups = ceil_div(g.k, I8_GROUP)
     w.rows = g.m + p.row_of_ones
-    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.halve_row is not NULL else I8_GROUP
-    w.tiles = ceil_div(w.rows, g.kernels.gemm.few_rows_mr)
+    w.group = 2 * I8_GROUP if w.rows == 1 and g.kernels.gemm.few_rows.halve_row is not NULL else I8_GROUP
+    w.tiles = ceil_div(w.rows, g.kernels.gemm.few_rows.mr)
     memory = <char *>acquire(lay_out(g, p, w, <char *>ALIGNMENT))
     if memory is NULL:
         return -1
@@ -357,8 +360,8 @@ cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
 
 cdef void describe_few_rows(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
     """Describe the plan: the size of a row kernel; threads divide its blocks and tiles."""
-    d.tile[0], d.tile[1] = g.kernels.gemm.few_rows_mr, g.kernels.gemm.few_rows_columns
-    d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows_columns
+    d.tile[0], d.tile[1] = g.kernels.gemm.few_rows.mr, g.kernels.gemm.few_rows.columns
+    d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows.columns
 
 
 cdef Path path = Path(

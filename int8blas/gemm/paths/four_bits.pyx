@@ -24,7 +24,7 @@ from int8blas.core.kernels cimport (
     i8_scale_groups,
 )
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
-from int8blas.core.split cimport ceil_div, leave_out, part_count, round_up, share, split
+from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, round_up, share, split
 from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, run_parts
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, has_zero, zero_of
@@ -87,7 +87,7 @@ cdef void plan_four_bits(const Problem *g, Plan *plan) noexcept nogil:
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef double pays = 1 + max(work / thread_work(g), <double>g.n * <double>g.k / 2 / THREAD_BYTES)
     split(1, ceil_div(ceil_div(g.n, I8_PANEL), PANELS), <int64_t>min(<double>g.threads, pays), True, &plan.grid)
-    leave_out(&plan.grid)
+    drop_idle_parts(&plan.grid)
 
 
 cdef int64_t block_rows(const Problem *g) noexcept nogil:

@@ -6,7 +6,7 @@ Reading takes most of the time, so the path packs as little as possible. K has n
 
     multiply_part    one thread's part of K, to totals of all of C
       for each block of K, which stays in the cache:
-        set_apart    copies an operand that is not contiguous along k
+        copy_vectors   copies an operand that is not contiguous along k
         for a few vectors x and y at a time:  the kernel
 
 The vectors x are the rows of A or the columns of B, whichever are more; y are the vectors of the other operand. The
@@ -25,11 +25,11 @@ from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
 from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
-from int8blas.gemm.problem cimport Problem, is_made, is_quantized, matrix_of, thread_work
+from int8blas.gemm.problem cimport Problem, is_generated, is_quantized, matrix_of, thread_work
 
-cdef extern from "gemm/set_apart.h" nogil:
-    void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
-                      const uint8_t *end)
+cdef extern from "gemm/copy_vectors.h" nogil:
+    void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
+                         const uint8_t *end)
 
 cdef enum:
     # Waking one more thread saves time from this many bytes of vectors on. The limit is higher than on other paths,
@@ -73,7 +73,7 @@ cdef struct LongK:
 cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
     """Return whether C has few rows and columns, K is long, and both operands are plain."""
     return (
-        is_long_k(g) and not is_quantized(g) and not g.saturating and not is_made(g)
+        is_long_k(g) and not is_quantized(g) and not g.saturating and not is_generated(g)
         and (matrix_of(g) is NULL or g.n <= matrix_of(g).dots_columns)
     )
 
@@ -90,7 +90,7 @@ cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
     p.kc = g.k
     if g.a.column != 1 or g.b.row != 1:
         p.kc = round_down(min(<int64_t>IN_PLACE_K, COPIED_BYTES // (g.m + g.n)), LINE)
-    elif g.m > g.kernels.gemm.long_k_rows or g.n > g.kernels.gemm.long_k_columns:
+    elif g.m > g.kernels.gemm.long_k.rows or g.n > g.kernels.gemm.long_k.columns:
         p.kc = IN_PLACE_K
 
 
@@ -104,14 +104,14 @@ cdef void multiply_block(const i8_kernels *kernels, const Side *x, const Side *y
     t.x_row, t.y_row = x.vector, y.vector
     t.dst_row, t.dst_column = x_total, y_total
     while i < x.count:
-        rows = vectors_of_kernel(x.count - i, kernels.gemm.long_k_rows)
+        rows = vectors_of_kernel(x.count - i, kernels.gemm.long_k.rows)
         t.x = x.data + i * x.vector
         j = 0
         while j < y.count:
-            columns = vectors_of_kernel(y.count - j, kernels.gemm.long_k_columns)
+            columns = vectors_of_kernel(y.count - j, kernels.gemm.long_k.columns)
             t.y = y.data + j * y.vector
             t.dst = totals + i * x_total + j * y_total
-            kernels.gemm.long_k[x.is_signed][y.is_signed][rows // 2][columns // 2](&t)
+            kernels.gemm.long_k.of[x.is_signed][y.is_signed][rows // 2][columns // 2](&t)
             j += columns
         i += rows
 
@@ -125,12 +125,12 @@ cdef void add_sums(const i8_kernels *kernels, const Side *x, int64_t k) noexcept
         x.sums[i] += sums[i] - (SHIFT * k if x.is_signed else 0)
 
 
-cdef void set_apart(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memory) noexcept nogil:
+cdef void copy_vectors(const i8_kernels *kernels, Side *x, int64_t k, uint8_t *memory) noexcept nogil:
     """Copy a block of vectors that are not contiguous along k to contiguous vectors in `memory`."""
     cdef int i
     cdef ptrdiff_t vector = round_up(k, LINE)
     if x.vector == 1 and x.count > 1:
-        i8_set_apart(memory, vector, x.count, k, x.data, x.step, x.end)
+        i8_copy_vectors(memory, vector, x.count, k, x.data, x.step, x.end)
     for i in range(0 if x.vector == 1 and x.count > 1 else x.count):
         kernels.packing.pack_panel(memory + i * vector, 1, 1, k, x.data + i * x.vector, x.vector, x.step, 0)
     x.data, x.vector, x.step = memory, vector, 1
@@ -167,9 +167,9 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         if y.sums is not NULL:
             y.sums += part * SUMS
         if x.step != 1:
-            set_apart(kernels, &x, size, memory)
+            copy_vectors(kernels, &x, size, memory)
         if y.step != 1:
-            set_apart(kernels, &y, size, memory + LONG_K_SIDE * round_up(j.p.kc, LINE))
+            copy_vectors(kernels, &y, size, memory + LONG_K_SIDE * round_up(j.p.kc, LINE))
         multiply_block(kernels, &x, &y, size, totals, x_total, y_total)
         if x.sums is not NULL:
             add_sums(kernels, &x, size)
@@ -181,7 +181,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     return 0
 
 
-cdef void finish(const Problem *g, int64_t *sums) noexcept nogil:
+cdef void store_c(const Problem *g, int64_t *sums) noexcept nogil:
     """Subtract the terms of zero points from the totals and store them to C."""
     cdef const int64_t *a_sums = sums + TOTALS
     cdef const int64_t *b_sums = a_sums + LONG_K_SIDE
@@ -215,7 +215,7 @@ cdef int64_t dot_of(const Dot *d, int64_t first, int64_t end) noexcept nogil:
     t.x_row = t.y_row = 0
     t.dst = &sum
     t.dst_row = t.dst_column = 0
-    d.kernels.gemm.long_k[d.x_signed][d.y_signed][0][0](&t)
+    d.kernels.gemm.long_k.of[d.x_signed][d.y_signed][0][0](&t)
     return sum
 
 
@@ -287,7 +287,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
         for part in range(1, plan.k_parts):
             for i in range(SUMS):
                 job.sums[i] += job.sums[part * SUMS + i]
-        finish(g, job.sums)
+        store_c(g, job.sums)
     if plan.k_parts > 1:
         release(job.sums)
     return status
@@ -295,7 +295,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
 
 cdef void describe_long_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
     """Describe the plan: the size of the largest kernel."""
-    d.tile[0], d.tile[1] = g.kernels.gemm.long_k_rows, g.kernels.gemm.long_k_columns
+    d.tile[0], d.tile[1] = g.kernels.gemm.long_k.rows, g.kernels.gemm.long_k.columns
 
 
 cdef Path path = Path(

@@ -51,7 +51,7 @@ cdef enum:
 cdef inline bint is_small_k(const Problem *g) noexcept nogil:
     """Return whether the sizes of a problem suit the path small_k."""
     return (
-        0 < g.k <= g.kernels.gemm.small_k_limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
+        0 < g.k <= g.kernels.gemm.small_k.limit and g.m >= SMALL_K_ROWS and g.n >= SMALL_K_COLUMNS
         and g.m * g.n >= SMALL_K_ELEMENTS
         and not g.saturating
     )
@@ -87,7 +87,7 @@ cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
     k, and the other one has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
     # For the smallest problems this comparison decides.
-    if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots_columns < most:
+    if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots.columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:
         return is_dot_k(g.k, g.n) and g.m * g.k >= TINY_DOT_BYTES * g.n
@@ -110,7 +110,7 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
     """Return whether the path tiny has room for the operands."""
     return g.n <= TINY_COLUMNS and (
         g.k <= TINY_K or (
-            g.n < g.kernels.gemm.few_rows_columns and g.k * min(g.m, <int64_t>I8_MAX_MR) <= TINY_A_BYTES
+            g.n < g.kernels.gemm.few_rows.columns and g.k * min(g.m, <int64_t>I8_MAX_MR) <= TINY_A_BYTES
             and g.k * round_up(g.n, I8_PANEL) <= TINY_B_BYTES and not is_long_k(g)
         )
     )

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_PANEL, i8_output_args, i8_small_k_args
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.split cimport ceil_div, leave_out, part_count, share, split
+from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
@@ -22,7 +22,7 @@ from int8blas.gemm.problem cimport STREAM_BYTES, Problem, has_row_offset, is_qua
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
-    MAX_K = 32                  # at least small_k_limit of every kernel table
+    MAX_K = 32                  # at least small_k.limit of every kernel table
     ROWS = 64                   # rows of A that are packed at a time
     MIN_SHIFTED = 16            # minimum panels in a row of C: the shift needs one panel more
     LINE = 64
@@ -52,7 +52,7 @@ cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
     cdef double pays = 1 + max(work / g.kernels.tuning.thread_work, <double>size / THREAD_BYTES)
     split(g.m, 1, <int64_t>min(<double>g.threads, pays), False, &plan.grid)
-    leave_out(&plan.grid)
+    drop_idle_parts(&plan.grid)
     plan.packs_squares = plan.to_output
     p.stream = size >= STREAM_BYTES * part_count(&plan.grid)
     divide_long_k(g, plan)
@@ -117,8 +117,8 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     cdef i8_small_k_args t
     cdef i8_output_args o
     t.groups, t.distances = b.groups, p.to_output
-    t.a_tail = <int>(g.k % I8_GROUP) if in_place else 0
-    t.a_flip = g.a.sign_flip if in_place else 0
+    t.a.tail = <int>(g.k % I8_GROUP) if in_place else 0
+    t.a.flip = g.a.sign_flip if in_place else 0
     t.stream = (
         plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c.data % LINE) and g.c.row % LINE == 0
     )
@@ -134,10 +134,10 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
         a = g.a.data + row * g.a.row
         t.rows = rows
         if in_place:
-            t.a, t.a_row, t.a_group = a, g.a.row, I8_GROUP
+            t.a.data, t.a.row, t.a.group = a, g.a.row, I8_GROUP
         else:
             g.kernels.packing.pack_panel(packed, rows, rows, g.k, a, g.a.row, g.a.column, g.a.sign_flip)
-            t.a, t.a_row, t.a_group = packed, I8_GROUP, I8_GROUP * rows
+            t.a.data, t.a.row, t.a.group = packed, I8_GROUP, I8_GROUP * rows
         if starts:
             start_rows(g, p, row, rows, row_terms, row_init)
         panel = column = 0
@@ -149,7 +149,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
             if stores:
                 t.dst = <int32_t *>(g.c.data + row * g.c.row) + column
             t.cols = next_column - column
-            g.kernels.gemm.small_k(&t)
+            g.kernels.gemm.small_k.run(&t)
             if not stores:
                 if g.a.zero_points is not NULL:
                     o.ao, o.col_sum = g.a.zero_points + row, b.sums + column
@@ -234,7 +234,7 @@ cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
     """Describe the plan: the size of the kernel; threads divide the rows of C."""
-    d.tile[0], d.tile[1] = g.kernels.gemm.small_k_rows, I8_PANEL
+    d.tile[0], d.tile[1] = g.kernels.gemm.small_k.rows, I8_PANEL
     d.unit[0], d.unit[1] = 1, g.n
 
 

@@ -111,7 +111,7 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
     cdef int32_t *dst
     cdef i8_tile_args t
     cdef i8_output_args o
-    start_tiles(g, &t)
+    start_tile_args(g, &t)
     t.dst_row = row if stacks else g.c.row // <int>sizeof(int32_t)
     b = prepare(g, &t, &columns, &rows)
     if finishes:
@@ -157,7 +157,7 @@ cdef void multiply_by_tiles(const Problem *g) noexcept nogil:
     cdef i8_tile_args t
     cdef i8_tile_output whole, out
     cdef i8_epilogue padded
-    start_tiles(g, &t)
+    start_tile_args(g, &t)
     t.dst_row = row  # the row that holds column sums
     b = prepare(g, &t, &columns, &rows)
     set_tile_output(g, &whole, 0, 0)
@@ -201,17 +201,17 @@ cdef void multiply_triangle(const Problem *g) noexcept nogil:
             (<int32_t *>(c + j * g.c.column))[0] = results[row * n + j]
 
 
-cdef inline void start_tiles(const Problem *g, i8_tile_args *t) noexcept nogil:
+cdef inline void start_tile_args(const Problem *g, i8_tile_args *t) noexcept nogil:
     """Set the arguments that all tiles share."""
     cdef int groups = (<int>g.k + 3) // 4
     t.acc_in = NULL
     t.fetch = t.ahead = NULL
     t.output = NULL
     t.row_init = NULL
-    t.a_tail = NULL
-    t.more_segments = t.a_segment = t.b_segment = 0
-    t.along_n = t.in_turn = 0
-    t.b_panel = groups * 4 * I8_PANEL if g.panels.data is NULL else g.panels.step
+    t.a.tail = NULL
+    t.more_segments = t.a.segment = t.b.segment = 0
+    t.along_n = t.sequential = 0
+    t.b.panel = groups * 4 * I8_PANEL if g.panels.data is NULL else g.panels.step
     t.groups = groups
 
 
@@ -225,12 +225,12 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
     cdef const int8_t *b = g.panels.data
     if b is NULL:
         b = <const int8_t *>aligned(<char *>columns.bytes_)
-        g.kernels.packing.pack_panels(<uint8_t *>b, t.b_panel, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.sign_flip)
+        g.kernels.packing.pack_panels(<uint8_t *>b, t.b.panel, g.n, g.k, g.b.data, g.b.column, g.b.row, g.b.sign_flip)
     if has_zero(&g.a):
         sum_columns(g, t, b, columns.sums, columns.init)
     if g.a.column == 1:
         t.groups = g.k // I8_GROUP
-        t.a_tail = rows.tails if g.k % I8_GROUP else NULL
+        t.a.tail = rows.tails if g.k % I8_GROUP else NULL
     return b
 
 
@@ -271,16 +271,16 @@ cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, i
     cdef int j, k = <int>g.k, tail = k % I8_GROUP
     if g.a.column != 1:
         g.kernels.packing.pack_panel(memory, height, height, k, a, g.a.row, g.a.column, g.a.sign_flip)
-        t.a, t.a_row, t.a_group = memory, 4, 4 * height
+        t.a.data, t.a.row, t.a.group = memory, 4, 4 * height
         return
-    t.a, t.a_row, t.a_group = a, g.a.row, 4
+    t.a.data, t.a.row, t.a.group = a, g.a.row, 4
     if g.a.sign_flip:
         flip_rows(g, memory, a, rows)
-        t.a, t.a_row = memory, k
-    t.a_tile = height * t.a_row
+        t.a.data, t.a.row = memory, k
+    t.a.tile = height * t.a.row
     if tail:
         for j in range(rows):
-            tails[j] = last_bytes(t.a + j * t.a_row + k - tail, tail)
+            tails[j] = last_bytes(t.a.data + j * t.a.row + k - tail, tail)
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
@@ -300,9 +300,9 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
     cdef int i, width
     for i in range(tiles):
         width = part(panels, i, tiles)
-        t.b, t.col_init, t.dst, t.cols = b, col_init, dst, min(width * I8_PANEL, n)
+        t.b.data, t.col_init, t.dst, t.cols = b, col_init, dst, min(width * I8_PANEL, n)
         kernels.gemm.tiles[dot].of[height - 1][width - 1](t)
-        b += width * t.b_panel
+        b += width * t.b.panel
         dst += width * I8_PANEL
         n -= width * I8_PANEL
         if col_init is not NULL:
@@ -317,7 +317,7 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
     for i in range(tiles):
         width = part(panels, i, tiles)
         multiply(g.kernels, dot, height, t, b, col_init, NULL, width * I8_PANEL)
-        b += width * t.b_panel
+        b += width * t.b.panel
         out.c += width * I8_PANEL * size
         out.column += width * I8_PANEL
         if col_init is not NULL:
@@ -338,7 +338,7 @@ cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b,
             init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
         return
     # Multiply a row of ones by B. This cannot saturate: pair sums are at most 2 * 128.
-    t.a, t.a_row, t.a_group = <const uint8_t *>&ones, 0, 0
+    t.a.data, t.a.row, t.a.group = <const uint8_t *>&ones, 0, 0
     t.tiles = 1
     multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
     if g.a.zero_points is not NULL:

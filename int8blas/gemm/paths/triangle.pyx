@@ -66,7 +66,7 @@ cdef enum:
     # Panels that are packed together: whole cache lines of an A with contiguous columns.
     PREPARED_PANELS = 4
     # The maximum number of bytes of a packed block, unless one K block needs more.
-    SLAB_BYTES = 4 << 20
+    PACKED_BYTES = 4 << 20
     # From this many panels for each thread on, each thread packs the panels that it needs. That takes a fifth of the
     # time of its products.
     OWN_PANELS = 12
@@ -82,8 +82,8 @@ cdef struct TrianglePlan:
     int64_t kc, k_blocks        # k of a block, and how many there are
     int64_t mc, nc              # rows and panels of a block
     int64_t panels              # panels of 16 columns in N
-    int64_t slab_blocks         # blocks of K that are packed together, before their products
-    bint own_panels             # each thread packs what its cells need
+    int64_t packed_k_blocks     # blocks of K that are packed together, before their products
+    bint private_panels         # each thread packs the panels that its cells need
 
 
 # How the panels are multiplied.
@@ -123,14 +123,14 @@ cdef struct Terms:
     int64_t *row_term
 
 
-# One thread's memory, and the rows of cells whose A' it prepares.
-cdef struct Own:
+# One thread's memory, and the rows of cells whose A' the thread prepares.
+cdef struct ThreadMemory:
     int64_t first_row, end_row
     int32_t *tile
     int8_t *scratch             # panels before they are widened
 
 
-# The state of the computation. All threads share the memory, except for `own`.
+# The state of the computation. All threads share the memory, except for `mine`.
 cdef struct Triangle:
     const Problem *g
     const TrianglePlan *p
@@ -138,12 +138,12 @@ cdef struct Triangle:
     Cells cells
     PackedPair packed
     Terms terms
-    Own own
+    ThreadMemory mine
     int64_t first_block, end_block      # K blocks of the current packed block
     int32_t *partial            # sums of the K blocks so far, [rows][columns]
     int32_t *squares            # sums of the cells on the diagonal, [bands][side][side]
     char *memory
-    size_t thread_size          # bytes of `own`
+    size_t thread_size          # bytes of `mine`
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
@@ -245,9 +245,9 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
         p.kc = even_size(k, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
         p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
     p.k_blocks = max(1, ceil_div(k, p.kc))
-    p.slab_blocks = max(<int64_t>1, min(p.k_blocks, SLAB_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
+    p.packed_k_blocks = max(<int64_t>1, min(p.k_blocks, PACKED_BYTES // (p.panels * 2 * I8_PANEL * p.kc)))
     if p.matrix is not NULL:
-        p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc * p.slab_blocks), p.np)
+        p.nc = round_down(p.matrix.b_bytes // (I8_PANEL * p.kc * p.packed_k_blocks), p.np)
     bands = <double>ceil_div(p.panels, p.grid_np)
     cells = bands * (bands + 1) / 2
     plan.from_registers = stores_sums(g, p)
@@ -259,7 +259,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
-    p.own_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
+    p.private_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
     # Only the driver's segments give sums in s64.
     divide_k(g, plan, True, FEW_CELLS)
 
@@ -269,10 +269,10 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' differ by 128, A' or B' has a zero point that is not 0.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
-    t.packed.b = <int8_t *>carve(memory, p.slab_blocks * t.packed.block_size)
+    t.packed.b = <int8_t *>carve(memory, p.packed_k_blocks * t.packed.block_size)
     t.packed.a = <uint8_t *>t.packed.b
     if not t.form.shares_panels:
-        t.packed.a = <uint8_t *>carve(memory, p.slab_blocks * t.packed.block_size)
+        t.packed.a = <uint8_t *>carve(memory, p.packed_k_blocks * t.packed.block_size)
     t.terms.sums = <int64_t *>carve(memory, 8 * columns if has_zeros else 0)
     t.terms.row_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.terms.outer else 0)
     t.terms.col_init = <int32_t *>carve(memory, 4 * columns if has_zeros and not t.terms.outer else 0)
@@ -296,14 +296,14 @@ cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *m
     t.squares = <int32_t *>carve(&memory, 4 * t.cells.bands * t.cells.side * t.cells.side)
     t.partial = <int32_t *>carve(
         &memory, 4 * columns * columns if p.k_blocks > 1 and not p.common.from_registers else 0)
-    if not p.own_panels:
+    if not p.private_panels:
         carve_packed(g, p, t, &memory)
     memory += t.thread_size * thread
     start = memory
-    if p.own_panels:
+    if p.private_panels:
         carve_packed(g, p, t, &memory)
-    t.own.tile = <int32_t *>carve(&memory, 4 * t.cells.side * I8_PANEL * p.np)
-    t.own.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
+    t.mine.tile = <int32_t *>carve(&memory, 4 * t.cells.side * I8_PANEL * p.np)
+    t.mine.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
     t.thread_size = memory - start
     return memory
 
@@ -362,21 +362,21 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
     cdef int64_t some[I8_PANEL]
     cdef ptrdiff_t at = (block - t.first_block) * t.packed.block_size + panel * t.packed.panel_size
     cdef ptrdiff_t step = size if widens(g) else t.packed.panel_size
-    cdef int8_t *b = t.own.scratch if widens(g) else t.packed.b + at
+    cdef int8_t *b = t.mine.scratch if widens(g) else t.packed.b + at
     if k == 0:
         return
     g.kernels.packing.pack_panels(<uint8_t *>b, step, min(panels * I8_PANEL, g.n - column), k,
                                   address(&g.b, k0, column), g.b.column, g.b.row, t.form.flip)
     for i in range(panels):
         if g.known.lowest != 0:
-            g.kernels.packing.lower(<uint8_t *>b + i * step, size, g.known.lowest)
+            g.kernels.packing.rebase(<uint8_t *>b + i * step, size, g.known.lowest)
         if t.terms.sums is not NULL:
             g.kernels.packing.panel_sums(some, b + i * step, groups)
             for j in range(I8_PANEL):
                 t.terms.sums[column + i * I8_PANEL + j] += some[j]
         if widens(g):
             g.kernels.packing.widen_b(<int16_t *>(t.packed.b + at + i * t.packed.panel_size), b + i * step, groups)
-        elif t.form.shares_panels or not t.own.first_row <= (panel + i) // t.cells.panels < t.own.end_row:
+        elif t.form.shares_panels or not t.mine.first_row <= (panel + i) // t.cells.panels < t.mine.end_row:
             continue
         elif t.p.matrix is NULL:
             g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
@@ -406,7 +406,7 @@ cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nog
     cdef Triangle t = (<const Triangle *>job)[0]
     cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
-    t.own.first_row, t.own.end_row = 0, t.cells.bands
+    t.mine.first_row, t.mine.end_row = 0, t.cells.bands
     prepare_columns(&t, share(steps, part, parts) * PREPARED_PANELS,
                     min(share(steps, part + 1, parts) * PREPARED_PANELS, t.p.panels))
     return 0
@@ -421,19 +421,19 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
     cdef const uint8_t *panel_a = t.packed.a + at + row * t.cells.panels * t.packed.panel_size
     cdef i8_tile_args part = a[0]
     cdef int height
-    part.b, part.b_panel = t.packed.b + at + column * t.cells.panels * t.packed.panel_size, t.packed.panel_size
+    part.b.data, part.b.panel = t.packed.b + at + column * t.cells.panels * t.packed.panel_size, t.packed.panel_size
     if t.p.matrix is not NULL:
         part.groups = ceil_div(k, I8_MATRIX_K) * (I8_MATRIX_K // I8_GROUP)
-        part.rows, part.unit_rows, part.b_tail, part.ahead_step = rows, I8_MATRIX_ROWS, NULL, 0
-        part.a, part.a_row = panel_a, I8_MATRIX_K
-        part.a_group = round_up(rows, I8_MATRIX_ROWS) * I8_MATRIX_K
+        part.rows, part.unit_rows, part.b.tail, part.ahead_step = rows, I8_MATRIX_ROWS, NULL, 0
+        part.a.data, part.a.row = panel_a, I8_MATRIX_K
+        part.a.group = round_up(rows, I8_MATRIX_ROWS) * I8_MATRIX_K
         t.p.matrix.tile[(rows - 1) // I8_MATRIX_ROWS][panels - 1](&part)
         return
     part.groups = ceil_div(k, I8_GROUP) * (2 if t.form.dot == I8_DOT2 else 1)
-    part.a_row, part.a_group = I8_GROUP, I8_GROUP * I8_PANEL
+    part.a.row, part.a.group = I8_GROUP, I8_GROUP * I8_PANEL
     while number < tiles:
         part.tiles = equal_parts(rows, number, tiles, &first, &height)
-        part.a, part.a_tile = panel_a + first * I8_GROUP, height * I8_GROUP
+        part.a.data, part.a.tile = panel_a + first * I8_GROUP, height * I8_GROUP
         part.dst = a.dst + first * a.dst_row
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
         part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
@@ -445,10 +445,10 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
     """Set the arguments that all tiles share. Start values come with the last K block, when all column sums are
     known."""
-    a.more_segments = a.a_segment = a.b_segment = 0
-    a.a_tail = NULL
+    a.more_segments = a.a.segment = a.b.segment = 0
+    a.a.tail = NULL
     a.fetch = a.ahead = NULL
-    a.along_n = a.in_turn = 0
+    a.along_n = a.sequential = 0
     a.small_groups = t.form.small_groups
     a.output = NULL
     a.row_init = t.terms.row_init + row * t.cells.side if is_last and t.terms.row_init is not NULL else NULL
@@ -482,7 +482,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     cdef i8_tile_args a
     cdef i8_output_args o
     start_tile(t, &a, row, column, is_last)
-    a.dst, a.dst_row, a.cols = t.own.tile, panels * I8_PANEL, panels * I8_PANEL
+    a.dst, a.dst_row, a.cols = t.mine.tile, panels * I8_PANEL, panels * I8_PANEL
     a.acc_in, a.acc_row = NULL, all_columns
     if p.common.from_registers:
         a.dst, a.dst_row, a.cols = <int32_t *>c, g.c.row // <ptrdiff_t>sizeof(int32_t), cols
@@ -505,7 +505,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
     if p.common.from_registers:
         return
     start_output(t, &o, row, column, rows, cols)
-    o.acc32, o.acc_row = t.own.tile, panels * I8_PANEL
+    o.acc32, o.acc_row = t.mine.tile, panels * I8_PANEL
     g.kernels.stage.output(&o)
     if g.c.half == WHOLE:
         o.c, o.c_row, o.c_col = o.c + (column - row) * t.cells.side * (g.c.row - g.c.column), g.c.column, g.c.row
@@ -614,7 +614,7 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
         first = cells_before(t, row)
 
 
-cdef void multiply_slab(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
+cdef void multiply_block(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's cells over the K blocks of a packed block: block by block or, with a matrix unit, whose sums
     must stay in a cache because it reads them often, all blocks for each row of cells."""
     cdef int64_t block = t.first_block, cells = cells_before(t, t.cells.bands)
@@ -632,14 +632,14 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     """Compute one thread's cells over a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
     lay_out(t.g, t.p, &t, t.memory, <int>part)
-    multiply_slab(&t, part, parts)
+    multiply_block(&t, part, parts)
     return 0
 
 
-cdef bint next_slab(Triangle *t) noexcept nogil:
+cdef bint next_block(Triangle *t) noexcept nogil:
     """Go to the next packed block of K. Return whether there is one."""
     t.first_block = t.end_block
-    t.end_block = min(t.first_block + t.p.slab_blocks, t.p.k_blocks)
+    t.end_block = min(t.first_block + t.p.packed_k_blocks, t.p.k_blocks)
     return t.first_block < t.end_block
 
 
@@ -650,12 +650,12 @@ cdef int own_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     lay_out(t.g, t.p, &t, t.memory, <int>part)
     cells = cells_before(&t, t.cells.bands)
     first = share(cells, part, parts)
-    t.own.first_row = row_of(&t, first)
-    t.own.end_row = row_of(&t, share(cells, part + 1, parts) - 1) + 1
-    while next_slab(&t):
-        prepare_columns(&t, t.own.first_row if t.g.c.half == UPPER else 0,
-                        t.cells.bands if t.g.c.half == UPPER else t.own.end_row)
-        multiply_slab(&t, part, parts)
+    t.mine.first_row = row_of(&t, first)
+    t.mine.end_row = row_of(&t, share(cells, part + 1, parts) - 1) + 1
+    while next_block(&t):
+        prepare_columns(&t, t.mine.first_row if t.g.c.half == UPPER else 0,
+                        t.cells.bands if t.g.c.half == UPPER else t.mine.end_row)
+        multiply_block(&t, part, parts)
     return 0
 
 
@@ -672,10 +672,10 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
     if t.memory is NULL:
         return -1
     t.end_block = 0
-    if p.own_panels:
+    if p.private_panels:
         run_parts(own_part, &t, parts, parts)
     else:
-        while next_slab(&t):
+        while next_block(&t):
             run_in_turn(prepare_part, parts, multiply_part, parts, &t, parts)
     release(t.memory)
     return 0

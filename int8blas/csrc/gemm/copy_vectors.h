@@ -1,7 +1,8 @@
 /* Copy vectors that are interleaved in memory to contiguous vectors, for the kernels of long K. The driver includes
- * this header, compiled for every CPU of the target: interleaving units (units.h) keeps up with memory. */
-#ifndef I8_SET_APART_H
-#define I8_SET_APART_H
+ * this header, so it is compiled for the oldest CPU of the target: interleaving units (units.h) is as fast as memory.
+ */
+#ifndef I8_COPY_VECTORS_H
+#define I8_COPY_VECTORS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +51,7 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 
 /* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Bytes between lines, up to
  * `end` after the last line, may be read. */
-static inline void i8_set_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
+static inline void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {
     int64_t done = 0;
