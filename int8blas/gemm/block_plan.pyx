@@ -152,8 +152,8 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles skip products with padding, which add 0, if no other tiles are faster. Tiles that skip have
-    heights that divide the output's lines evenly, and all of K in one block."""
+    """Decide whether tiles skip products with padding, which are 0. They do not if other tiles are faster. Tiles that
+    skip have heights that divide the output's lines evenly, and all of K in one block."""
     cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (
@@ -283,7 +283,8 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     if g.panels.data is NULL:
         packed_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.private_columns else PACKED_BYTES
         if g.four_bits.data is not NULL:
-            # Unpacking costs so little that the panels had better be in the L2 caches when they are multiplied.
+            # Unpacking takes little time, so blocks are small enough to stay in the L2 caches until they are
+            # multiplied.
             packed_bytes = min(packed_bytes, part_count(&p.common.grid) * g.machine.l2 // 2)
         p.packed_panels = min(p.panels, max(p.grid_np, packed_bytes // (max(1, p.packed_k_blocks * p.kc) * I8_PANEL)))
     p.memory.stream = (

@@ -3,7 +3,7 @@
 The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem. The driver plans this
 problem anew, because its size decides path and blocks. In the first kind the problem is a part of K: C has too few
 tiles for the threads, or sums could leave s32, and the driver adds the sums of the parts in s64. In the second kind the
-problem is some rows or columns of C, for which each thread packs its own B.
+problem is some rows or columns of C, and each thread packs B for itself.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -22,7 +22,7 @@ from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, element, row_scales_fro
 from int8blas.gemm.squares cimport find_column_squares
 
 
-# What the parts of K share: totals in s64 for all of C for each part, and the sums of one segment.
+# The memory of a product in parts of K: each part has totals in s64 for all of C, and the sums of one segment.
 cdef struct PartsOfK:
     const Problem *g
     const Plan *p

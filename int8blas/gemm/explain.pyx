@@ -52,7 +52,7 @@ def register(cls, function):
 
 def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     """Explain how ``op(A) @ op(B)`` would be computed on this machine with the current settings: kernel, blocks,
-    threads, and the reason. The product has no zero points, and C is new.
+    threads, and the reason. The explained product has no zero points and a new C.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """The result of ``explain``, and its text."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from int8blas.gemm.plan import paths
@@ -121,51 +122,61 @@ class Explanation:
         lines = [f"{m} x {n} x {k}: kernel {self.kernel}, {self.numerics}, path {self.path}: {PATHS[self.path]}"]
         if self.transposed:
             lines.append("  C.T = B.T @ A.T is computed, as C has few columns and A contiguous ones: A below is B.T")
-        if self.block is not None:
-            lines.append(
-                "  blocks of {} rows, {} columns, {} k; {} KiB of workspace a thread".format(
-                    *self.block, -(-self.workspace // 1024)
-                )
-            )
-            if self.path == "triangle":
-                lines.append("  A is packed once, as B is, for both operands")
-            else:
-                lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
-            if self.a_in_place:
-                lines.append("  A is read in place: it is uint8 with contiguous rows")
-            elif self.path != "triangle":
-                lines.append("  A is packed block by block")
+        return "\n".join([*lines, *self._blocks(), *self._operands(), *self._multiply_adds(), self._threads()])
+
+    def _blocks(self) -> Iterator[str]:
+        """Describe the blocks, and how operands are packed."""
+        if self.block is None:
+            return
+        rows, columns, k = self.block
+        kib = -(-self.workspace // 1024)
+        yield f"  blocks of {rows} rows, {columns} columns, {k} k; {kib} KiB of workspace a thread"
+        if self.path == "triangle":
+            yield "  A is packed once, as B is, for both operands"
+        else:
+            yield "  B is packed already" if self.b_is_packed else "  B is packed during the call"
+        if self.a_in_place:
+            yield "  A is read in place: it is uint8 with contiguous rows"
+        elif self.path != "triangle":
+            yield "  A is packed block by block"
+
+    def _operands(self) -> Iterator[str]:
+        """Describe the conversions of the operands and of the sums."""
         if self.a_quantized:
-            lines.append("  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time")
+            yield "  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time"
         if self.a_shifted:
-            lines.append("  A is int8: one operand is shifted by 128, and compensated with sums of the other")
+            yield "  A is int8: one operand is shifted by 128, and compensated with sums of the other"
         if self.b_shifted:
-            lines.append("  B is uint8: shifted by -128 unless A is int8 and read in place")
+            yield "  B is uint8: shifted by -128 unless A is int8 and read in place"
         if self.wide_sums:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
-            lines.append(f"  sums of this K could leave int32: those of {pieces} are added in int64")
+            yield f"  sums of this K could leave int32: those of {pieces} are added in int64"
+
+    def _multiply_adds(self) -> Iterator[str]:
+        """Describe the multiply-adds of a CPU without dot products."""
         missing = "dot product" if self.isa == "neon" else "VNNI"
-        if self.multiply_adds and self.path == "triangle":
-            way = MULTIPLY_ADDS[next(iter(self.multiply_adds))]
-            lines.append(f"  no {missing}, but small values: bytes less the smallest, once for both operands; {way}")
-        elif self.may_widen and self.path == "triangle":
-            lines.append(f"  no {missing}: panels are widened to 16 bits, once for both operands")
-        elif self.may_widen:
-            how = "add two products in 16 bits" if self.isa == "neon" else "use VPMADDUBSW"
-            lines.append(f"  no {missing}: panels with a certificate {how}, the others are widened to 16 bits")
-            if self.certified_panels is not None:
-                lines.append("  {} of {} panels have a certificate".format(*self.certified_panels))
-            if self.split_panels is not None:
-                lines.append(
-                    "  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(*self.split_panels)
-                )
-            if self.multiply_adds:
-                lines.append(
-                    "  by the values of blocks of rows and of panels, {} pairs of these: {}".format(
-                        sum(self.multiply_adds.values()),
-                        ", ".join(f"{count} {MULTIPLY_ADDS[way]}" for way, count in self.multiply_adds.items()),
-                    )
-                )
+        counts = self.multiply_adds or {}
+        if counts and self.path == "triangle":
+            way = MULTIPLY_ADDS[next(iter(counts))]
+            yield f"  no {missing}, but small values: bytes less the smallest, once for both operands; {way}"
+            return
+        if self.may_widen and self.path == "triangle":
+            yield f"  no {missing}: panels are widened to 16 bits, once for both operands"
+            return
+        if not self.may_widen:
+            return
+        how = "add two products in 16 bits" if self.isa == "neon" else "use VPMADDUBSW"
+        yield f"  no {missing}: panels with a certificate {how}, the others are widened to 16 bits"
+        if self.certified_panels is not None:
+            yield "  {} of {} panels have a certificate".format(*self.certified_panels)
+        if self.split_panels is not None:
+            yield "  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(*self.split_panels)
+        if counts:
+            pairs = ", ".join(f"{count} {MULTIPLY_ADDS[way]}" for way, count in counts.items())
+            yield f"  by the values of blocks of rows and of panels, {sum(counts.values())} pairs of these: {pairs}"
+
+    def _threads(self) -> str:
+        """Describe the threads and their parts."""
         if self.threads == self.max_threads:
             reason = "all there are"
         elif self.threads == 1:
@@ -180,5 +191,4 @@ class Explanation:
             how = "each a stretch of tiles"
         else:
             how = "grid {} x {}".format(*self.thread_grid)
-        lines.append(f"  {self.threads} thread(s), {reason}; {how}")
-        return "\n".join(lines)
+        return f"  {self.threads} thread(s), {reason}; {how}"

@@ -77,7 +77,7 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# Packed bytes whose column sums and no-saturation proofs are wanted. They are copied from `source` first if it is not
+# The arguments of the search for column sums and no-saturation proofs. They are copied from `source` first if it is not
 # NULL.
 cdef struct FactsJob:
     const i8_kernels *kernels
@@ -88,7 +88,7 @@ cdef struct FactsJob:
     uint8_t *certified
 
 
-# A packed matrix whose sums of squares are wanted.
+# The arguments of the search for sums of squares.
 cdef struct SquaresJob:
     const i8_kernels *kernels
     const PackedMatrix *matrix
@@ -336,7 +336,7 @@ cdef class PackedB:
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Let `g` use outliers and pair sums if a product of `rows` rows gains from them. They are found when first
+        """Set the outliers and pair sums of `g` if they make a product of `rows` rows faster. They are found when first
         needed."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             with cython.critical_section(self):
@@ -348,7 +348,7 @@ cdef class PackedB:
         return 0
 
     cdef void fill_outliers(self, Problem *g) noexcept:
-        """Let `g` use the dense parts, outliers and pair sums that `split` has found."""
+        """Set the dense parts, outliers and pair sums of `g` to the results of `split`."""
         g.panels.pair_sums = <const uint16_t *>cnp.PyArray_DATA(self._pair_sums)
         if self._split.shape[0] == 0:
             return
@@ -377,7 +377,7 @@ cdef class PackedB:
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """Let `g` use the values of a u8 matrix unshifted, if they fit s8. The copy is made when first needed."""
+        """Offer `g` the values of a u8 matrix without the shift, if they fit s8. The copy is made when first needed."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own

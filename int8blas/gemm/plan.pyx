@@ -1,4 +1,4 @@
-"""The plan of a product: all decisions that depend on its shape, made before any memory is touched.
+"""The plan of a product: all decisions that depend on its shape. No memory is touched before they are made.
 
 ``resolve`` transposes a problem if that is faster, and tries the paths in the order of the table. The first path that
 accepts the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.

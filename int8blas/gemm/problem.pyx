@@ -22,7 +22,7 @@ from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
 cdef enum:
-    # Values of 4 bits differ from a zero point by at most 15, and from both that of B and one by groups by at most 30.
+    # A value of 4 bits minus one zero point is at most 15; minus the zero points of B and of its group, at most 30.
     FOUR_BITS_SPAN = 30
 
 

@@ -67,7 +67,7 @@ cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
 
 
 cdef int64_t largest_that_helps(int64_t pair_sum) noexcept nogil:
-    """Return the largest maximum of A' with which more groups fit s16 than with 255."""
+    """Return the largest value of A' for which more groups fit s16 than for 255."""
     cdef int64_t groups = groups_that_fit(LARGEST_A, pair_sum)
     return 0 if groups == MOST_GROUPS else LARGEST_S16 // ((groups + 1) * pair_sum)
 
@@ -169,8 +169,8 @@ cdef bint looks_at_values(const Problem *g) noexcept nogil:
 
 
 cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
-    """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which is
-    multiplied in bytes, not widened. Return whether they do."""
+    """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which the path
+    multiplies as bytes. Return whether they do."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False

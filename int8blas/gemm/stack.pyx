@@ -54,7 +54,7 @@ cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
 
 
 cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept:
-    """Set a stack of the shape to which a, b and c are broadcast; b is None if all products have the same B.
+    """Set a stack of the shape to which a, b and c are broadcast. b is None if all products share B.
     Neighbouring dimensions become one if the steps of all three arrays allow it."""
     cdef int axis, last = 0, dims = <int>len(shape)
     for axis in range(dims):
@@ -158,8 +158,8 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems; `g` is the first. Each thread gets the same number of whole problems; the rest are
-    computed one by one, by all threads.
+    """Compute a stack of problems; `g` is the first. Each thread gets the same number of whole problems. All threads
+    together compute the remaining problems one by one.
 
     Return whether an element saturated.
     """

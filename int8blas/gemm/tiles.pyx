@@ -1,4 +1,4 @@
-"""The tiles of a block of C: which panels and rows they have, what their sums start with, and how the sums reach C.
+"""The tiles of a block of C: their panels and rows, the start values of their sums, and the way of the sums to C.
 
 One call of the micro-kernel computes several tiles, below one another (along M) or side by side (along N). The sums are
 stored in one of four ways:
@@ -176,8 +176,8 @@ cdef void choose_output(LoopState *x) noexcept nogil:
 
 
 cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
-    """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles one call computes below one
-    another: tiles of equal height whose sums go the same way, and for which Arena.tile has room."""
+    """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles along M one call computes: tiles
+    of equal height, whose sums go the same way and fit Arena.tile."""
     cdef Cursor *at = &x.at
     cdef bint waits
     cdef int64_t room
@@ -207,7 +207,7 @@ cdef inline int32_t *partial_sums(const LoopState *x) noexcept nogil:
 
 
 cdef inline void set_start(LoopState *x) noexcept nogil:
-    """Set what the sums of the current tiles start with."""
+    """Set the start values of the current tiles' sums."""
     cdef const Cursor *at = &x.at
     cdef const int32_t *col_init = x.arena.rebased_init if x.rebase else x.b.col_init
     cdef i8_tile_args *t = &x.tile
@@ -332,7 +332,8 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
 
 
 cdef void store_tile(LoopState *x) noexcept nogil:
-    """Send the sums that the micro-kernel has computed, and did not store in C, on their way."""
+    """Add the tile's sums to the wide sums, or apply the epilogue to the sums that wait, unless the micro-kernel stored
+    C."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     cdef i8_output_args *o = &z.args

@@ -58,9 +58,9 @@ cdef enum:
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes of each row that is copied
-    # The number of groups of rows of B that are read side by side: fewer for an uncached B, because DRAM reads few,
-    # long streams faster, and other numbers for up to GEMV_ROWS rows of A. The prefetch distances, in bytes. The
-    # maximum bytes of sums that are kept meanwhile, also limited to 1/16 of the L2 cache.
+    # The number of groups of rows of B that the kernel reads side by side. It is smaller for an uncached B, because
+    # DRAM delivers few, long streams faster. Up to GEMV_ROWS rows of A have a number of their own. The prefetch
+    # distances, in bytes. The maximum bytes of sums that are kept meanwhile, also limited to 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     UNCACHED_GROUPS = 16
     GEMV_ROWS = 2
@@ -68,8 +68,8 @@ cdef enum:
     AHEAD = 128
     GEMV_AHEAD = 1024
     ROWS_SUMS_BYTES = 1 << 16
-    # The minimum number of blocks with which one more block for alignment hardly matters; and the minimum number of
-    # blocks that make a row a long stream.
+    # With at least ALIGNED_BLOCKS blocks, one more block for alignment hardly matters. With at least LONG_BLOCKS
+    # blocks, a row is a long stream.
     ALIGNED_BLOCKS = 16
     LONG_BLOCKS = 16
 

@@ -79,7 +79,8 @@ cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads, each of which takes a part of K, and blocks. The kernels add in s64, so there are no segments."""
+    """Choose the blocks, and the threads, which each take a part of K. The kernels add in s64, so there are no
+    segments."""
     cdef LongKPlan *p = <LongKPlan *>plan
     cdef double bytes_ = <double>(g.m + g.n) * g.k
     cdef int64_t threads = paid_threads(

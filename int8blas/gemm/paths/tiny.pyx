@@ -1,6 +1,6 @@
 """Very small problems: the path keeps all data on the stack, uses one thread and needs no plan.
 
-The path uses the tiles of ``blocks``, for problems for which planning would take most of the time.
+The path uses the tiles of ``blocks``. Planning would take most of the time of such problems.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -261,7 +261,7 @@ cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_
         room = min(room, <int64_t>I8_MAX_COLUMNS)
         if tiles * height * g.k > TINY_A_BYTES:
             room = min(room, TINY_A_BYTES // g.k)
-    # Usually all tiles fit, which needs no 64-bit division.
+    # Usually all tiles fit, and then no 64-bit division is needed.
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
@@ -284,7 +284,7 @@ cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, i
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
-    """Return the number of parts of at most `largest` that make up `count`."""
+    """Return how many parts of at most `largest` divide `count`."""
     return 1 if count <= largest else (count + largest - 1) // largest
 
 

@@ -1,4 +1,4 @@
-"""A @ A.T: compute one triangle of C, and mirror it if all of C is wanted.
+"""A @ A.T: compute one triangle of C, and mirror it if the call computes all of C.
 
 A is packed once for both operands, in the layout of B': the micro-kernel reads rows of A from panels too, as dwords
 that are 64 bytes apart. If it multiplies bytes, the other operand is a copy of the panels XORed with 0x80, made while
@@ -50,9 +50,9 @@ from int8blas.gemm.problem cimport UPPER, WHOLE, element, has_row_offset, is_qua
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot, tile_of
 
 cdef enum:
-    # If all of C is wanted, the smallest k for which the path mirrors a triangle. For this k, storing the mirror takes
-    # as long as computing the other half. The limits are for widened operands, for bytes with contiguous rows of A, for
-    # bytes with contiguous columns of A, and for a C of at least LARGE_C bytes, which no cache holds.
+    # If the call computes all of C, the smallest k for which the path mirrors a triangle. For this k, storing the
+    # mirror takes as long as computing the other half. The limits are for widened operands, for bytes with contiguous
+    # rows of A, for bytes with contiguous columns of A, and for a C of at least LARGE_C bytes, which no cache holds.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
