@@ -38,10 +38,10 @@ cdef int shared_cpus(int cpus) noexcept nogil:
     return i8_shared_cpus(cpus)
 
 
-cdef bint keeps_gil(double work, double gil_work) noexcept nogil:
-    """Return whether a call keeps the GIL: it has at most `gil_work`, which takes as long as releasing and taking the
-    GIL, or SHARED_GIL times as much work if another thread runs a network."""
-    return work <= gil_work * (SHARED_GIL if i8_shares() else 1)
+cdef bint keeps_shared_gil(double work, double gil_work) noexcept nogil:
+    """Return whether a call keeps the GIL because another thread runs a network too: its work is at most SHARED_GIL
+    times `gil_work`."""
+    return i8_shares() and work <= gil_work * SHARED_GIL
 
 
 cdef void end_turn() noexcept nogil:
