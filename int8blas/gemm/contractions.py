@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import as_array
 from int8blas.core.parameters import integer
 from int8blas.core.words import shown
+from int8blas.gemm.integers import operand, output_for
 from int8blas.gemm.matmul import matmul
 
 _Axes = Sequence[int]
@@ -24,7 +24,7 @@ def dot(
     overflow: Any = "saturate",
     mod: Any = None,
 ) -> Any:
-    """Return the exact sum of products over the last axis of `a` and the last but one of `b`, as :func:`numpy.dot`.
+    """Return the exact sum of products over the last axis of `a` and the second-to-last of `b`, as :func:`numpy.dot`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def dot(
     >>> int8blas.dot([[1, 2], [3, 4]], [10, 1])
     array([12, 34])
     """
-    x, y = as_array(a, "a"), as_array(b, "b")
+    x, y = operand(a, "a"), operand(b, "b")
     axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (max(0, y.ndim - 2),))
     return _contract(x, y, (), (), *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
@@ -83,7 +83,7 @@ def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod:
     array([[12,  2],
            [34,  4]])
     """
-    x, y = as_array(a, "a"), as_array(b, "b")
+    x, y = operand(a, "a"), operand(b, "b")
     axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (y.ndim - 1,))
     return _contract(x, y, (), (), *axes, dtype=dtype, overflow=overflow, mod=mod)
 
@@ -117,7 +117,7 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     array([12,  4])
     """
     arrays = []
-    for x, name in ((as_array(a, "a"), "a"), (as_array(b, "b"), "b")):
+    for x, name in ((operand(a, "a"), "a"), (operand(b, "b"), "b")):
         arrays.append(np.moveaxis(x, _axis(axis, "axis", x.ndim, name), -1))
     x, y = arrays
     if x.shape[-1] != y.shape[-1]:
@@ -134,7 +134,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
     a, b : array_like of integers or bool
         Arrays of any dimensions.
     axes : int, or a pair of axes or of sequences of axes, optional
-        The summed axes: the last `axes` of `a` and the first `axes` of `b`, or the axes of `a` and the axes of `b`.
+        The summed axes. An integer n sums over the last n axes of `a` and the first n axes of `b`. A pair lists the
+        axes of `a` and the axes of `b`.
     dtype, overflow, mod
         As for :func:`matmul`.
 
@@ -156,11 +157,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
     array([[ 506, 1298],
            [1298, 3818]], dtype=int32)
     """
-    x, y = as_array(a, "a"), as_array(b, "b")
-    if isinstance(axes, (tuple, list)):
+    x, y = operand(a, "a"), operand(b, "b")
+    if isinstance(axes, (tuple, list, range, np.ndarray)):
         if len(axes) != 2:
             raise ValueError(f"axes must be an integer or a pair, got {len(axes)} elements")
-        pair = [tuple(one) if isinstance(one, (tuple, list)) else (one,) for one in axes]
+        pair = [tuple(one) if isinstance(one, (tuple, list, range, np.ndarray)) else (one,) for one in axes]
     else:
         count = integer(axes, "axes")
         if not 0 <= count <= min(x.ndim, y.ndim):
@@ -171,7 +172,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
         for some, array, name in zip(pair, (x, y), "ab", strict=True)
     )
     if len(x_axes) != len(y_axes):
-        raise ValueError(f"axes must have as many axes of b as of a ({len(x_axes)}), got {len(y_axes)}")
+        raise ValueError(f"axes must list as many axes of b as of a, got {len(x_axes)} of a and {len(y_axes)} of b")
     for name, some in (("a", x_axes), ("b", y_axes)):
         if len(set(some)) != len(some):
             raise ValueError(f"axes must name an axis of {name} once, got {list(some)}")
@@ -194,8 +195,8 @@ def einsum(
     ----------
     subscripts : str
         A letter for each axis of both operands, such as ``"bij,jk->bik"``. Without ``->`` the result has the letters
-        that occur once, in alphabetical order. ``...`` stands for broadcast axes. A letter that occurs twice in one
-        operand takes its diagonal. A letter that the result lacks must occur in both operands.
+        that occur once, in alphabetical order. A letter has one size; ``...`` stands for broadcast axes. A letter that
+        occurs twice in one operand takes its diagonal. A letter that the result lacks must occur in both operands.
     a, b : array_like of integers or bool
         Arrays of any dimensions.
     out, dtype, overflow, mod
@@ -219,7 +220,7 @@ def einsum(
     array([[20, 26],
            [26, 35]], dtype=int32)
     """
-    x, y = as_array(a, "a"), as_array(b, "b")
+    x, y = operand(a, "a"), operand(b, "b")
     first, second, result = _terms(subscripts, x.ndim, y.ndim)
     x, first = _diagonal(x, first, "a")
     y, second = _diagonal(y, second, "b")
@@ -227,7 +228,8 @@ def einsum(
     for one in shared:
         sizes = x.shape[first.index(one)], y.shape[second.index(one)]
         if sizes[0] != sizes[1] and (1 not in sizes or one not in result or one.isalpha()):
-            raise ValueError(f"b must have {sizes[0]} elements along {one!r}, as a has, got {sizes[1]}")
+            label = one if one.isalpha() else "..."
+            raise ValueError(f"b must have {sizes[0]} elements along {label!r}, as a has, got {sizes[1]}")
     for one in {*first, *second} - {*shared, *result}:
         raise ValueError(f"subscripts must have {one!r} in both operands or in the result, got {subscripts!r}: "
                          f"sum this axis of {'a' if one in first else 'b'} first")  # fmt: skip
@@ -239,15 +241,17 @@ def einsum(
 
 
 def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
-    """Return an axis of an operand as a number from 0 on."""
+    """Return the non-negative number of an axis."""
     found = integer(axis, argument)
+    if ndim == 0:
+        raise ValueError(f"{name} must have at least 1 dimension, got a scalar")
     if not -ndim <= found < ndim:
         raise ValueError(f"{argument} must be an axis of {name}, which has {ndim} dimensions, got {found}")
     return found % ndim
 
 
 def _terms(subscripts: str, *dims: int) -> list[list[str]]:
-    """Return the labels of the axes of both operands and of the result: letters, and numbers for axes of ``...``."""
+    """Return the labels of the axes of both operands and of the result: letters, or numbers for the axes of ``...``."""
     if not isinstance(subscripts, str):
         raise TypeError(f"subscripts must be a string, got {type(subscripts).__name__}")
     left, arrow, result = subscripts.replace(" ", "").partition("->")
@@ -279,13 +283,13 @@ def _terms(subscripts: str, *dims: int) -> list[list[str]]:
 
 
 def _labels(text: str, hidden: int) -> list[str]:
-    """Return the labels of a term whose ``...`` stands for `hidden` axes, numbered from the last one on."""
+    """Return the labels of a term whose ``...`` stands for `hidden` axes, numbered from the right, beginning at 1."""
     before, _, after = text.partition("...")
     return [*before, *(str(i) for i in range(hidden, 0, -1)), *after]
 
 
 def _diagonal(x: npt.NDArray[Any], labels: list[str], name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    """Return a view that has each label once."""
+    """Merge repeated labels into a diagonal view."""
     once = list(dict.fromkeys(labels))
     if len(once) == len(labels):
         return x, labels
@@ -323,19 +327,12 @@ def _contract(
     rows, columns = ([array.shape[axis] for axis in rest] for array, rest in ((x, x_rest), (y, y_rest)))
     left = x.transpose([*x_batch, *x_rest, *x_summed]).reshape([*(x.shape[i] for i in x_batch), math.prod(rows), k])
     right = y.transpose([*y_batch, *y_summed, *y_rest]).reshape([*(y.shape[i] for i in y_batch), k, math.prod(columns)])
+    shape = (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), *rows, *columns)
+    order = range(len(shape)) if order is None else order
     if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be an ndarray, got {type(out).__name__}")
-        dtype = out.dtype if dtype is None else dtype
-    product = matmul(left, right, dtype=dtype, overflow=overflow, mod=mod)
-    product = product.reshape([*product.shape[:-2], *rows, *columns])
-    if order is not None:
-        product = product.transpose(order)
+        target, dtype = output_for(out, dtype, tuple(shape[axis] for axis in order))
+    product = matmul(left, right, dtype=dtype, overflow=overflow, mod=mod).reshape(shape).transpose(order)
     if out is None:
         return product[()]
-    if out.shape != product.shape or out.dtype != product.dtype or not out.flags.writeable:
-        kind = "" if out.flags.writeable else "read-only "
-        raise ValueError(f"out must be writable {product.dtype} of shape {product.shape}, got {kind}{out.dtype} of "
-                         f"shape {out.shape}")  # fmt: skip
-    out[...] = product
+    target[...] = product
     return out

@@ -104,6 +104,20 @@ cdef cnp.ndarray integer_output(object out, object dtype, int default, int *type
     return output_of(array, "out", typenum[0])
 
 
+def operand(x, name):
+    """Return an input as an array of integers or bool, in native byte order."""
+    return integer_operand(x, name)
+
+
+def output_for(out, dtype, shape):
+    """Return `out` as an array that a product of this shape can be stored in, and the dtype of the product."""
+    cdef int typenum
+    cdef cnp.ndarray array = integer_output(out, dtype, cnp.NPY_INT64, &typenum)
+    if (<object>array).shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {(<object>array).shape}")
+    return array, cnp.PyArray_DescrFromType(typenum)
+
+
 cdef Overflow overflow_mode(object overflow) except *:
     if overflow is SATURATED:
         return SATURATE

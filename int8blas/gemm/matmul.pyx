@@ -67,6 +67,7 @@ cdef cnp.dtype INT64_TYPE = np.dtype(np.int64)
 
 
 cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
+    """Raise an error for a scalar operand."""
     if cnp.PyArray_NDIM(array) == 0:
         raise ValueError(f"{name} must have at least 1 dimension, got a scalar")
     return 0
@@ -114,8 +115,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         around, as :func:`numpy.matmul` does; or raise an error.
     mod : int, optional
         Return the product modulo this number p, 2 <= p < 2**31, in [0, p). The default dtype is the dtype to which
-        NumPy promotes both operands' dtypes (uint8 for bool, int64 where NumPy has none); it must hold p - 1. All other
-        options have their default values.
+        NumPy promotes both operands' dtypes (uint8 for bool, int64 if that is float64). The dtype must hold p - 1.
+        `ao`, `bo`, `numerics` and `overflow` must keep their defaults.
 
     Returns
     -------
@@ -164,7 +165,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     >>> int8blas.matmul(np.int16([[300, 300]]), np.int16([[300], [300]]), dtype=np.int16, overflow="wrap")
     array([[-16608]], dtype=int16)
     >>> int8blas.matmul([[2**62, 5]], [[2**61], [10]], mod=1_000_003)
-    array([[187332]])
+    array([[812647]])
     """
     cdef Problem g
     if mod is not None:
@@ -295,10 +296,10 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     return out if out is not None else target if cnp.PyArray_NDIM(target) else target[()]
 
 
-cdef int refuse(object value, str name, object default, str where="an operand is wider than 8 bits") except -1:
+cdef int refuse(object value, str name, object default, str when="an operand is wider than 8 bits") except -1:
     """Raise an error unless an argument that this kind of product does not accept has its default value."""
-    if not isinstance(value, (int, str)) or value != default:
-        raise ValueError(f"{name} must be {default!r} where {where}, got {shown(value)}")
+    if not isinstance(value, (int, np.integer, str)) or value != default:
+        raise ValueError(f"{name} must be {default!r} when {when}, got {shown(value)}")
     return 0
 
 
@@ -316,7 +317,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
     refuse(numerics, "numerics", "exact", "mod is given")
     refuse(overflow, "overflow", "saturate", "mod is given")
     if type(b) is PackedB or type(b) is PackedB4:
-        raise TypeError(f"b must be an array where mod is given, got a {type(b).__name__}: give b.unpack()")
+        raise TypeError(f"b must be an array when mod is given, got a {type(b).__name__}: give b.unpack()")
     x, y, p = integer_operand(a, "a"), integer_operand(b, "b"), modulus
     check_dimensions(x, "a")
     check_dimensions(y, "b")
@@ -340,8 +341,8 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
 
 
 cdef int promoted_type(cnp.ndarray x, cnp.ndarray y) except -1:
-    """Return the integer type to which NumPy promotes two arrays' types: uint8 for bool, and int64 where NumPy has
-    none."""
+    """Return the integer type to which NumPy promotes two arrays' types: uint8 for bool, and int64 where NumPy gives
+    float64."""
     found = np.result_type(x, y)
     return (<cnp.dtype>np.dtype({"b": np.uint8, "f": np.int64}.get(found.kind, found))).type_num
 

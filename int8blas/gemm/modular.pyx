@@ -1,5 +1,5 @@
-"""Products modulo p: both operands are reduced to [-p / 2, p / 2), in the narrowest type that holds these residues,
-multiplied exactly, and their sums are reduced to [0, p)."""
+"""Compute products modulo p. Both operands are reduced to [-p / 2, p / 2), in the narrowest type that holds these
+residues, and multiplied exactly. The sums are reduced to [0, p)."""
 
 from libc.stdint cimport INT64_MIN, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -27,8 +27,8 @@ cnp.import_array()
 
 cdef enum:
     CHUNK = 1024                # elements that are reduced at once, in the L1 cache
-    # The largest K for which float64 sums are near enough. The error of sums of residues of 30 bits is below 2**57, and
-    # kernels.residues takes approximations up to 2**60 off.
+    # The largest K whose float64 sums are accurate enough. For residues of 30 bits their error is below 2**57, and
+    # kernels.residues allows 2**60.
     MAX_K = 1 << 24
 
 
@@ -44,7 +44,7 @@ cdef void store_residues(const i8_wide_kernels *kernels, int from_type, const ch
         count = min(n, <int64_t>CHUNK)
         kernels.pack[I8_WIDE_S64][from_type](<char *>chunk, 1, 1, count, src, 0, from_size)
         if from_type == I8_INT_U64:
-            # x - 2**63 has the bits of x but for the first one, and is an s64.
+            # x - 2**63 is x with its top bit flipped, read as s64.
             for i in range(count):
                 chunk[i] ^= INT64_MIN
         kernels.residues(chunk, NULL, count, p, low, add)
@@ -80,7 +80,7 @@ cdef cnp.ndarray residues_of(cnp.ndarray x, int64_t p):
 
 
 cdef cnp.ndarray sums_of(cnp.ndarray x, cnp.ndarray y, int64_t p):
-    """Return integers that are the product of two arrays of residues modulo p."""
+    """Return int64 values that are congruent, modulo p, to the product of two arrays of residues."""
     cdef WideProduct w
     cdef Shape shape
     cdef Bits a, b
@@ -103,7 +103,7 @@ cdef cnp.ndarray sums_of(cnp.ndarray x, cnp.ndarray y, int64_t p):
 
 
 cdef cnp.ndarray sums_of_residues(cnp.ndarray x, cnp.ndarray y, int64_t p):
-    """Return int64 values that are the product of two arrays of residues modulo p, for every K."""
+    """Return int64 values that are congruent, modulo p, to the product of two arrays of residues, for any K."""
     cdef WideProduct w
     cdef Shape shape
     cdef cnp.ndarray total

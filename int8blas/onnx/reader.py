@@ -70,8 +70,7 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
     return model
 
 
-@functools.lru_cache(1024)
-def declared_attributes(operator: str, domain: str, version: int) -> dict[str, tuple[int, bool]] | None:
+def find_declared_attributes(operator: str, domain: str, version: int) -> dict[str, tuple[int, bool]] | None:
     """Return the attributes of ONNX's schema of an operator: their types, and whether they are required; None without a
     schema."""
     defs = import_module("onnx").defs
@@ -80,6 +79,9 @@ def declared_attributes(operator: str, domain: str, version: int) -> dict[str, t
     except defs.SchemaError:
         return None
     return {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
+
+
+declared_attributes = functools.lru_cache(1024)(find_declared_attributes)
 
 
 # ONNX's types of attributes.

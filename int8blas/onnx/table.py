@@ -204,13 +204,15 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
     return declare
 
 
-@functools.cache
-def attributes_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Return a function's parameters by name, which include its attributes."""
     if isinstance(function, np.ufunc):  # its keywords are NumPy's
         return {}
     own = {name: each for name, each in signature_of(function).parameters.items() if each.kind != each.VAR_KEYWORD}
     return {**(attributes_of(PASSES[function]) if function in PASSES else {}), **own}
+
+
+attributes_of = functools.cache(find_attributes)
 
 
 def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:

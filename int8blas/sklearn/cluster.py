@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from int8blas.core.parameters import integer, real
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import pack_b
 from int8blas.neighbors.distances import sqeuclidean
@@ -161,7 +162,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Check samples and the named parameters; set the coding, and return the samples as bytes."""
         x = validate_data(self, X, order="C")
         for name in positive:
-            if getattr(self, name) < 1:
+            if integer(getattr(self, name), name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if len(x) < self.n_clusters:
             raise ValueError(f"n_samples={len(x)} should be >= n_clusters={self.n_clusters}")
@@ -186,6 +187,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         centers = np.asarray(self.init, np.float64)
         if centers.shape != (self.n_clusters, rows.shape[1]):
             raise ValueError(f"init must have shape {(self.n_clusters, rows.shape[1])}, got {centers.shape}")
+        if not np.isfinite(centers).all():
+            raise ValueError("init must be finite, got infinities or NaN")
         return np.clip((centers - self._coding.middle) / self._coding.step, -128, 127)
 
 
@@ -304,23 +307,31 @@ class MiniBatchKMeans(KMeans):
             The estimator.
         """
         if hasattr(self, "_centers"):
+            if self.n_clusters != len(self._counts):
+                raise ValueError(
+                    f"n_clusters must be {len(self._counts)} as in the first call of partial_fit, got {self.n_clusters}"
+                )
             rows = self._coding(validate_data(self, X, reset=False, order="C"))
         else:
-            rows = self._first_rows(X, "n_clusters", "n_init")
+            rows = self._first_rows(X, "n_clusters", "n_init", "batch_size")
             self._begin(rows)
         labels, distances = self._step(rows)
         return self._keep(self._centers, labels, float(distances.sum()), 1)
 
     def _begin(self, rows: Int8) -> None:
         """Set the first centers, without samples."""
+        if not 0 <= real(self.reassignment_ratio, "reassignment_ratio") <= 1:
+            raise ValueError(f"reassignment_ratio must be from 0 to 1, got {self.reassignment_ratio}")
         self._random, self.n_steps_ = check_random_state(self.random_state), 0
         some = rows[self._random.permutation(len(rows))[: max(3 * self.batch_size, self.n_clusters)]]
-        starts = [self._first_centers(some, self._random) for _ in range(self.n_init)]
+        starts = [
+            self._first_centers(some, self._random) for _ in range(self.n_init if isinstance(self.init, str) else 1)
+        ]
         self._centers = min(starts, key=lambda centers: _assigned(some, centers, _squares(some))[1].sum())
         self._sums, self._counts = np.zeros(self._centers.shape, np.int64), np.zeros(self.n_clusters, np.int64)
 
     def _step(self, rows: Int8) -> tuple[Labels, Floats]:
-        """Assign rows, and move the centers to the means of all rows they have got. Return labels and distances."""
+        """Assign rows, and move the centers to the means of all rows assigned so far. Return labels and distances."""
         labels, distances = _assigned(rows, self._centers, _squares(rows))
         _move(self._sums, rows, np.full(len(rows), -1, np.int32), labels)
         self._counts += np.bincount(labels, minlength=self.n_clusters)

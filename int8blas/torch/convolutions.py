@@ -11,7 +11,7 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
-from int8blas.torch.ops import convolution, convolve, layer_of, make_convolution, runs_now, traces
+from int8blas.torch.ops import convolution, convolve, geometry, layer_of, make_convolution, runs_now, traces
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
     (nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -83,7 +83,7 @@ class Int8Conv(Int8Module):
         self.register_buffer("quantized", torch.from_numpy(integers))
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("bias", None if module.bias is None else module.bias.detach().float().clone())
-        self._restore()
+        self._renew()
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return the convolution of images, (n, channels, ...) or (channels, ...).
@@ -123,7 +123,7 @@ class Int8Conv(Int8Module):
             x = functional.pad(x, [p for pair in reversed(pads) for p in pair], mode=self.padding_mode)
             pads = ((0, 0),) * len(pads)
         if not torch.compiler.is_compiling() and runs_now(x):
-            layer = self._layer if output_size is None else self._layer_for(output_padding)
+            layer = self._current() if output_size is None else self._layer_for(output_padding)
             return convolve(layer, x)
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
@@ -205,8 +205,8 @@ class Int8Conv(Int8Module):
     def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
         """Return the layer of int8blas with an output padding, which is made once."""
         pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
-        key = output_padding if self.transposed else ()
+        parameters = self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else ()
         return layer_of(
-            self.quantized, key, make_convolution,
-            self.quantized, self.scale, self.bias, self.stride, pads, self.dilation, self.groups, key,
+            self.quantized, (self.scale, self.bias), geometry(*parameters), make_convolution,
+            self.quantized, self.scale, self.bias, *parameters,
         )  # fmt: skip

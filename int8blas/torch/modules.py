@@ -19,8 +19,9 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.stage.weights_scales import scales_of
 from int8blas.torch.ops import (
-    LAYERS,
+    Held,
     as_tensor,
+    keep_layer,
     linear,
     make_layer,
     multiply_rows,
@@ -49,6 +50,17 @@ class Int8Module(nn.Module):
     def _restore(self) -> None:
         """Make the layer from the buffers."""
         raise NotImplementedError
+
+    def _renew(self) -> None:
+        """Make the layer from the buffers, and remember the buffers."""
+        self._restore()
+        self._held = Held(self._buffers.values())
+
+    def _current(self) -> Any:
+        """Return the layer, made again if a buffer was replaced or changed in place."""
+        if not self._held.holds(self._buffers.values()):
+            self._renew()
+        return self._layer
 
     def told(self) -> str:
         """Return the name and the text of the module, for errors."""
@@ -85,14 +97,14 @@ class Int8Module(nn.Module):
             return
         for key in own:
             setattr(self, key.removeprefix(prefix), state_dict[key].detach().clone())
-        self._restore()
+        self._renew()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_layer"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_layer", "_held")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._restore()
+        self._renew()
 
 
 class Int8Linear(Int8Module):
@@ -112,8 +124,7 @@ class Int8Linear(Int8Module):
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
-        The packed weights, in the memory of the layer's PackedB. Do not write to it; ``load_state_dict`` makes a new
-        layer.
+        The packed weights, in the memory of the layer's PackedB. Replace the tensor, do not write to it.
     scale : Tensor of float32
         One scale for each output channel, or (groups, out_features).
     bias : Tensor of float32 or None
@@ -144,6 +155,7 @@ class Int8Linear(Int8Module):
         if isinstance(weights, PackedB4):
             raise TypeError(f"layer must have weights of 8 bits, got {layer}")
         self._take(weights)
+        self._held = Held(self._buffers.values())
 
     @classmethod
     def from_float(
@@ -210,7 +222,7 @@ class Int8Linear(Int8Module):
             return self._operator(input)
         try:
             if runs_now(input):
-                return multiply_rows(self._layer, input, self.in_features, self.out_features)
+                return multiply_rows(self._current(), input, self.in_features, self.out_features)
             return self._operator(input)
         except (TypeError, ValueError) as error:
             error.add_note(f"in {self.told()}")
@@ -256,7 +268,7 @@ class Int8Linear(Int8Module):
         """Set the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
         self._layer = make_layer(packed, self.scale, self.bias, self.weight_only)
-        LAYERS[self.packed] = {(self.weight_only,): self._layer}
+        keep_layer(self.packed, (self.weight_only,), self._layer, (self.scale, self.bias))
 
 
 # The elements that quantized_rows converts at a time: 1 MB of float32, as whole copies of large weights cost memory.

@@ -7,7 +7,7 @@ torch.export wrote and another process loaded has only the tensors.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -37,16 +37,49 @@ NO_GRADIENT = (
     "it again"
 )
 
-# The layers of each tensor of weights, by the parameters that may differ and are no tensors.
-LAYERS: MutableMapping[Any, dict[tuple[Any, ...], Any]] = WeakTensorKeyDictionary()
+
+def version(tensor: Tensor | None) -> int | None:
+    """Return how often a tensor was changed in place, or None for a tensor of ``torch.inference_mode``, which does not
+    count."""
+    return None if tensor is None or tensor.is_inference() else tensor._version
 
 
-def layer_of(weights: Tensor, key: tuple[Any, ...], make: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the layer of a tensor of weights; make it if there is none."""
-    layers = LAYERS.setdefault(weights, {})
-    if key not in layers:
-        layers[key] = make(*arguments)
-    return layers[key]
+class Held:
+    """The tensors of which a layer was made, and their versions at that time."""
+
+    def __init__(self, tensors: Iterable[Tensor | None]) -> None:
+        self.pairs = [(tensor, version(tensor)) for tensor in tensors]
+
+    def holds(self, tensors: Collection[Tensor | None]) -> bool:
+        """Return whether these are the same tensors, and unchanged."""
+        if len(tensors) != len(self.pairs):
+            return False
+        for tensor, (held, count) in zip(tensors, self.pairs, strict=True):
+            if tensor is not held or (count is not None and held._version != count):  # type: ignore[union-attr]
+                return False
+        return True
+
+
+# For each tensor of weights, by the parameters that are no tensors: a layer, the version of the weights, and the other
+# tensors of the layer.
+LAYERS: MutableMapping[Any, dict[tuple[Any, ...], tuple[Any, int | None, Held]]] = WeakTensorKeyDictionary()
+
+
+def keep_layer(weights: Tensor, key: tuple[Any, ...], layer: Any, others: Iterable[Tensor | None] = ()) -> None:
+    """Keep a layer for :func:`layer_of`."""
+    LAYERS.setdefault(weights, {})[key] = layer, version(weights), Held(others)
+
+
+def layer_of(
+    weights: Tensor, others: Collection[Tensor | None], key: tuple[Any, ...], make: Callable[..., Any], *arguments: Any
+) -> Any:
+    """Return the layer of a tensor of weights and of other tensors. Make it if there is none, or if a tensor has
+    changed."""
+    found = LAYERS.setdefault(weights, {}).get(key)
+    if found is None or found[1] != version(weights) or not found[2].holds(others):
+        keep_layer(weights, key, make(*arguments), others)
+        found = LAYERS[weights][key]
+    return found[0]
 
 
 def make_layer(packed: PackedB, scale: Tensor, bias: Tensor | None, weight_only: bool) -> InnerProduct | RealProduct:
@@ -107,7 +140,10 @@ def linear(
 ) -> Tensor:
     """Return x @ weights.T + bias for packed int8 weights; unless `weight_only`, rows of x are quantized."""
     layer = layer_of(
-        packed, (weight_only,), lambda: make_layer(unpacked(packed, scale, in_features), scale, bias, weight_only)
+        packed,
+        (scale, bias),
+        (weight_only,),
+        lambda: make_layer(unpacked(packed, scale, in_features), scale, bias, weight_only),
     )
     return multiply(layer, x)
 
@@ -182,6 +218,11 @@ def make_convolution(
     return Convolution.dynamic(weights, **options)
 
 
+def geometry(strides: Any, pads: Any, dilation: Any, groups: int, output_padding: Any) -> tuple[Any, ...]:
+    """Return the parameters of a convolution that are no tensors, as a key."""
+    return tuple(strides), tuple(map(tuple, pads)), tuple(dilation), groups, tuple(output_padding)
+
+
 def result_format(x: Tensor) -> torch.memory_format:
     """Return the memory format of a convolution's result: channels last for such images only."""
     last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
@@ -203,8 +244,9 @@ def convolution(
     """Return the convolution of x with int8 weights, a transposed one if there is an output padding; `pads` has two
     numbers for each dimension."""
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
+    key = geometry(strides, pairs, dilation, groups, output_padding)
     layer = layer_of(
-        quantized, tuple(output_padding), make_convolution,
+        quantized, (scale, bias), key, make_convolution,
         quantized, scale, bias, strides, pairs, dilation, groups, output_padding,
     )  # fmt: skip
     return convolve(layer, x)

@@ -164,6 +164,11 @@ def run(
     return y.to(x.dtype), h.to(x.dtype), c.to(x.dtype)
 
 
+def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensors of a layer besides its first weights; a missing bias is an empty tensor, and left out."""
+    return [*weights[1:], *scales, *(bias for bias in biases if bias.numel())]
+
+
 @torch.library.custom_op("int8blas::recurrent", mutates_args=(), device_types="cpu")
 def recurrent(
     x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
@@ -171,7 +176,8 @@ def recurrent(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences, units);
     c is empty if the layer has none. Return all results and the last states."""
-    layer = layer_of(weights[0], (), make_recurrent, mode, len(h), weights, scales, biases)
+    others = others_of(weights, scales, biases)
+    layer = layer_of(weights[0], others, (), make_recurrent, mode, len(h), weights, scales, biases)
     return run(layer, x, lengths, h, c)
 
 
@@ -254,7 +260,7 @@ class Int8Recurrent(Int8Module):
             bias = getattr(module, name.replace("weight", "bias"), None)
             if bias is not None:
                 self.register_buffer(name.replace("weight", "bias"), bias.detach().float().clone())
-        self._restore()
+        self._renew()
 
     def _names(self, layer: int | None = None) -> list[str]:
         """Return the names of the weights of one layer or of all."""
@@ -276,7 +282,8 @@ class Int8Recurrent(Int8Module):
         self._layer = []
         for k in range(self.num_layers):
             tensors = self._tensors(k)
-            self._layer.append(layer_of(tensors[0][0], (), make_recurrent, self.mode, self.directions, *tensors))
+            first, others = tensors[0][0], others_of(*tensors)
+            self._layer.append(layer_of(first, others, (), make_recurrent, self.mode, self.directions, *tensors))
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the results and the last states, as torch's layer does.
@@ -346,7 +353,7 @@ class Int8Recurrent(Int8Module):
             c = states[1][part] if len(states) > 1 else h.new_empty(0)
             if now:
                 try:
-                    x, h, c = run(self._layer[k], x, lengths, h, c)
+                    x, h, c = run(self._current()[k], x, lengths, h, c)
                 except (TypeError, ValueError) as error:
                     error.add_note(f"in {self.told()}")
                     raise

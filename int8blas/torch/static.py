@@ -28,7 +28,7 @@ from int8blas.onnx.graph import Graph, Network, Value
 from int8blas.onnx.model import Model
 from int8blas.onnx.quantizing import started
 from int8blas.torch.modules import Int8Module
-from int8blas.torch.ops import LAYERS, layer_of, refuse_gradient, runs_now, thread_limit
+from int8blas.torch.ops import Held, keep_layer, layer_of, refuse_gradient, runs_now, thread_limit
 from int8blas.torch.reports import batches, execute
 from int8blas.torch.shapes import operator_of, recorded, replayed
 from int8blas.torch.translation import OPSETS, PRODUCTS, Name, Translation, UnsupportedError, add_pt2e, named
@@ -117,7 +117,7 @@ def restored(state: Tensor) -> dict[str, Any]:
 @torch.library.custom_op("int8blas::network", mutates_args=(), device_types="cpu")
 def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str) -> list[Tensor]:
     """Return the results of the network in the bytes `state`, which takes tensors and sizes."""
-    model = layer_of(state, (), lambda: restored(state)["model"])
+    model = layer_of(state, (), (), lambda: restored(state)["model"])
     are_sizes = [value.dtype == np.int64 for value in model.inputs]
     wanted = are_sizes.count(False), are_sizes.count(True)
     if (len(tensors), len(sizes)) != wanted:
@@ -179,13 +179,14 @@ class Int8Network(Int8Module):
         file = io.BytesIO()
         save(file, {"model": self._layer, "shapes": shapes})
         self.register_buffer("network", torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8))
-        LAYERS[self.network] = {(): self._layer}
+        keep_layer(self.network, (), self._layer)
+        self._held = Held(self._buffers.values())
 
     def forward(self, *inputs: Any) -> Any:
         """Return the outputs for tensors and sizes."""
         tensors = [each for each in inputs if isinstance(each, Tensor)]
         if not torch.compiler.is_compiling() and all(map(runs_now, tensors)):
-            return single(run(self._layer, inputs))
+            return single(run(self._current(), inputs))
         sizes = [each for each in inputs if not isinstance(each, Tensor)]
         return single(network(tensors, sizes, self.network, self.shapes))
 
@@ -210,7 +211,7 @@ class Int8Network(Int8Module):
     def _restore(self) -> None:
         found = restored(self.network)
         self._layer, self.shapes = found["model"], found["shapes"]
-        LAYERS[self.network] = {(): self._layer}
+        keep_layer(self.network, (), self._layer)
 
 
 def signature(model: Model) -> list[Any]:

@@ -55,7 +55,19 @@ def test_vecdot_along_another_axis():
 
 
 @pytest.mark.parametrize(
-    "axes", [0, 1, 2, ([1], [1]), ([1, 2], [1, 2]), ([2, 1], [2, 1]), ((0, 2), (0, 2)), (-1, -1), ([], [])]
+    "axes",
+    [
+        0,
+        1,
+        2,
+        ([1], [1]),
+        ([1, 2], [1, 2]),
+        ([2, 1], [2, 1]),
+        ((0, 2), (0, 2)),
+        (-1, -1),
+        ([], []),
+        (range(1, 3), np.array([1, 2])),
+    ],
 )
 def test_tensordot(axes):
     a, b = array(4, 3, 4), array(4, 3, 4)
@@ -148,11 +160,25 @@ def test_errors():
         int8blas.tensordot(x, x, 3)
     with pytest.raises(ValueError, match=r"^axes must name an axis of a once, got \[0, 0\]$"):
         int8blas.tensordot(x, x, ([0, 0], [0, 1]))
-    with pytest.raises(ValueError, match=r"^axes must have as many axes of b as of a \(1\), got 2$"):
+    with pytest.raises(ValueError, match=r"^axes must list as many axes of b as of a, got 1 of a and 2 of b$"):
         int8blas.tensordot(x, x, ([0], [0, 1]))
     with pytest.raises(ValueError, match=r"^b must have 4 elements along axis 0, as a has along axis 1, got 3$"):
         int8blas.tensordot(x, x, 1)
-    with pytest.raises(ValueError, match=r"^out must be writable int64 of shape \(3, 3\), got int64 of shape "):
+    with pytest.raises(ValueError, match=r"^out must have shape \(3, 3\), got \(3, 4\)$"):
         int8blas.dot(x, x.T, x)
-    with pytest.raises(TypeError, match=r"^out must be an ndarray, got list$"):
-        int8blas.dot(x, x.T, [1])
+    with pytest.raises(TypeError, match=r"^out must be of an integer dtype, got float64$"):
+        int8blas.dot(x, x.T, np.zeros((3, 3)))
+    with pytest.raises(TypeError, match=r"^out must be int64, as dtype says, got int32$"):
+        int8blas.einsum("ij,kj", x, x, out=np.zeros((3, 3), np.int32), dtype=np.int64)
+    with pytest.raises(ValueError, match=r"^out must have elements that do not overlap"):
+        int8blas.dot(x, x.T, np.lib.stride_tricks.as_strided(np.zeros(9, np.int64), (3, 3), (8, 8)))
+    with pytest.raises(TypeError, match=r"^a must be uint8 or int8, got a list of float64"):
+        int8blas.inner([0.5], [1])
+    with pytest.raises(ValueError, match=r"^a must have at least 1 dimension, got a scalar$"):
+        int8blas.vecdot(3, 4)
+
+
+def test_empty_lists_are_vectors_of_no_integers():
+    for product in (int8blas.dot([], []), int8blas.inner([], []), int8blas.vecdot([], []),
+                    int8blas.tensordot([], [], 1), int8blas.einsum("i,i", [], [])):  # fmt: skip
+        assert product == 0

@@ -209,9 +209,9 @@ def test_a_packed_b_takes_values_of_8_bits():
 def test_wrong_arguments():
     wide, narrow = np.ones((2, 2), np.int16), np.ones((2, 2), np.int8)
     for arguments, error, text in (
-        ({"ao": 1}, ValueError, "ao must be 0 where an operand is wider than 8 bits, got 1"),
-        ({"bo": [1, 2]}, ValueError, "bo must be 0 where an operand is wider than 8 bits, got \\[1, 2\\]"),
-        ({"numerics": "saturating"}, ValueError, "numerics must be 'exact' where an operand is wider than 8 bits"),
+        ({"ao": 1}, ValueError, "ao must be 0 when an operand is wider than 8 bits, got 1"),
+        ({"bo": [1, 2]}, ValueError, "bo must be 0 when an operand is wider than 8 bits, got \\[1, 2\\]"),
+        ({"numerics": "saturating"}, ValueError, "numerics must be 'exact' when an operand is wider than 8 bits"),
         ({"overflow": "clip"}, ValueError, "overflow must be 'saturate', 'wrap' or 'raise', got 'clip'"),
         ({"overflow": None}, ValueError, "overflow must be 'saturate', 'wrap' or 'raise', got None"),
         ({"dtype": float}, TypeError, "dtype must be an integer dtype, got float64"),

@@ -117,10 +117,10 @@ def test_powers_of_a_matrix():
         ({"mod": 2**31}, ValueError, r"^mod must be at least 2 and less than 2\*\*31, got 2147483648$"),
         ({"mod": 2.0}, TypeError, "^mod must be an integer, got float$"),
         ({"mod": True}, TypeError, "^mod must be an integer, got bool$"),
-        ({"mod": 5, "ao": 1}, ValueError, "^ao must be 0 where mod is given, got 1$"),
-        ({"mod": 5, "bo": [1, 2]}, ValueError, "^bo must be 0 where mod is given, got "),
-        ({"mod": 5, "numerics": "saturating"}, ValueError, "^numerics must be 'exact' where mod is given, got "),
-        ({"mod": 5, "overflow": "wrap"}, ValueError, "^overflow must be 'saturate' where mod is given, got 'wrap'$"),
+        ({"mod": 5, "ao": 1}, ValueError, "^ao must be 0 when mod is given, got 1$"),
+        ({"mod": 5, "bo": [1, 2]}, ValueError, "^bo must be 0 when mod is given, got "),
+        ({"mod": 5, "numerics": "saturating"}, ValueError, "^numerics must be 'exact' when mod is given, got "),
+        ({"mod": 5, "overflow": "wrap"}, ValueError, "^overflow must be 'saturate' when mod is given, got 'wrap'$"),
         ({"mod": 257}, ValueError, "^mod must be at most 256, as the result is uint8, got 257: give a wider dtype$"),
         ({"mod": 5, "dtype": np.float32}, TypeError, "^dtype must be an integer dtype, got float32$"),
         ({"mod": 5, "out": np.zeros((2, 3), np.int32)}, ValueError, r"^out must have shape \(2, 2\), got \(2, 3\)$"),
@@ -134,7 +134,7 @@ def test_errors(keywords, error, text):
 
 def test_errors_of_operands():
     x = np.ones((2, 2), np.uint8)
-    with pytest.raises(TypeError, match=r"^b must be an array where mod is given, got a PackedB: give b\.unpack\(\)$"):
+    with pytest.raises(TypeError, match=r"^b must be an array when mod is given, got a PackedB: give b\.unpack\(\)$"):
         int8blas.matmul(x, int8blas.pack_b(x.astype(np.int8)), mod=5)
     with pytest.raises(TypeError, match=r"^a must be uint8 or int8, got float64"):
         int8blas.matmul(x / 2, x, mod=5)
