@@ -99,5 +99,5 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     _Alignas(64) int8_t zipped[I8_INTERLEAVED_K * I8_PANEL];                                                           \
     i8_tile_args with_zipped = *t;                                                                                     \
     i8_zip_panel(zipped, t->b.data, t->groups);                                                                        \
-    with_zipped.b = zipped;                                                                                            \
+    with_zipped.b.data = zipped;                                                                                       \
     t = &with_zipped
