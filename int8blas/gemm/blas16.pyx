@@ -19,6 +19,7 @@ from int8blas.gemm.call cimport set_c, warn_saturated
 from int8blas.gemm.integers cimport multiply_to_sums
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.problem cimport Problem, start
+from int8blas.gemm.wide cimport WideProduct
 
 cdef extern from "numpy/arrayobject.h":
     enum: NPY_INT16, NPY_UINT16
@@ -79,7 +80,8 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     cdef Problem g
     cdef cnp.ndarray x, y, sums, target, given = None, _co_array, col_sums = None, row_terms = None, a_zeros, b_zeros
     cdef cnp.npy_intp shape[2]
-    cdef int saturated = 0
+    cdef WideProduct w
+    cdef int saturated = 0, bits
     start(&g, False)
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
     x, y = operand_16(a, "a", a_type, trans_a, "trans_a"), operand_16(b, "b", b_type, trans_b, "trans_b")
@@ -92,11 +94,10 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     shape[0], shape[1] = g.m, g.n
     if c is not None:
         given = c_operand(&g, c, overwrite_c)
-    sums = empty(2, shape, cnp.NPY_INT64)
     if a_type == NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
         x = np.bitwise_xor(x, np.uint16(SHIFT_16)).view(np.int16)
         a_zeros = np.full(g.m, -SHIFT_16, np.int64) if a_zeros is None else a_zeros - SHIFT_16
-    multiply_to_sums(x, y, sums, name)
+    sums = multiply_to_sums(&w, x, y, &bits, name)  # exact: the elements have at most 16 bits
     if a_zeros is not None:
         col_sums = np.ascontiguousarray(y.sum(0, np.int64))
     if b_zeros is not None:

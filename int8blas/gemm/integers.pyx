@@ -53,6 +53,12 @@ cdef tuple WANTED = ("uint8", "int8")
 cdef tuple KINDS = ("s16", "s16_full", "s32", "s64", "f64")
 
 
+# All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
+cdef struct Bits:
+    int count
+    bint negative
+
+
 cdef inline int integer_code(int typenum, int size) noexcept:
     """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
     # NumPy's signed types have odd numbers, and the unsigned types the even numbers after them.
@@ -203,7 +209,7 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
 
 # ------------------------------------------------------------------------------------------------- the product ------
 
-cdef int levels(int64_t k) noexcept:
+cdef inline int levels(int64_t k) noexcept:
     """Return the bits that a sum of k products may have in addition to the bits of one product."""
     cdef int bits = 0
     while (<int64_t>1 << bits) < k:
@@ -443,14 +449,18 @@ cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, i
     return given if given is not None else target if cnp.PyArray_NDIM(target) else target[()]
 
 
-cdef int multiply_to_sums(cnp.ndarray x, cnp.ndarray y, cnp.ndarray sums, str name) except -1:
-    """Store the product of two matrices of at most 16 bits in `sums`, a new array of int64."""
-    cdef WideProduct w
+cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, cnp.ndarray y, int *bits, str name):
+    """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the bits of its
+    largest sum: up to 62, the product is exact."""
     cdef Shape shape
     cdef Bits a, b
+    cdef cnp.ndarray sums
     w.kernels = current_kernels().wide
-    set_sizes(&w, x, y, &shape)
+    set_sizes(w, x, y, &shape)
     a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
-    choose_kind(&w, &a, &b)
+    choose_kind(w, &a, &b)
+    bits[0] = a.count + b.count + levels(w.k)
+    sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
     w.c = cnp.PyArray_BYTES(sums)
-    return run_wide(&w, name)
+    run_wide(w, name)
+    return sums

@@ -6,18 +6,8 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport I8_INT_U64, I8_WIDE_S64, current_kernels, i8_wide_kernels
-from int8blas.core.results cimport empty, empty_of
-from int8blas.gemm.integers cimport (
-    Bits,
-    Shape,
-    bits_of,
-    choose_kind,
-    integer_type,
-    levels,
-    real_sums,
-    run_wide,
-    set_sizes,
-)
+from int8blas.core.results cimport empty_of
+from int8blas.gemm.integers cimport Shape, integer_type, multiply_to_sums, real_sums, set_sizes
 from int8blas.gemm.wide cimport WideProduct
 
 cdef extern from "numpy/arrayobject.h":
@@ -82,19 +72,11 @@ cdef cnp.ndarray residues_of(cnp.ndarray x, int64_t p):
 cdef cnp.ndarray sums_of(cnp.ndarray x, cnp.ndarray y, int64_t p):
     """Return int64 values that are congruent, modulo p, to the product of two arrays of residues."""
     cdef WideProduct w
-    cdef Shape shape
-    cdef Bits a, b
-    cdef cnp.ndarray sums, reals
-    cdef const double *near = NULL
+    cdef int bits
+    cdef cnp.ndarray sums = multiply_to_sums(&w, x, y, &bits, "matmul"), reals
+    cdef const double *near
     cdef int64_t n
-    w.kernels = current_kernels().wide
-    set_sizes(&w, x, y, &shape)
-    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
-    choose_kind(&w, &a, &b)
-    sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
-    w.c = cnp.PyArray_BYTES(sums)
-    run_wide(&w, "matmul")
-    if a.count + b.count + levels(w.k) > 62:
+    if bits > 62:
         reals = real_sums(&w)
         near, n = <const double *>cnp.PyArray_DATA(reals), cnp.PyArray_SIZE(sums)
         with nogil:
