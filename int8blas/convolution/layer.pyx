@@ -290,7 +290,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         src : array_like of `src_dtype`
             The images, in the layout of the layer, with any strides.
         scales, zero_points : mapping of str to numbers, optional
-            Values of which only the mask was given when the layer was created.
+            The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional
             Operands of the Binary and PReLU post-ops that were created without an operand, in order. They broadcast to
             the shape of the destination. An operand with a value for each pixel is copied if the layout has channels

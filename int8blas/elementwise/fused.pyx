@@ -620,8 +620,8 @@ cdef class Replay:
 
 
 cdef Replay replay(object fused, list arrays):
-    """Return the replay of a job that has run with these arrays, the last of which is a new target. Return None for a
-    job with other steps, and if `may_replay` is false."""
+    """Return the replay of a job that has run with these arrays. The last array is a new target. Return None if the
+    job has other steps, or if `may_replay` is false."""
     cdef Replay self
     cdef Fused job = fused
     cdef Operand *operand

@@ -172,7 +172,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
         for some, array, name in zip(pair, (x, y), "ab", strict=True)
     )
     if len(x_axes) != len(y_axes):
-        raise ValueError(f"axes must list as many axes of b as of a, got {len(x_axes)} of a and {len(y_axes)} of b")
+        raise ValueError(f"axes must list equal numbers of axes of a and b, got {len(x_axes)} and {len(y_axes)}")
     for name, some in (("a", x_axes), ("b", y_axes)):
         if len(set(some)) != len(some):
             raise ValueError(f"axes must name an axis of {name} once, got {list(some)}")

@@ -150,7 +150,7 @@ class Explanation:
             yield "  B is uint8: shifted by -128 unless A is int8 and read in place"
         if self.wide_sums:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
-            yield f"  sums of this K could leave int32: those of {pieces} are added in int64"
+            yield f"  sums of this K could leave int32: the sums of {pieces} are added in int64"
 
     def _multiply_adds(self) -> Iterator[str]:
         """Describe the multiply-adds of a CPU without dot products."""

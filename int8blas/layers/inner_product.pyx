@@ -349,7 +349,7 @@ cdef class InnerProduct(QuantizedLayer):
             (n, ic) or (..., ic), with any strides. As in oneDNN, it may also have the last dimensions of the weights,
             for example (n, c, h, w) for weights (oc, c, h, w); these dimensions are flattened.
         scales, zero_points : mapping of str to numbers, optional
-            Values of which only the mask was given when the layer was created.
+            The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional
             Operands of the Binary and PReLU post-ops that were created without an operand, in order.
         out : ndarray of `dst_dtype`, optional

@@ -145,7 +145,7 @@ typedef struct {
  *
  * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
  * other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL (zeros). `uncached`
- * says that x is in no cache.
+ * says that no cache holds x.
  *
  * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum.
  * It prefetches into the L2 cache at distance `ahead` bytes, or the next rows if `ahead` is 0. */

@@ -76,8 +76,8 @@ typedef struct {
 /* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
  * group, modulo 2**32. col_sums may be NULL if A' has no zero point. Each of the last three is NULL, or has values for
  * each group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
- * [groups][column_step]. Zero points of the problem's operands are then those of the first group. half_scales are the
- * same scales in f16, if each of them is an f16 and B has 4 bits, or NULL. */
+ * [groups][column_step]. With such zero points, the zero points of the problem's operands are the zero points of the
+ * first group. half_scales are the same scales in f16, if each of them is an f16 and B has 4 bits, or NULL. */
 typedef struct {
     int64_t size;
     const float *scales;

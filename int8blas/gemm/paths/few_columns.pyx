@@ -62,7 +62,7 @@ cdef enum:
 cdef struct FewColumnsPlan:
     Plan common
     bint by_rows                # rows of A are read in place; otherwise columns of B
-    bint uncached               # the vectors that are read in place are in no cache
+    bint uncached               # no cache holds the vectors that are read in place
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:

@@ -37,7 +37,7 @@ cdef enum:
     # Rows that are multiplied so, and without VNNI: more make unpacking pay.
     ROWS = 16
     PAIRED_ROWS = 8
-    # Panels that are multiplied together, by as many rows as have their sums in the L1 cache: the sums fill lines of C.
+    # Panels that are multiplied together. The sums of a row then fill whole lines of C, and stay in the L1 cache.
     PANELS = 4
     COLUMNS = PANELS * I8_PANEL
 
