@@ -158,7 +158,7 @@ def test_a_k_beyond_int32_takes_the_path_of_a_shorter_one(isa):
         assert long.segments >= 3
         assert long.wide_sums
         assert long.path == short.path
-        assert f"those of {long.segments} segments of k are added in int64" in str(long)
+        assert f"the sums of {long.segments} segments of k are added in int64" in str(long)
 
 
 LONG_PRODUCT = """
