@@ -35,7 +35,7 @@ def save(groups: Sequence[tuple[str, list[Any]]], path: Path, kinds: Sequence[Ca
 
 
 def roofline(axis: Any, rows: list[GemmRow], title: str) -> None:
-    """Draw GOPS over operations per byte of A, B and C, with each problem's own limits as short lines."""
+    """Draw a roofline: GOPS against operations per byte of A, B and C. Short lines show the limits of each problem."""
     series = {PLAIN: "o", PACKED: "s", "best peer": "x"}
     for label, marker in series.items():
         points = []

@@ -195,7 +195,7 @@ def convolution(draws: Draws, image: Any, src: Any, dst: Any, channels: Any) -> 
 
 @golden(shape=((1, 50, 300), (4, 33, 100), (20, 49, 256)), src=("uint8", "float32"), group=(32, 128))
 def inner_product_four_bits(draws: Draws, shape: Any, src: Any, group: Any) -> Result:
-    """Weights of 4 bits with scales and zero points by groups, of which the last may be shorter."""
+    """Run layers whose weights have 4 bits, and scales and zero points by groups. The last group may be shorter."""
     m, n, k = shape
     groups = -(-k // group)
     weights, zeros = (draws.integers(sizes, "uint8", 0, 15) for sizes in ((n, k), (groups, n)))
@@ -291,7 +291,7 @@ def recurrent_variants(draws: Draws, cell: Any, direction: Any, src: Any, dst: A
 
 @golden(cell=("LSTM", "GRU"), src=("uint8", "float32"))
 def negative_scales(draws: Draws, cell: Any, src: Any) -> Result:
-    """Negative scales of the data and of the weights. The float32 result shows their sign."""
+    """Run layers with negative scales of the data and of the weights. The float32 result shows their sign."""
     gates = 4 if cell == "LSTM" else 3
     weights = [draws.integers((size, gates, 17), "int8") for size in (20, 17)]
     layer = getattr(int8blas, cell)(

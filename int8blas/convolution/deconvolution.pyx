@@ -4,7 +4,7 @@
     sum = sum over ic and those i, k with i * stride + k * dilation - before = o
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
-There are 1 to 3 spatial dimensions. The outputs whose o + before has one remainder modulo the stride see the same
+There are 1 to 3 spatial dimensions. The outputs whose o + before has one remainder modulo the stride use the same
 elements k of the kernel. They form a phase, which is a convolution without strides. So no product with an inserted zero
 is computed. If a stride is larger than the kernel, the outputs between the phases have empty sums.
 """

@@ -7,7 +7,7 @@ stretch by stretch. If the channels of a pixel are not contiguous, or have sever
 image is copied first.
 
 Weights minus zero points may exceed int8. They are then the sum of two int8 filters, which are packed as a window of
-two planes. Both planes see the same plane of the image. If a weight is 255 above its zero point, three filters are
+two planes. Both planes multiply the same plane of the image. If a weight is 255 above its zero point, three filters are
 needed.
 """
 
@@ -315,7 +315,7 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up the job, except the compensation. Return the number of threads that the work pays for."""
+        """Set up the job, except the compensation. Return the number of threads for which there is enough work."""
         cdef int64_t columns, lines
         cdef double work, threads
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)

@@ -112,7 +112,7 @@ cdef int64_t all_products(const PackingJob *j) noexcept nogil:
 
 
 cdef int busy_threads(const PackingJob *j, int threads) noexcept nogil:
-    """Return the number of threads that the work pays for, at most `threads`."""
+    """Return the number of threads for which there is enough work, at most `threads`."""
     return paid_threads(all_products(j) * product_work(&j.g), j.g.kernels.tuning.thread_work, threads)
 
 

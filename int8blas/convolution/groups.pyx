@@ -33,8 +33,8 @@ cdef enum:
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # The maximum number of outputs of a kernel call.
     MAX_PIXELS = 64
-    # The minimum number of groups. 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
-    # a quarter, like a product.
+    # The minimum number of groups: 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
+    # a quarter, as the product of one group would.
     MIN_GROUPS = 4
 
 
@@ -183,7 +183,7 @@ cdef class GroupFilters(Filters):
         return self.sums
 
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
-        """Set up the job, except the compensation. Return the number of threads that the work pays for."""
+        """Set up the job, except the compensation. Return the number of threads for which there is enough work."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         set_target(j.size, j.steps, dst)
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels

@@ -38,7 +38,7 @@ cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
     `taps` lists the kernel elements of these filters in each spatial dimension; None stands for all elements. Filters
-    for outputs without taps do not see the source (`sees` is False). They have one channel and one tap, which adds 0.
+    for outputs without taps do not read the source (`sees` is False). They have one channel and one tap, which adds 0.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
@@ -58,7 +58,7 @@ cdef class Phase:
                 part.steps[d + 1] *= self.steps[d]
 
     cdef Images seen(self, const Images *source, const Images *part) noexcept:
-        """Return the images that the filters see for a part: the source, or its first element at every position."""
+        """Return the images that the filters read for a part: the source, or its first element at every position."""
         cdef Images one
         cdef int d
         if self.sees:
@@ -373,8 +373,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
                      int64_t count, bint keeps) except -1:
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
-        If `bound` was made for this execution, it was made from `values`. With `keeps`, the target belongs to the
-        caller: it is written completely, or not at all if memory fails.
+        If `bound` is for this execution alone, `values` are the values from which it was made. With `keeps`, the target
+        belongs to the caller: it is written completely, or not at all if memory fails.
         """
         cdef Images source, whole, part, its, seen
         cdef Phase phase, other

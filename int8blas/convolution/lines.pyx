@@ -241,7 +241,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
 
 
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
-    """Return the block of a unit, and copy the part of the image that it sees to `region`."""
+    """Return the block of a unit, and copy the part of the image that the unit reads to `region`."""
     cdef i8_image m = j.image
     cdef Block k
     cdef int64_t z
@@ -352,7 +352,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
 
 
 cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
-    """Return whether a statement holds for all panels of B."""
+    """Return whether a fact is true for all panels of B."""
     cdef int64_t i
     for i in range(panels):
         if not facts[i]:

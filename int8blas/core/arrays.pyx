@@ -200,13 +200,13 @@ cpdef object dtype_from(object x):
 
 
 cpdef str dtype_argument(object x):
-    """Return how an error shows an argument for a dtype."""
+    """Return the text for an argument in an error that expected a dtype."""
     found = dtype_from(x)
     return shown(x) if found is None else dtype_name(found)
 
 
 cdef str found_in(object x, cnp.ndarray array):
-    """Return how an error names an argument: its dtype, or the type of a single value."""
+    """Return the text for the type of an argument in an error: its dtype, or the type of a single value."""
     return dtype_name(array.dtype) if cnp.PyArray_NDIM(array) or x is array else type(x).__name__
 
 

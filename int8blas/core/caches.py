@@ -24,7 +24,7 @@ def count_of(text: str) -> int:
 
 def listed_caches(folder: str | Path) -> tuple[int, int, int]:
     """Return the bytes of the data caches (L1, L2, L3) that a folder like /sys/devices/system/cpu/cpu0/cache lists. An
-    unlisted cache has 0 bytes. A shared L2 cache counts with the part of one core."""
+    unlisted cache has 0 bytes. For a shared L2 cache, the size is the share of one core."""
     sizes, sharing = [0, 0, 0], [1, 1, 1]
     for index in sorted(Path(folder).glob("index*")):
         try:

@@ -212,7 +212,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
 
 
 def freeze(array: npt.NDArray[Any]) -> None:
-    """Make an array read-only for good: NumPy lets a view become writeable again if its base array is writeable."""
+    """Make an array permanently read-only: NumPy lets a view become writeable again if its base array is writeable."""
     root: Any = array
     while isinstance(root, np.ndarray):
         root.flags.writeable = False
@@ -233,7 +233,7 @@ def is_constant(buffer: Any) -> bool:
 
 
 def packed_bytes_of(buffer: Any, wanted: int, what: str) -> npt.NDArray[np.uint8]:
-    """Return the packed bytes in a buffer as an array that shares the buffer's memory and is read-only for good.
+    """Return the packed bytes in a buffer as an array that shares the buffer's memory and is permanently read-only.
 
     Raises
     ------

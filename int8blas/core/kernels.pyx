@@ -99,7 +99,7 @@ def use_isa(name=...):
     """Use the kernels of one instruction set in the calling thread from now on; without `name`, return the current
     name.
 
-    Results do not depend on the instruction set; speed does. The selection holds for calls of this thread, and for all
+    Results do not depend on the instruction set; speed does. The selection applies to calls of this thread, and for all
     OpenMP threads of these calls. For a whole process set the environment variable ``INT8BLAS_ISA`` before the import.
 
     Parameters

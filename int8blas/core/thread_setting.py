@@ -57,7 +57,7 @@ class Variable:
 
 
 class ThreadSetting:
-    """A value that holds from the creation of this object on, in its thread or in the process."""
+    """A value that applies, in its thread or in the process, from the creation of this object."""
 
     def __init__(self, variable: Variable, value: Any, before: object) -> None:
         self._variable, self._value, self._shown_before = variable, value, before

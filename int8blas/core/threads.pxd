@@ -1,9 +1,9 @@
-# The one gate to threads: how many threads a call may use, how much work pays for them, and all parallel regions (see
-# threads.pyx). No other module reads OpenMP's state.
+# The one gate to threads: how many threads a call may use, how much work a further thread needs, and all parallel
+# regions (see threads.pyx). No other module reads OpenMP's state.
 from libc.stdint cimport int64_t
 
-# Work that pays for waking one more thread. Each comment names the unit. For products each instruction set has its own
-# number of multiply-adds, `thread_work`.
+# The work that makes waking one more thread worthwhile. Each comment names the unit. For products each instruction set
+# has its own number of multiply-adds, `thread_work`.
 cdef enum:
     THREAD_BYTES = 1 << 19          # bytes read and written by a pass over memory
     THREAD_PACKED_BYTES = 1 << 18   # bytes of weights or of an image that are packed, summed or checked
@@ -26,7 +26,8 @@ ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept no
 
 
 cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
-    """Return how many threads the work pays for: one, and one more for each `thread_work`, up to `most`."""
+    """Return the number of threads for which there is enough work: one, and one more for each `thread_work`, up to
+    `most`."""
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 

@@ -146,7 +146,7 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    they saved. The pause is twice the wait, so one thread can lose hardly more time than another wait would. If the
+    they saved. The pause is twice the wait, so one thread loses hardly more time than another wait would take. If the
     last pause has just ended, the other process seems to stay, and the pause is twice the last pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
@@ -158,8 +158,8 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads that the work pays for: at most `most`, and at most the threads that the call may
-    use."""
+    """Return the number of threads for which there is enough work: at most `most`, and at most the threads that the
+    call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
@@ -310,8 +310,8 @@ cdef int region_used() noexcept nogil:
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or one for each CPU that the
-    networks which run at the same time leave to it."""
+    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or its share of the CPUs
+    while networks run at the same time."""
     return min(allowed_threads(), shared_cpus(cpus))
 
 
@@ -484,8 +484,8 @@ def stack_bytes(text):
 
 
 def seconds_alone(wait=0.0, saved=0.0, time=None):
-    """Return how long the calling thread runs without regions after a wait of `wait` seconds at `time`. The parts of
-    other threads had saved it `saved` seconds. `time` is a time of OpenMP's clock, by default now."""
+    """Return how long the calling thread runs without regions after a wait of `wait` seconds at `time`. The work of the
+    other threads had saved the calling thread `saved` seconds. `time` is a time of OpenMP's clock, by default now."""
     cdef double now = i8_omp_seconds() if time is None else time
     set_alone(now, wait, saved)
     return max(0.0, i8_my_team.alone_until - now)

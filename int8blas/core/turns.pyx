@@ -12,8 +12,9 @@ cdef extern from "core/turns.h" nogil:
     void i8_end_turn()
     void i8_take_turn()
 
-# How many times as much work pays for a change of the thread that has the GIL, as for releasing and taking a GIL that
-# no other thread wants. An encoder of 8 tokens on two threads: 0.64 of one thread's runs a second with 10, 0.57 with 1.
+# How many times as much work is needed before giving the GIL to another thread saves time, compared with releasing and
+# taking a GIL that no other thread wants. An encoder of 8 tokens on two threads: 0.64 of one thread's runs a second
+# with 10, 0.57 with 1.
 cdef enum:
     SHARED_GIL = 10
 

@@ -1,9 +1,9 @@
 """Apply an element-wise kernel to arrays of any strides. Parameters are constant, or differ along some dimensions.
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
-evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short,
-runs are longer, and the parameters are stored for a stretch of the run and repeat after it. If the stretch would be
-long, parameters are written out for one block of elements at a time.
+evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short, a
+longer run has several values of each parameter. Memory then has the parameters of a stretch of the run, after which
+they repeat. If the stretch would be long, memory has the parameters of one block of elements at a time.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -97,7 +97,7 @@ cdef tuple broadcast_shape(tuple first, tuple second):
         left = first[lead] if -lead <= len(first) else 1
         right = second[lead] if -lead <= len(second) else 1
         if left != right and left != 1 and right != 1:
-            raise ValueError(f"src1 must have a shape that broadcasts against that of src0, {first}, got {second}")
+            raise ValueError(f"src1 must have a shape that broadcasts against {first} of src0, got {second}")
         shape[d] = right if left == 1 else left
     check_size(shape, "src0 and src1")
     return tuple(shape)

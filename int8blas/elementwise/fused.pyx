@@ -62,7 +62,7 @@ cdef struct Link:
     i8_post_op op
 
 
-# Elements [start, start + n) of each of `runs` runs, beginning with run `first`, whose index is `index`.
+# Elements [start, start + n) of each of `runs` runs. The first run has the number `first`, and the indices `index`.
 cdef struct Block:
     int64_t first, runs, start, n
     int64_t index[cnp.NPY_MAXDIMS]

@@ -81,7 +81,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarr
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return values with negated differences: -x, or -1 - x for integers."""
+    """Return -x, or -1 - x for integers: all differences of values change their sign."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 

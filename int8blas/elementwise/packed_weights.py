@@ -55,7 +55,7 @@ def unpack(x: Any, layout: str, k_order: Any, shape: Any) -> npt.NDArray[Any]:
         raise ValueError(f"shape must be the sizes of {', '.join(letters)}, which a PackedB does not store, got None")
     if sizes[: len(outer)] != outer or math.prod(sizes[len(outer) :]) != k:
         raise ValueError(
-            f"shape must begin with {outer} and have {k} as the product of the others, as x has, got {sizes}"
+            f"shape must begin with {outer}, and its other sizes must have the product {k}, as in x, got {sizes}"
         )
     order = letters[: len(outer)] + k_order
     matrices = np.stack([packed.unpack().T for packed in groups])

@@ -77,8 +77,9 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     dtype : dtype, optional
         uint8, int8 or int32.
     axis : int or tuple of int, optional
-        The dimensions of `x` along which `scale` and `zero_point` differ. Each of both is one value, or has the shape
-        of these dimensions in this order. In oneDNN's documents a mask selects these dimensions.
+        The dimensions of `x` along which `scale` and `zero_point` differ. `scale` and `zero_point` each are one value,
+        or an array with the shape of these dimensions, in this order. In oneDNN's documents a mask selects these
+        dimensions.
     scheme : {'float', 'onnx'}, optional
         "onnx" rounds only the quotient, and the sum is exact: ``sat(rne(x / scale) + zero_point)``.
     out : ndarray of `dtype`, optional

@@ -340,7 +340,7 @@ def _automatic_scales(
         raise ValueError(f"scales must be numbers unless float32 becomes int8, got {shown(scales)} for {logical.dtype} "
                          f"and {dtype}")  # fmt: skip
     if mask != 0:
-        raise ValueError(f"mask must be 0 with scales {scales!r}, which say what is selected, got {shown(mask)}")
+        raise ValueError(f"mask must be 0 with scales {scales!r}, which select the dimensions, got {shown(mask)}")
     selected = weights_mask(scales, letters)
     return scales_of(logical, "x", selected), selected
 

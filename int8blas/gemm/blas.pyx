@@ -115,7 +115,7 @@ cdef str sign_of(int given, int wanted):
 
 
 cdef cnp.ndarray operand_array(object x, str name, int typenum):
-    """Convert an operand that is no ndarray to one."""
+    """Convert an operand that is not an ndarray to an ndarray."""
     cdef cnp.ndarray array = as_array(x, name)
     return array if cnp.PyArray_TYPE(array) in SIGNS else elements(x, name, (typenum,))
 

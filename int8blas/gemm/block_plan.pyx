@@ -77,9 +77,9 @@ cdef enum:
     # Up to this size of B, or a quarter of a smaller L2 cache, each thread with rows of its own packs all of a plain B:
     # fetching a cache line that another thread has packed takes 5x as long as packing the line.
     PRIVATE_BYTES = 1 << 18
-    # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other: side by side, such
-    # short panels end when the hardware has just begun to prefetch each. If full tiles have one panel, one row reads
-    # three panels side by side for any k, which is faster.
+    # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other. If the tile read
+    # several such short panels side by side, each panel would end when the hardware has just begun to prefetch it. If
+    # full tiles have one panel, one row reads three panels side by side for any k, which is faster.
     SEQUENTIAL_K = 2048
     # Tiles prefetch a C of 32-bit elements with at least this many bytes, because it is in no cache.
     FETCH_BYTES = 4 << 20
@@ -95,13 +95,13 @@ cdef int64_t block_k(const Problem *g) noexcept nogil:
 
 
 cdef int64_t block_panels(const Problem *g) noexcept nogil:
-    """Return the panels of an N block if K has several blocks: the table's number, for whose sums there is room in an
-    L2 cache of 1 MiB, or in proportion to a smaller cache."""
+    """Return the panels of an N block if K has several blocks. The table's number is for an L2 cache of 1 MiB, which
+    holds the sums of the block. For a smaller cache the number is in proportion."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
 cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, most of which B takes."""
+    """Return the bytes of an A block for a matrix unit: at most 1/16 of the L2 cache, because B takes most of it."""
     return min(g.kernels.matrix.a_bytes, g.machine.l2 // 16)
 
 
@@ -112,7 +112,8 @@ cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
 
 
 cdef bint can_be_private(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether each thread may pack its own part of a plain B: slices of the problem are problems too."""
+    """Return whether each thread may pack its own part of a plain B, because a slice of the problem is a problem that
+    the driver can compute."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL

@@ -13,9 +13,9 @@
     |   |       |
     +---+-------+
 
-The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. K is inside M
-and N, unlike BLIS's order: the sums of one block of C wait in the L2 cache for the next K block; otherwise sums for all
-of C would wait in memory.
+The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. The loop over
+K is inside the loops over M and N, unlike in BLIS: between two K blocks, the sums of one block of C stay in the L2
+cache. In BLIS's order the sums of all of C would go to memory.
 
 Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """

@@ -163,7 +163,7 @@ cdef int run_verbose(Problem *g, str name) except -1:
 
 
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
-    """Do as `run` does, on a thread that may not be Python's. Return 0, or -1 if there is no memory."""
+    """Do the same as `run`, for a thread that may have no Python state. Return 0, or -1 if there is no memory."""
     cdef int status
     cdef char line[LINE_BYTES]
     g.threads = max_threads()

@@ -11,7 +11,7 @@ KERNEL_NAMES = {name for name, _, names_kernel in paths() if names_kernel}
 
 
 def add_path(name: str, summary: str, names_kernel: bool) -> None:
-    """Add a path of another room to those that an :class:`Explanation` can name."""
+    """Add a path of another room to the paths that an :class:`Explanation` can name."""
     PATHS[name] = summary
     if names_kernel:
         KERNEL_NAMES.add(name)
@@ -55,7 +55,7 @@ class Explanation:
     k_parts : int
         The number of parts of K, one for each thread: more than 1 if C has too few tiles for the threads and K is long.
     segments : int
-        The number of segments of K, in all parts: more than `k_parts` if the sums of a part could leave int32. Each
+        The number of segments of K, in all parts: more than `k_parts` if the sums of a part could exceed int32. Each
         segment is a product of its own, which `path`, `tile` and `block` describe. The sums of segments are added in
         int64.
     max_threads : int
@@ -143,14 +143,14 @@ class Explanation:
     def _operands(self) -> Iterator[str]:
         """Describe the conversions of the operands and of the sums."""
         if self.a_quantized:
-            yield "  A is real numbers, quantized to 8 bits before: an image, or all of them, at a time"
+            yield "  A is real numbers, which are quantized to 8 bits first: one image, or all images, at a time"
         if self.a_shifted:
-            yield "  A is int8: one operand is shifted by 128, and compensated with sums of the other"
+            yield "  A is int8: one operand is shifted by 128, and sums of the other operand compensate the shift"
         if self.b_shifted:
             yield "  B is uint8: shifted by -128 unless A is int8 and read in place"
         if self.wide_sums:
             pieces = "blocks" if self.segments == 1 else f"{self.segments} segments of k"
-            yield f"  sums of this K could leave int32: the sums of {pieces} are added in int64"
+            yield f"  sums of this K could exceed int32: the sums of {pieces} are added in int64"
 
     def _multiply_adds(self) -> Iterator[str]:
         """Describe the multiply-adds of a CPU without dot products."""
@@ -158,7 +158,7 @@ class Explanation:
         counts = self.multiply_adds or {}
         if counts and self.path == "triangle":
             way = MULTIPLY_ADDS[next(iter(counts))]
-            yield f"  no {missing}, but small values: bytes less the smallest, once for both operands; {way}"
+            yield f"  no {missing}, but small values: bytes minus the smallest value, once for both operands; {way}"
             return
         if self.may_widen and self.path == "triangle":
             yield f"  no {missing}: panels are widened to 16 bits, once for both operands"
@@ -166,9 +166,9 @@ class Explanation:
         if not self.may_widen:
             return
         how = "add two products in 16 bits" if self.isa == "neon" else "use VPMADDUBSW"
-        yield f"  no {missing}: panels with a certificate {how}, the others are widened to 16 bits"
+        yield f"  no {missing}: panels with a no-saturation proof {how}, all other panels are widened to 16 bits"
         if self.certified_panels is not None:
-            yield "  {} of {} panels have a certificate".format(*self.certified_panels)
+            yield "  {} of {} panels have a no-saturation proof".format(*self.certified_panels)
         if self.split_panels is not None:
             yield "  {} of {} panels are a dense part, with sums in 16 bits, and outliers".format(*self.split_panels)
         if counts:
@@ -178,7 +178,7 @@ class Explanation:
     def _threads(self) -> str:
         """Describe the threads and their parts."""
         if self.threads == self.max_threads:
-            reason = "all there are"
+            reason = "all that a call may use"
         elif self.threads == 1:
             reason = f"of {self.max_threads}: too little work to wake another"
         else:

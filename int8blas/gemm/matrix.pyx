@@ -58,7 +58,8 @@ cdef void copy_tails(const LoopState *x, const int8_t *b) noexcept nogil:
 
 
 cdef void load_matrix_a(LoopState *x, bint exists) noexcept nogil:
-    """Let the unit read A of the current row of tiles: in place, or packed now unless it `exists`."""
+    """Let the unit read the A of the current row of tiles: in place, or packed. Pack it now unless packed A
+    `exists`."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile

@@ -37,8 +37,8 @@ cdef inline void set_as_s8(Operand *x, bint is_u8) noexcept nogil:
 
 
 cdef inline Operand transposed(const Operand *x, int64_t shift) noexcept nogil:
-    """Return the transpose of an operand without `zero_points`, with the sign of the other operand: A as B for -SHIFT,
-    B as A for SHIFT."""
+    """Return the transpose of an operand without `zero_points`, with the sign of the other operand. With the shift
+    -SHIFT an A becomes a B, with SHIFT a B becomes an A."""
     cdef Operand t = x[0]
     t.row, t.column = x.column, x.row
     t.sign_flip = x.sign_flip ^ SIGN_BIT

@@ -1,4 +1,4 @@
-# The way of sums to C (see output.pyx).
+# From sums to C (see output.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 

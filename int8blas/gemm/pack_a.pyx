@@ -1,4 +1,4 @@
-"""Make the A block: its forms, each when the first panels need it, and vectors with a value for each row.
+"""Make the A block: its vectors with a value for each row, and each of its forms when the first panels need it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
 matrix of an image's windows, or a dynamic source of real numbers, memory has no 8-bit A. The functions here first write

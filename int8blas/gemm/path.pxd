@@ -16,7 +16,7 @@ cdef struct Plan:
     int64_t k_parts             # parts of K; one thread computes all of C for each
     int64_t segments            # segments of K, in all parts; the sums of one fit s32, and are added in s64
     Grid grid                   # tiles or other units of C, divided into a part for each thread
-    bint wide                   # sums could leave s32: add the sums of K blocks in s64
+    bint wide                   # sums could exceed s32: add the sums of K blocks in s64
     bint from_registers         # the micro-kernel stores C itself; otherwise the epilogue does
     bint to_output              # the micro-kernel applies a primitive's epilogue, makes distances, or widens to s64
     bint identity               # the epilogue would do nothing but store C by its strides

@@ -52,14 +52,14 @@ cdef struct Panels:
     const int8_t *data          # NULL if B is plain
     ptrdiff_t step              # bytes from one panel to the next
     const int64_t *col_sums
-    const uint8_t *certified    # for each panel, whether no sum of two products leaves 16 bits
+    const uint8_t *certified    # for each panel, whether no sum of two products exceeds 16 bits
     const uint16_t *pair_sums   # the largest pair sum of each panel (csrc/gemm/packing.h), or NULL if unknown
     SplitB split
     const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
 
 
-# A packed B of 4 bits: two values of 0 to 15 in a byte (csrc/gemm/gemm.h). B' is these values less `zero`, or less the
-# `zeros` of each group of `size` k, [panels][groups][16].
+# A packed B of 4 bits: two values of 0 to 15 in a byte (csrc/gemm/gemm.h). B' is these values minus `zero`, or minus
+# the `zeros` of each group of `size` k, [panels][groups][16].
 cdef struct FourBits:
     const uint8_t *data         # NULL if B has other values
     ptrdiff_t step              # bytes from one panel to the next
@@ -102,7 +102,7 @@ cdef struct Source:
 # Facts that the caller knows, so that the product need not find them.
 cdef struct Known:
     const int32_t *col_init     # -ao * column sums of a packed B, or NULL
-    const int64_t *window_sums  # sums of the rows of an image's matrix less the zero points, for zero points of B
+    const int64_t *window_sums  # sums of the rows of an image's matrix minus the zero points, for zero points of B
     # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
     # unknown, else at most LARGEST_S8 (small_values.pyx).
     uint8_t lowest, spread

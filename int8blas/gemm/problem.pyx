@@ -101,7 +101,7 @@ cdef bint applies_from_registers(const Problem *g) noexcept nogil:
 
 
 cdef bint is_wide(const Problem *g) noexcept nogil:
-    """Return whether sums could leave s32; with a primitive's epilogue, including the offsets that are added as
+    """Return whether sums could exceed s32; with a primitive's epilogue, including the offsets that are added as
     integers."""
     cdef int64_t bound = product_bound(g)
     return g.k > INT32_MAX // bound or (

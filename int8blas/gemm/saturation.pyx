@@ -46,7 +46,7 @@ cdef struct Rows:
 
 cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
                   int64_t limit) noexcept nogil:
-    """Count the saturating pairs of C[m, n], and record them after the `found` pairs before them."""
+    """Count the saturating pairs of C[m, n], and append their positions to the `found` positions that are recorded."""
     cdef const uint8_t *row = a.data + m * a.row
     cdef int64_t k, total
     cdef const int8_t *pair
@@ -130,14 +130,14 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
         if y.ndim != 2:
             raise ValueError(f"b must have 2 dimensions, got shape {(<object>y).shape}")
         if y.shape[transpose_b] != x.shape[not transpose_a]:
-            raise ValueError(f"b must have {x.shape[not transpose_a]} rows in op(b), as op(a) has as many columns, got "
-                             f"{y.shape[transpose_b]}")
+            raise ValueError(f"b must have {x.shape[not transpose_a]} rows in op(b), the number of columns of op(a), "
+                             f"got {y.shape[transpose_b]}")
         if 0 in (<object>x).shape or 0 in (<object>y).shape:
             return Saturation(0, np.empty((0, 3), np.int64))  # N or M may be huge
         packed = pack(y, transpose_b)
     rows.k = x.shape[not transpose_a]
     if packed._k != rows.k:
-        raise ValueError(f"b must have {rows.k} rows in op(b), as op(a) has as many columns, got {packed._k}")
+        raise ValueError(f"b must have {rows.k} rows in op(b), the number of columns of op(a), got {packed._k}")
     rows.data = <const uint8_t *>cnp.PyArray_DATA(x)
     rows.row, rows.column = x.strides[transpose_a], x.strides[not transpose_a]
     rows.flip = 0x80 if cnp.PyArray_TYPE(x) == cnp.NPY_INT8 else 0

@@ -32,7 +32,7 @@ from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 cdef void set_group_terms(const LoopState *x) noexcept nogil:
     """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
-    zero points leave their types."""
+    zero points are out of the range of their types."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef const i8_scale_groups *s = g.epilogue.scale_groups

@@ -94,8 +94,7 @@ cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span
 
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil:
-    """Compute only the spans of a tile; dst carries its sums from span to span. A line of its windows has `line`
-    columns."""
+    """Compute only the spans of a tile; dst keeps its sums between spans. A line of its windows has `line` columns."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1

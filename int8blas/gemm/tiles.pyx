@@ -1,12 +1,12 @@
-"""The tiles of a block of C: their panels and rows, the start values of their sums, and the way of the sums to C.
+"""The tiles of a block of C: their panels and rows, the start values of their sums, and where the sums go.
 
 One call of the micro-kernel computes several tiles, below one another (along M) or side by side (along N). The sums are
 stored in one of four ways:
 
     Plan.from_registers     the micro-kernel stores them in C
     i8_tile_args.output     the micro-kernel applies the epilogue and stores C
-    Arena.partial           the sums wait for the next K block, as s32, or as s64 if they could leave s32 (Plan.wide)
-    Arena.tile              the sums wait for the epilogue of the kernel table (Pending)
+    Arena.partial the sums wait for the next K block, as s32, or as s64 if they could exceed s32 (Plan.wide) Arena.tile
+    the sums wait for the epilogue of the kernel table (Pending)
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -177,7 +177,7 @@ cdef void choose_output(LoopState *x) noexcept nogil:
 
 cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
     """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles along M one call computes: tiles
-    of equal height, whose sums go the same way and fit Arena.tile."""
+    of equal height, whose sums go to the same place and fit Arena.tile."""
     cdef Cursor *at = &x.at
     cdef bint waits
     cdef int64_t room

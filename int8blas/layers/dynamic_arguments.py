@@ -51,7 +51,7 @@ def factors_of(x: npt.NDArray[Any], tensor: str, scale: Any, zero: Any) -> list[
 def quantized(x: npt.NDArray[Any], name: str, scale: Any) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
     """Quantize float32 weights (directions, k, gates, units) to int8. Return the weights and their scales."""
     if not np.isfinite(x).all():
-        raise ValueError(f"{name} must be finite in float32")
+        raise ValueError(f"{name} must be finite in float32, got NaN or an infinity")
     if isinstance(scale, str):
         if scale not in ("per_channel", "per_tensor"):
             raise ValueError(f"scales of {name} must be 'per_channel', 'per_tensor' or values, got {scale!r}")

@@ -59,7 +59,7 @@ cdef class DynamicCell:
                 raise TypeError(f"{name} must be a contiguous vector of {columns[0]} {np.dtype(dtype)}, got "
                                 f"{values!r}")
         if of_source.dtype != np.int8 or of_state.dtype != np.int8 or of_source._n != of_state._n:
-            raise TypeError(f"weights must be int8 with as many columns, got {of_source} and {of_state}")
+            raise TypeError(f"weights must be int8 with equal numbers of columns, got {of_source} and {of_state}")
         self.of_source, self.of_state, self.bias = of_source, of_state, bias
         self.source_scale, self.state_scale = source_scale, state_scale
         self.source_zero, self.state_zero = source_zero, state_zero

@@ -89,7 +89,7 @@ cdef int source_sums(const Execution *e, int i) noexcept nogil:
 # --- a step ----------------------------------------------------------------------------------------------------------
 
 cdef int32_t excess(const uint8_t *x, int64_t count, int zero) noexcept nogil:
-    """Return the sum of bytes less their zero point, modulo 2**32."""
+    """Return the sum of bytes minus their zero point, modulo 2**32."""
     cdef int64_t i, sum = 0
     for i in range(count):
         sum += x[i]

@@ -8,8 +8,9 @@ RealProduct multiplies by weights stored as int8, real_matmul multiplies two arr
 Weights with a scale for each block of k and each column are scaled when they are converted, so sums have no scale.
 
 A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
-reads a quarter of the memory of float32 weights. Weights of 4 bits are unpacked to int8 first, less their zero points,
-a block at a time. The unit copies float32 panels to the buffer too, or reads them in place if a has few rows.
+reads a quarter of the memory of float32 weights. Weights of 4 bits are first unpacked to int8, and their zero points
+are subtracted, a block at a time. The unit copies float32 panels to the buffer too, or reads them in place if a has few
+rows.
 """
 
 import functools
@@ -270,7 +271,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef int64_t divide(RealJob *job) noexcept:
     """Divide the products into units of work, for the kernels in use. k is at least 1. Return the number of threads
-    that the work pays for."""
+    for which there is enough work."""
     cdef double work = <double>job.count * job.rows * job.k * job.columns
     cdef int64_t threads, most
     job.kernels = current_kernels()
@@ -397,7 +398,7 @@ cdef class RealProduct:
                 group = None
             weights = pack(array, False) if bits == 8 else pack_b(array, bits=4)
         if group is not None:
-            raise ValueError(f"group must not be given with a scale, which has the blocks, got {group}")
+            raise ValueError(f"group must not be given with a scale, whose shape gives the group, got {group}")
         if scale is None:
             raise ValueError("scale must be given for weights of int8")
         self._k, self._n = k, columns = weights.shape

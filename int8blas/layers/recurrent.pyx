@@ -346,7 +346,7 @@ cdef void store_step(const Layer *layer, const Direction *d, const Part *part, i
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
-    """Return the number of threads that the work of a step pays for, at most `threads`."""
+    """Return the number of threads for which a step has enough work, at most `threads`."""
     cdef int64_t work = layer.rows * layer.outputs * layer.panels * I8_PANEL * (layer.gates + layer.projects)
     cdef int64_t parts = max(layer.panels, layer.rows // layer.kernels.gemm.mr) * layer.directions
     return paid_threads(<double>work * layer.directions, THREAD_STEP_WORK, <double>min(<int64_t>threads, parts))

@@ -70,7 +70,7 @@ def check_arrays(
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape} in each layer and direction, got {array.shape}")
             if array.dtype == np.float32 and not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite in float32")
+                raise ValueError(f"{name} must be finite in float32, got NaN or an infinity")
 
 
 def cells_of(
@@ -176,7 +176,7 @@ def scale_values(
         with np.errstate(over="ignore"):
             values = values.astype(np.float32)
         if not (np.isfinite(values) & (values != 0)).all():
-            raise ValueError(f"{name} must be finite and not 0 in float32")
+            raise ValueError(f"{name} must be finite and not 0 in float32, got 0, NaN or an infinity")
     try:
         return np.broadcast_to(values, shape)
     except ValueError:
@@ -245,8 +245,8 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """Store NaN in the float results of a sequence, from its first step that is not finite on, in the direction's order
-    of steps.
+    """Store NaN in the float results of a sequence: in the results of its first step that is not finite, and of all
+    later steps in the direction's order.
 
     `bad` marks the steps (t, n) of the source that are not finite, `begins` the first states (layers, directions, n).
     """

@@ -15,8 +15,8 @@ cdef struct Entry:
 
 
 # The entries of a query. Once there are as many as rows to find, a row must have a key above `worst` to enter: rows
-# come in the order of their indices, so of equal keys the first stays. The thresholds for csrc/neighbors/above_body.h
-# follow from it.
+# come in the order of their indices, so of equal keys the first stays. `threshold` and `limit`, for
+# csrc/neighbors/above_body.h, follow from `worst`.
 cdef struct Best:
     Entry *entries
     int64_t count, worst

@@ -10,8 +10,8 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum:
-    # Bits of a digit of keys, for selecting and for sorting: few for few entries, as clearing and adding up the counts
-    # of all digits takes time too.
+    # The bits of a digit of keys, for selecting and for sorting. Up to MANY_ENTRIES entries have digits of FEW_BITS,
+    # because clearing and adding up the counts of all digits takes time too.
     FEW_BITS = 8
     MANY_BITS = 11
     MANY_ENTRIES = 1024
@@ -102,7 +102,7 @@ cdef void shorten(Best *best, int64_t most) noexcept nogil:
         if most - left + counts[digit] <= most_listed(most):
             left = counts[digit]
             break
-    # The keys of all entries that stay are above `high`, or are among the first `left` from `low` to `high`.
+    # Keep all entries with keys above `high`, and the first `left` entries with keys from `low` to `high`.
     best.worst = low if low == high else low - 1
     kept = 0
     for i in range(best.count):

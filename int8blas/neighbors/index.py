@@ -188,7 +188,7 @@ class Index:
             rows, scales, scale = self._quantized(x, "x", self.scale)
             if ids is None:
                 if self._next_id + len(rows) >= np.iinfo(np.int64).max:
-                    raise ValueError("ids must be given: there are none above the largest one")
+                    raise ValueError("ids must be given, because the index has the largest possible id")
                 numbers = np.arange(self._next_id, self._next_id + len(rows))
             else:
                 numbers = self._new_ids(ids, len(rows))
@@ -263,7 +263,7 @@ class Index:
             scales = None if shard.scales is None else shard.scales[which]
             result[target] = self._floats(shard.take(which), scales)
         if not found.all():
-            raise KeyError(f"ids must be of vectors in the index, {numbers[~found][0]} is not")
+            raise KeyError(f"ids must be of vectors in the index, got {numbers[~found][0]}")
         return result[places[0]] if np.ndim(ids) == 0 else result[places]
 
     def blocks(self) -> Iterator[tuple[Ids, npt.NDArray[np.float32 | np.uint8]]]:
@@ -343,7 +343,7 @@ class Index:
         if count < 1:
             raise ValueError(f"k must be at least 1, got {shown(k)}")
         if rescore is not None and self.metric == "hamming":
-            raise ValueError("rescore must be None for metric 'hamming': packed bits are no floats")
+            raise ValueError("rescore must be None for metric 'hamming': packed bits have no floats")
         shards = self._shards  # read before the scale, which is set before the first shard
         queries = self._queries(q, shards)
         searched = _searched(shards, include, exclude)
@@ -555,7 +555,7 @@ class Index:
         _check_count(numbers, count)
         taken = [shard.ids[which] for shard in self._shards if len(which := shard.positions(numbers))]
         if taken:
-            raise ValueError(f"ids must be new, {taken[0][0]} is in the index")
+            raise ValueError(f"ids must be new, got {taken[0][0]}, which is in the index")
         return numbers
 
     def _present(self, numbers: Ids) -> Ids:
@@ -563,7 +563,7 @@ class Index:
         found = [shard.ids[shard.positions(numbers)] for shard in self._shards]
         missing = np.setdiff1d(numbers, np.concatenate([np.empty(0, np.int64), *found]))
         if len(missing):
-            raise KeyError(f"ids must be of vectors in the index, {missing[0]} is not")
+            raise KeyError(f"ids must be of vectors in the index, got {missing[0]}")
         return numbers
 
     # --- searches ----------------------------------------------------------------------------------------------------
@@ -634,7 +634,7 @@ def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
     """Return a step for each row, such that all elements of the row are at most 127 steps."""
     largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
     if not np.isfinite(largest).all():
-        raise ValueError(f"{name} must be finite, vector {np.flatnonzero(~np.isfinite(largest))[0]} is not")
+        raise ValueError(f"{name} must be finite, got NaN or inf in vector {np.flatnonzero(~np.isfinite(largest))[0]}")
     steps: npt.NDArray[np.float32] = np.maximum(largest / np.float32(127), TINY)
     return steps
 

@@ -10,7 +10,8 @@ from int8blas.neighbors.best cimport Best, Entry, entries_room
 cdef enum:
     # The maximum number of queries that pass through the base together.
     MOST_QUERIES = 256
-    # Most entries of a thread, 1 MiB: many rows are found for fewer queries at a time.
+    # The maximum number of entries of a thread, which take 1 MiB. If many rows are to be found, fewer queries are
+    # searched at a time.
     MOST_ENTRIES = 1 << 16
 
 

@@ -100,7 +100,8 @@ cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
-    """Return the most rows that are copied for a block, whole panels; one panel if no row is excluded by a mask."""
+    """Return the maximum number of rows that are copied for a block, in whole panels; one panel if no mask excludes
+    rows."""
     if s.excluded is NULL:
         return I8_PANEL
     return min(block_rows(s), max(<int64_t>1, COPIED_BYTES // max(<int64_t>1, panel_bytes(s))) * I8_PANEL)
@@ -119,7 +120,7 @@ cdef int64_t step_panels(const Search *s) noexcept nogil:
 
 
 cdef int parts_for(const Search *s, int threads) noexcept nogil:
-    """Return the number of threads that the work of the search pays for, at most `threads`."""
+    """Return the number of threads for which the search has enough work, at most `threads`."""
     cdef double rows = <double>s.panels * I8_PANEL
     cdef double work = rows * s.queries * (s.k + 1) / s.kernels.tuning.thread_work
     return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
@@ -296,8 +297,9 @@ cdef int64_t count_left(const Search *s, int64_t first, int64_t end) noexcept no
 
 
 cdef int64_t take_block(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t panels) noexcept nogil:
-    """Set the rows of the next block, from row b.first of a shard with `panels` panels left; return its panels. If few
-    rows are left by a mask, copy them, from more panels."""
+    """Set the rows of the next block, which begins at row b.first of a shard. `panels` panels of the shard are left.
+    Return the number of panels of the block. If a mask leaves few rows, copy these rows, and let the block have more
+    panels."""
     cdef int64_t some = min(block_rows(s) // I8_PANEL, panels), left
     b.index = shard.first + b.first
     b.rows = min(some * I8_PANEL, shard.g.n - b.first)

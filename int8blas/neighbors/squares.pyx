@@ -35,7 +35,7 @@ cdef int square_rows(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef bint pays_for_threads(cnp.ndarray x) noexcept:
-    """Return whether the sums of squares of a matrix's rows pay for more than one thread."""
+    """Return whether the sums of squares of a matrix's rows have enough work for more than one thread."""
     cdef int64_t size = cnp.PyArray_SIZE(x)
     return size > GIL_BYTES and threads_for(<double>size, THREAD_PACKED_BYTES, <double>cnp.PyArray_DIM(x, 0)) > 1
 

@@ -419,7 +419,7 @@ class Attributes:
         object.__setattr__(self, "output_scales", (mask, values))
         for name in ("scales", "zero_points"):
             if getattr(self, name):
-                raise ValueError(f"{name} must not be given together with output_scales, which is a model of its own")
+                raise ValueError(f"{name} must not be given together with output_scales, which replaces it")
 
     def _check_requantization(self) -> None:
         """Refuse attributes that integer arithmetic does not support."""

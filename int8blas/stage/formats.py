@@ -90,7 +90,7 @@ class GroupedWeights:
         -------
         dict
             ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
-            and weights that are its zero points. Weights less their zero points are int8 with 8 bits if they all fit,
+            and weights that are its zero points. Weights minus their zero points are int8 with 8 bits if they all fit,
             and with 4 bits if all zero points are 8.
 
         Raises

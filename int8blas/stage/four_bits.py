@@ -51,7 +51,7 @@ def quantize_four_bits(
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
     """Return float32 weights (oc, ic) as integers from -8 to 7, and their scales, given or computed."""
     if not np.isfinite(flat).all():
-        raise ValueError("weights must be finite in float32")
+        raise ValueError("weights must be finite in float32, got NaN or an infinity")
     if isinstance(scale, str):
         if scale not in AUTOMATIC:
             raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {shown(scale)}")

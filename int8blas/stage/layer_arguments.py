@@ -169,7 +169,7 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 
     """
     flat = weights.reshape(weights.shape[0], np.prod(weights.shape[1:], dtype=np.intp))
     if not np.isfinite(flat).all():
-        raise ValueError("weights must be finite in float32")
+        raise ValueError("weights must be finite in float32, got NaN or an infinity")
     if isinstance(scale, str):
         if scale not in AUTOMATIC:
             raise ValueError(f"scales['weights'] must be 'per_channel', 'per_tensor' or values, got {shown(scale)}")
@@ -182,7 +182,7 @@ def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 
     scale = scale_values(scale, "scales['weights']")
     size = 0 if group == 0 else group_size(scale, group, *flat.shape)
     if not size and scale.shape not in ((), (1,), (len(flat),)):
-        more = ": scales by groups of k are those of InnerProduct" if scale.ndim == 2 and group == 0 else ""
+        more = ": only InnerProduct takes scales by groups of k" if scale.ndim == 2 and group == 0 else ""
         raise ValueError(f"scales['weights'] must be one value or {len(flat)}, got shape {scale.shape}{more}")
     with np.errstate(over="ignore"):
         by_column = np.repeat(scale.T, size, axis=1) if size else scale.reshape(-1, 1)

@@ -162,7 +162,7 @@ cdef class Layer:
             raise ValueError(f"bias must have shape {(self.columns,)}, a value for each output channel, got "
                              f"{array.shape}")
         if array.dtype == np.float32 and not np.isfinite(array).all():
-            raise ValueError("bias must be finite in float32")
+            raise ValueError("bias must be finite in float32, got NaN or an infinity")
         self.integer_bias = array.dtype == np.int32
         self._bias = array
         self._bias.flags.writeable = False
@@ -264,7 +264,7 @@ cdef class Layer:
                 if self.dtypes[tensor].kind not in "iu":
                     raise ValueError(f"{name} must be for an integer type, got {self.dtypes[tensor]}")
         if masks and self.attributes.output_scales is not None:
-            raise ValueError(f"{parameter} must not be given together with output_scales, which is a model of its own")
+            raise ValueError(f"{parameter} must not be given together with output_scales, which replaces it")
         return masks
 
     cdef object fitted(self, parameter, tensor, array):

@@ -86,7 +86,7 @@ def test_results_that_can_not_be_addressed_name_their_sources():
 
 @pytest.mark.parametrize(("first", "second"), [((2, 3), (2,)), ((2, 3), (4, 3)), ((0,), (2,)), ((3, 1, 2), (2, 3, 3))])
 def test_shapes_that_do_not_broadcast(first, second):
-    with pytest.raises(ValueError, match=r"^src1 must have a shape that broadcasts against that of src0"):
+    with pytest.raises(ValueError, match=r"^src1 must have a shape that broadcasts against \("):
         int8blas.binary("add", np.ones(first, np.uint8), np.ones(second, np.uint8))
 
 

@@ -432,4 +432,4 @@ def test_explain_tells_how_a_gram_matrix_is_computed(isa, rng):
     assert "A is packed once, as B is, for both operands" in str(explanation)
     assert ("16 bits, once for both operands" in str(explanation)) == (isa in WITHOUT_VNNI)
     assert "block by block" not in str(explanation)
-    assert "certificate" not in str(explanation)
+    assert "no-saturation proof" not in str(explanation)

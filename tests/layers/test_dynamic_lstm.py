@@ -291,5 +291,5 @@ def test_restored_vectors_and_matrices():
                 make(*(right | {name: wrong}).values())
     other = int8blas.pack_b(np.ones((5, 80), np.int8)), int8blas.pack_b(np.ones((5, len(scale)), np.uint8))
     for wrong in other:
-        with pytest.raises(TypeError, match=r"^weights must be int8 with as many columns, got "):
+        with pytest.raises(TypeError, match=r"^weights must be int8 with equal numbers of columns, got "):
             make(*(right | {"of_source": wrong}).values())

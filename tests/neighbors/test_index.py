@@ -554,7 +554,7 @@ def test_an_index_of_bits(rng):
             index.search(q, 3)
     with refused(TypeError, "x must be uint8, got int8"):
         index.add(x[:2].view(np.int8))
-    with refused(ValueError, "rescore must be None for metric 'hamming': packed bits are no floats"):
+    with refused(ValueError, "rescore must be None for metric 'hamming': packed bits have no floats"):
         index.search(x[0], 3, rescore=x.astype(np.float32))
 
 
@@ -565,11 +565,11 @@ def test_an_index_of_bits(rng):
         (lambda i: i.add(s8(1, 2, 3)), ValueError, "x must have vectors of 3 elements, got shape (1, 2, 3)"),
         (lambda i: i.add(u8(2, 3)), TypeError, "x must be int8 or float32, got uint8"),
         (lambda i: i.add([[1, 2, 3]]), TypeError, "x must be int8 or float32, got a list of int64"),
-        (lambda i: i.add([[1, 2, np.nan]]), ValueError, "x must be finite, vector 0 is not"),
-        (lambda i: i.add([[1, 2, 3.0], [1, 1e300, 3]]), ValueError, "x must be finite, vector 1 is not"),
+        (lambda i: i.add([[1, 2, np.nan]]), ValueError, "x must be finite, got NaN or inf in vector 0"),
+        (lambda i: i.add([[1, 2, 3.0], [1, 1e300, 3]]), ValueError, "x must be finite, got NaN or inf in vector 1"),
         (lambda i: i.add(s8(2, 3), ids=[1]), ValueError, "ids must have one for each of 2 vectors, got 1"),
         (lambda i: i.add(s8(2, 3), ids=[9, 9]), ValueError, "ids must have each id once"),
-        (lambda i: i.add(s8(2, 3), ids=[9, 1]), ValueError, "ids must be new, 1 is in the index"),
+        (lambda i: i.add(s8(2, 3), ids=[9, 1]), ValueError, "ids must be new, got 1, which is in the index"),
         (lambda i: i.add(s8(2, 3), ids=[9, -1]), ValueError, "ids must be from 0 to 2**63 - 2, got -1"),
         (lambda i: i.add(s8(2, 3), ids=[9.0, 1]), TypeError, "ids must be integers, got float64"),
         (lambda i: i.add(s8(2, 3), ids=[[9, 1]]), ValueError, "ids must have at most 1 dimension, got shape (1, 2)"),
@@ -577,7 +577,7 @@ def test_an_index_of_bits(rng):
         (lambda i: i.update([1], s8(2, 3)), ValueError, "ids must have one for each of 2 vectors, got 1"),
         (lambda i: i.search(s8(2), 3), ValueError, "q must have vectors of 3 elements, got shape (2,)"),
         (lambda i: i.search(np.ones(3, np.int64), 3), TypeError, "q must be int8, uint8 or float32, got int64"),
-        (lambda i: i.search([np.inf, 1, 1], 3), ValueError, "q must be finite, vector 0 is not"),
+        (lambda i: i.search([np.inf, 1, 1], 3), ValueError, "q must be finite, got NaN or inf in vector 0"),
         (lambda i: i.search(s8(3), 0), ValueError, "k must be at least 1, got 0"),
         (lambda i: i.search(s8(3), 1.0), TypeError, "k must be an integer, got float"),
         (lambda i: i.search(s8(3), 1, include=[0.5]), TypeError, "include must be integers, got float64"),
@@ -618,11 +618,11 @@ def test_missing_ids_change_nothing():
         lambda: index.update([5, 2], s8(2, 3)),
         lambda: index.reconstruct([1, 5]),
     ):
-        with pytest.raises(KeyError, match="ids must be of vectors in the index, 5 is not"):
+        with pytest.raises(KeyError, match="ids must be of vectors in the index, got 5"):
             call()
     assert len(index) == 5
     index.add(s8(3), ids=[2**63 - 2])
-    with refused(ValueError, "ids must be given: there are none above the largest one"):
+    with refused(ValueError, "ids must be given, because the index has the largest possible id"):
         index.add(s8(3))
 
 

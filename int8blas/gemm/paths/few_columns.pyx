@@ -2,8 +2,9 @@
 
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
 vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, which takes
-less time than to pack them. If k runs backwards in x, the path reverses k in x and y. If y has zero points, the path
-needs the sums of x: their products with a vector of ones, which becomes one more y if it costs little.
+less time than to pack them. If x has a negative stride along k, the path reverses k in x and y. If y has zero points,
+the path needs the sums of x, which are products of x with a vector of ones. The vector of ones is one more y if that
+costs little.
 """
 
 from libc.stddef cimport ptrdiff_t

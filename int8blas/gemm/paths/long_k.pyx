@@ -42,7 +42,8 @@ cdef enum:
     # some are copied: half of an L1 cache, because the source of the copies takes the other half.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
-    # TOTALS: the maximum number of elements of C. SUMS: this number plus the number of the sums of vectors of A and B.
+    # TOTALS: the maximum number of elements of C. SUMS: TOTALS, plus the maximum number of vectors of A and B, because
+    # each vector has a sum too.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
 

@@ -28,8 +28,9 @@ cdef enum:
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
-    # register: the minimum number of rows of A (making the tables takes 0.3 us), and the minimum number of rows of A
-    # that share a register (its lanes are elements of C).
+    # register: REGISTER_ROWS is the minimum number of rows of A, because making the tables takes 0.3 us.
+    # ROWS_IN_REGISTER is the minimum number of rows of A that share a register, so that most of its lanes have an
+    # element of C.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
     # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would

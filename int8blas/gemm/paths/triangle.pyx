@@ -188,8 +188,8 @@ cdef bint pays_for_whole(const Problem *g) noexcept nogil:
 
 
 cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether C is a triangle, or a triangle and its mirror: a product that is symmetric to the last bit, and no
-    old C to add.
+    """Return whether the path takes the problem: C is a triangle, or a triangle and its mirror. For the mirror, the
+    product must be symmetric to the last bit, and no old C may be added.
 
     With numerics="saturating" a product is not symmetric: a sum of two products depends on which operand was shifted.
     """
@@ -253,8 +253,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     plan.from_registers = stores_sums(g, p)
     # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # One more thread needs twice as much work as on other paths, because threads synchronize twice: each thread packs
-    # panels that all threads read.
+    # One more thread needs twice as much work as on other paths. Each thread packs panels that all threads read, so
+    # threads synchronize twice.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
@@ -265,7 +265,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 
 
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
-    """Carve memory for A' and B' and their vectors."""
+    """Set the pointers to A' and B' and their vectors in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
     # If A' and B' differ by 128, A' or B' has a zero point that is not 0.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
