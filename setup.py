@@ -50,7 +50,7 @@ GCC = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"
 GCC += FLAGS or ["-O3", "-g0"]
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
 # Functions begin at a cache line, so that the speed of a loop does not depend on the code before it. In loops that use
-# every register GCC copies sums between registers, up to two copies a multiply-add: the other arguments stop it.
+# every register GCC copies sums between registers, up to two copies a multiply-add; the next two arguments prevent it.
 KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
 # its members were stored one by one; such a load waits for the stores.

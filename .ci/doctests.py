@@ -1,4 +1,4 @@
-"""Run the examples in the docstrings of all modules of int8blas, also compiled ones, where pytest does not look."""
+"""Run the examples in the docstrings of all modules of int8blas, including compiled modules, which pytest skips."""
 
 import doctest
 import importlib
@@ -10,7 +10,7 @@ import int8blas
 
 
 def main():
-    """Exit status 0 if there are examples and all of them pass."""
+    """Return the exit status: 0 if there are examples and all of them pass."""
     failed = attempted = 0
     for info in pkgutil.walk_packages(int8blas.__path__, "int8blas."):
         if ".peers." in info.name:

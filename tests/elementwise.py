@@ -20,7 +20,7 @@ def zero_points(dtype):
     return (0, low, high, 3)
 
 
-# Zero points beyond the range of bytes, and next to the zero points whose differences with bytes leave int32.
+# Zero points beyond the range of bytes, and next to the zero points whose differences from bytes exceed int32.
 WIDE = (-(2**31), -(2**31) + 128, -(2**31) + 255, -(2**31) + 256, -(2**24) - 1, -1000, 256, 300, 2**24 + 1,
         2**31 - 257, 2**31 - 256, 2**31 - 128, 2**31 - 1)  # fmt: skip
 

@@ -152,7 +152,7 @@ def column_sums(b, trans_b=False):
 # certified[p]: for every column of panel p and every pair (k even, k + 1),
 #     max(b[k], 0) + max(b[k + 1], 0) <= 128   and   min(b[k], 0) + min(b[k + 1], 0) >= -128
 def certified(b, trans_b=False):
-    """The certificate that no u8 A saturates a pair sum, bool (panels,)."""
+    """The proofs that no u8 A saturates a pair sum, bool (panels,)."""
     b, _ = signed_b(b, trans_b)
     ok = np.ones(b.shape[1], bool)
     for k in range(0, b.shape[0], 2):

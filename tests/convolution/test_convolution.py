@@ -813,7 +813,7 @@ def test_what_a_layer_says_of_its_windows():
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_integer_bias_at_the_end_of_its_range(isa, groups):
-    """Sums that leave 32 bits by their bias saturate, in every group."""
+    """Sums that exceed 32 bits because of their bias saturate, in every group."""
     x, w = np.full((1, 9, 9, 32), 255, np.uint8), np.full((64, 32 // groups, 3, 3), 127, np.int8)
     bias = np.zeros(64, np.int32)
     bias[0], bias[-1] = -5, 2**31 - 1

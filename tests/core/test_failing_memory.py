@@ -140,7 +140,7 @@ def attempt(problem, number):
     return results, count, bool(was_refused)
 
 def refused(problem, right, number):
-    "A call of which one allocation is refused: whether it raised MemoryError, with everything as it was."
+    "Refuse one allocation of a call. Return whether it raised MemoryError and left everything unchanged."
     drop_kept()
     before = library.blocks()
     results, _, was_refused = attempt(problem, number)
@@ -159,7 +159,7 @@ def is_filled(problem):
     return getattr(problem.get("layer"), "old", None) is not None
 
 def check(isa, threads, problem):
-    "Calls of a problem of which one allocation each is refused: how many raised MemoryError."
+    "Refuse one allocation after the other, in repeated calls. Return how many calls raised MemoryError."
     with int8blas.use_isa(isa), int8blas.num_threads(threads):
         right, count, _ = attempt(problem, 0)
         raised = sum(refused(problem, right, number) for number in range(1, count + 2))

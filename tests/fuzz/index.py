@@ -12,7 +12,7 @@ from int8blas.neighbors import shards
 
 METRICS = ("inner", "cosine", "sqeuclidean", "hamming")
 KINDS = ("int8", "uint8", "float")
-# The least and the most rows of a shard: usually few, so that shards are packed, merged and full.
+# The minimum and the maximum number of rows of a shard: usually small, so that shards are packed, merged and full.
 LIMITS = ((8, 48), (8, 48), (32, 200), (1024, 1 << 18))
 SCALE = 0.06
 

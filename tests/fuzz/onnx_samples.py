@@ -1,4 +1,4 @@
-"""GridSample, Resize, RoiAlign and NonMaxSuppression with all attributes, beside onnx's reference implementation. All
+"""GridSample, Resize, RoiAlign and NonMaxSuppression with all attributes, against onnx's reference implementation. All
 positions, weights and elements are multiples of powers of two in float64, so that all sums are exact."""
 
 import math

@@ -1,4 +1,4 @@
-"""pack_b and the attributes of a PackedB: layout, sums, certificates; unpack, pickle, and would_saturate."""
+"""pack_b and the attributes of a PackedB: layout, sums, no-saturation proofs; unpack, pickle, and would_saturate."""
 
 import pickle
 

@@ -38,7 +38,7 @@ def test_every_mix_of_dtypes(isa, p):
 
 @pytest.mark.parametrize("p", [255, 65521, 2**31 - 1])
 def test_long_k_of_the_largest_residues(isa, p):
-    """Sums of the largest magnitudes; those of 2**31 - 1 leave 64 bits from 8 terms on."""
+    """Sums of the largest magnitudes: modulo 2**31 - 1, sums of 8 terms or more exceed 64 bits."""
     for k in (7, 9, 1000, 70_001):
         for low in (-(p // 2), (p - 1) // 2):
             a = np.full((3, k), low, np.int64)

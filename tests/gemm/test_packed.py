@@ -1,4 +1,4 @@
-"""PackedB: layout, sums, certificate, unpacking, immutability, pickles and files."""
+"""PackedB: layout, sums, no-saturation proofs, unpacking, immutability, pickles and files."""
 
 import contextlib
 import copy

@@ -7,7 +7,7 @@ import int8blas
 from int8blas import Attributes, Binary, Eltwise, InnerProduct, ReLU, Sum, calibration
 
 LARGE = 2**30
-# A loop over so many elements would never end.
+# A loop over this number of elements would never end.
 ENDLESS = 2**60
 U8, F32 = np.ones((2, 3), np.uint8), np.ones((2, 3), np.float32)
 

@@ -103,7 +103,7 @@ def test_more_rows_than_a_block(isa, rng):
 @TYPES
 @pytest.mark.parametrize("src_dtype", [np.uint8, np.int8], ids=["u8", "s8"])
 def test_values_of_the_source_by_rows_and_groups(isa, dtype, src_dtype, rng):
-    """Scales and zero points of the source, in or far outside its type, beside each kind of zero points of weights."""
+    """Scales and zero points of the source, in or far outside its type, with each kind of zero points of weights."""
     for m, n, k, group in ((1, 50, 64, 32), (3, 64, 48, 16), (9, 65, 64, 64), (20, 17, 72, 8), (1, 20, 70, 32),
                            (9, 30, 100, 64)):  # fmt: skip
         groups = -(-k // group)

@@ -46,7 +46,7 @@ def test_blocks_of_k(isa, rng):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=["int4", "uint4"])
 def test_four_bits_are_unpacked(isa, dtype, rng):
-    """The bits of int8 weights less the zero points."""
+    """The bits of int8 weights minus the zero points."""
     low, high = (-8, 7) if dtype == np.int8 else (0, 15)
     for k, columns, group in ((1, 1, None), (7, 3, None), (20, 17, None), (1100, 50, None), (48, 65, 24), (96, 100, 8),
                               (2048, 33, 1024)):  # fmt: skip

@@ -12,7 +12,7 @@ import int8blas
 
 TYPES = {"int4": (onnx.TensorProto.INT4, -8, 7), "uint4": (onnx.TensorProto.UINT4, 0, 15)}
 K, N = 96, 20
-# Where scales differ: nowhere, by columns, or by blocks of so many k, of which the last may be shorter.
+# Where scales differ: nowhere, by columns, or by blocks of this number of k; the last block may be shorter.
 KINDS = ("tensor", "columns", 16, 32, 48, 64, 96)
 
 

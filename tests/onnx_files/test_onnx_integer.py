@@ -159,7 +159,7 @@ def test_qlinear_matmul_multiplies_scales_first(a_type, b_type, zero, channels, 
 
 
 def windows_of(x, kernel, zero, pads, strides, dilations):
-    """Return the window of a 2-D image at each output position, less the zero point: (n, c, oh, ow, kh, kw)."""
+    """Return the window of a 2-D image at each output position, minus the zero point: (n, c, oh, ow, kh, kw)."""
     x = x.astype(np.int64) - zero
     x = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]

@@ -1,4 +1,4 @@
-"""floats="onnxruntime": the parts that onnxruntime computes, and their results next to those of this package."""
+"""floats="onnxruntime": the parts that onnxruntime computes, and their results next to the results of this package."""
 
 import pickle
 

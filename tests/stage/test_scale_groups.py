@@ -111,7 +111,7 @@ def test_source_by_groups_in_each_call(isa, rng):
 
 @pytest.mark.parametrize("far", [-200, 256, -(2**31), 2**31 - 1])
 def test_zero_points_beyond_their_types(isa, far, rng):
-    """Numbers, vectors and values by groups, of one operand or of both, in sums that leave 32 bits."""
+    """Numbers, vectors and values by groups, of one operand or of both, in sums that exceed 32 bits."""
     for (m, n, k, group), (src_dtype, weights_dtype) in product(FEW, sign_pairs()):
         types = {"src_dtype": src_dtype, "weights_dtype": weights_dtype, "dst_dtype": np.float32}
         shapes = product(((), m, (m, k // group), None), ((), n, (k // group, n), None))

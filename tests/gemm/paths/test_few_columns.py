@@ -30,7 +30,7 @@ def test_explain_tells_whether_more_rows_pack_b(isa, rng):
 
 
 def test_vectors_that_are_not_contiguous(isa, pair, rng):
-    """Every other k, other steps, and k that runs backwards in either operand, for products of matrices by vectors and
+    """Every other k, other steps, and negative steps along k in either operand, for products of matrices by vectors and
     by few columns."""
     for m, n, k in ((40, 1, 200), (300, 2, 65), (70, 4, 516), (9, 3, 1030), (5, 1, 8)):
         for step in (2, 3, 7, -1, -2, -5):

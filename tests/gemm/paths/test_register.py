@@ -1,4 +1,4 @@
-"""Tall products of few columns and few k, several rows of which fit a register."""
+"""Products of many rows with few columns and a small K: several rows of A fit a register."""
 
 from functools import partial
 from itertools import product
