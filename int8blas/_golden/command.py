@@ -13,8 +13,8 @@ from int8blas.core.threads import num_threads
 
 SUMMARY = "check that this machine gives the golden bits"
 DESCRIPTION = """Compute small problems of every primitive, on each instruction set of this CPU, with one thread and
-with all, and compare the SHA-256 of each result with the one that every machine and every release must give. The exit
-status is 1 if a result differs."""
+with all, and compare the SHA-256 of each result with the SHA-256 that every machine and every release must give. The
+exit status is 1 if a result differs."""
 
 
 def thread_count(text: str) -> int:
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return the exit status: 0, or 1 if a result differs."""
-    # Import the problems here: this takes the time of the whole command line otherwise.
+    # Import the problems only here, because the import takes as long as everything else that the command line does.
     digests = import_module("int8blas._golden.digests")
     golden = digests.read()
     if options.list:

@@ -61,7 +61,7 @@ class Draws:
         return np.ldexp(values.astype(np.float64), self.integers(shape, np.int32, *exponents)).astype(dtype)
 
     def scales(self, shape: Shape, exponent: int = -7) -> npt.NDArray[np.float32]:
-        """Return float32 numbers with all their digits, from 2**exponent to 2**(exponent + 1)."""
+        """Return float32 numbers that use all digits of the type, from 2**exponent to 2**(exponent + 1)."""
         return np.ldexp(self.integers(shape, np.int64, 1 << 23, (1 << 24) - 1).astype(np.float32), exponent - 23)
 
     def scale(self, exponent: int = -7) -> np.float32:

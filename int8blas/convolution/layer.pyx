@@ -489,7 +489,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         x = self.source(x)
         self.set_shape(x, shape)
         if self._dynamic is not None and self._layer.lacks_source_alone():
-            # A range would determine only the zero point of an unsigned source.
+            # The range of the images would determine only the zero point of an unsigned source.
             values = Values.__new__(Values)
             values.shape, values.scales, values.zero_points = (self._layer.columns,), {}, {}
             x = dense(x)

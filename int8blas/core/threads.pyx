@@ -1,6 +1,6 @@
 """The gate to threads: how many threads a call may use, and every parallel region of the package::
 
-    threads_for     number of threads for which there is enough work, of those that a call may use
+    threads_for number of threads for which there is enough work, at most the number that a call may use
     run_parts       each part of a job, by any thread
     run_in_turn     parts of two kinds in one region: all parts of the first kind, then the second
     run_team        the work of a team of threads, which may wait for one another

@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef void enter_run() noexcept nogil:
-    """Begin a run of a network, which may be inside another one."""
+    """Begin a run of a network, which may be inside another run."""
     i8_enter_run()
 
 

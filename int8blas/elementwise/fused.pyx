@@ -290,8 +290,8 @@ cdef class Fused:
     cdef int64_t size               # bytes read and written
     cdef object memory, arrays
     cdef list repeated              # the memory of repeated operands
-    # For a ReplayParts: bytes from the addresses of the source and of the whole target; NumPy's type number of the
-    # source.
+    # For a ReplayParts: the offsets of this part in bytes, from the address of the source and from the address of the
+    # whole target; and NumPy's type number of the source.
     cdef ptrdiff_t offsets[2]
     cdef int source_type
 

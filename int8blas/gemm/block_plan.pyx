@@ -1,7 +1,7 @@
 """How the general path divides a problem: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
 
 The block sizes of a kernel table are upper limits, measured with an L2 cache of 1 MiB, or of 2 MiB with a matrix unit.
-A smaller cache makes blocks smaller; a larger one does not change them.
+A smaller cache makes blocks smaller; a larger cache does not change them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uintptr_t
@@ -70,12 +70,12 @@ cdef enum:
     # From this many columns on a matrix unit uses the A of a tile so often that a single K block may have up to twice
     # the usual size.
     MATRIX_COLUMNS = 128
-    # Use up to this many threads fewer if the largest part stays the same.
+    # Up to this number of threads are not used if the largest part stays the same without them.
     FEWER_THREADS = 3
     # If each thread has at least this many rows of tiles, one more row hardly matters.
     MANY_TILES = 8
-    # Up to this size of B, or a quarter of a smaller L2 cache, each thread with rows of its own packs all of a plain B:
-    # fetching a cache line that another thread has packed takes 5x as long as packing the line.
+    # Up to this size of B, or a quarter of a smaller L2 cache, threads that compute different rows each pack all of a
+    # plain B: fetching a cache line that another thread has packed takes 5x as long as packing the line.
     PRIVATE_BYTES = 1 << 18
     # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other. If the tile read
     # several such short panels side by side, each panel would end when the hardware has just begun to prefetch it. If

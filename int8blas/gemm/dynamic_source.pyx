@@ -119,7 +119,7 @@ cdef int range_of_rows(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef inline void extend(float *range_, const float *other) noexcept nogil:
-    """Extend a range to contain another one. A NaN in either bound stays."""
+    """Extend a range to contain another range. A NaN in either bound stays."""
     if isnan(other[0]):
         range_[0] = range_[1] = NAN
     elif not isnan(range_[0]):

@@ -45,7 +45,7 @@ cdef enum:
 
 # The default argument, compared by identity first: callers nearly always pass this very object.
 cdef object SATURATED = "saturate"
-# The dtypes that errors suggest for arrays that are not integers, as results then are int32.
+# The dtypes that errors suggest for arrays that are not integers. The results of these dtypes are int32.
 cdef tuple WANTED = ("uint8", "int8")
 
 

@@ -17,8 +17,8 @@ cnp.import_array()
 
 cdef enum:
     CHUNK = 1024                # elements that are reduced at once, in the L1 cache
-    # The largest K whose float64 sums are accurate enough. For residues of 30 bits their error is below 2**57, and
-    # kernels.residues allows 2**60.
+    # The largest K whose float64 sums are accurate enough. For residues of 30 bits the error of a sum is below 2**57,
+    # and kernels.residues allows 2**60.
     MAX_K = 1 << 24
 
 

@@ -120,7 +120,7 @@ cdef void pack_columns(const LoopState *x, uint8_t flip) noexcept nogil:
 
 cdef void pack_rows(LoopState *x) noexcept nogil:
     """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
-    not interleaved stays as rows."""
+    not interleaved stays in rows."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if x.p.forms.interleaves else 0

@@ -47,8 +47,8 @@ cdef struct Path:
     bint names_kernel           # the path has a kernel of its own, not the tiles' micro-kernel
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
-    # NULL, or: set `other` to a form of the problem that the values of its operands make faster. Return whether one
-    # exists.
+    # NULL, or a function that sets `other` to another form of the problem, which is faster for the values of the
+    # operands. Return whether one exists.
     bint (*specialize)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory

@@ -16,8 +16,9 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # Limits for transposing: the maximum number of columns of C; the minimum number of rows of C for each column (fewer
-    # if one row kernel takes all columns); and the largest sizes of a small problem.
+    # Limits for transposing a problem. TRANSPOSED_COLUMNS: maximum columns of C. TRANSPOSED_ROWS: minimum rows of C for
+    # each column, or TRANSPOSED_FEW_ROWS if one row kernel computes all columns. TRANSPOSED_TINY: the largest size of a
+    # small problem.
     TRANSPOSED_COLUMNS = 16
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4
@@ -41,7 +42,7 @@ cdef struct Resolved:
     Problem other
 
 
-# The table of paths (plan.pyx), in the order of asking. The last path takes every problem.
+# The table of paths (plan.pyx), in the order in which `resolve` tries them. The last path takes every problem.
 cdef const Path **first_path
 
 cdef void fit_threads(Resolved *r) noexcept nogil

@@ -12,8 +12,8 @@ from int8blas.gemm.path cimport from_capsule, planned_threads
 from int8blas.gemm import blocks
 from int8blas.gemm.paths import few_columns, few_rows, four_bits, long_k, register, small_k, tiny, triangle
 
-# The table of paths, in the order of asking. Paths that decide by sizes alone are first. The last path takes every
-# problem.
+# The table of paths, in the order in which `resolve` tries them. Paths that decide by sizes alone are first. The last
+# path takes every problem.
 PATHS = (
     register,
     tiny,

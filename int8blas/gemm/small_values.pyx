@@ -46,7 +46,7 @@ cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
     group may not fit.
 
     VPMADDUBSW adds two products, of k and k + 1. Products with the positive values of B' are 0 or more, products with
-    the negative ones 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
+    its negative values are 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
     """
     return MOST_GROUPS if largest * pair_sum == 0 else LARGEST_S16 // (largest * pair_sum)
 

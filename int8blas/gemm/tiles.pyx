@@ -264,7 +264,7 @@ cdef void set_tile(LoopState *x) noexcept nogil:
 
 
 cdef inline void add_wide(const LoopState *x) noexcept nogil:
-    """Add the sums of a tile to its sums in s64 of the K blocks so far."""
+    """Add the sums of a tile to its sums of the earlier K blocks, in s64."""
     cdef int64_t *total = <int64_t *>partial_sums(x)
     cdef int i
     for i in range(x.at.height * x.at.width * I8_PANEL):
@@ -273,7 +273,7 @@ cdef inline void add_wide(const LoopState *x) noexcept nogil:
 
 cdef inline bint is_full(LoopState *x) noexcept nogil:
     """Return whether the epilogue takes the sums that wait now: no more tiles follow that could wait with them, or
-    there is no room for the next one."""
+    there is no room for the next tile."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     if not z.along_m:

@@ -10,6 +10,6 @@ Distances and nearest rows multiply rows by rows and sum the squares of each row
         -> best         the best rows of a query so far, a heap of few or a list of many
     squares         sums of squares of the rows of arrays
     index           Index: ids, floats, filters; each search calls nearest
-      -> shards       immutable packed rows with ids; adding and removing make new ones
-      -> index_files  a folder of arrays, written so that an interrupted call leaves the old one
+      -> shards immutable packed rows with ids; adding and removing make new shards
+      -> index_files a folder of arrays, written so that an interrupted call leaves the old folder
 """

@@ -2,8 +2,8 @@
 
 A heap has the worst row on top, which the next better row replaces. That takes a time that grows with the number of
 rows to find. A list takes all rows above a threshold, in the order in which they come; when it is full, the rows below
-a new threshold are removed. So a row that enters is moved about twice, whatever their number. Both are sorted at the
-end, by key and then by index.
+a new threshold are removed. So each row that enters the list is moved about twice, for any length of the list. Both are
+sorted at the end, by key and then by index.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -75,7 +75,7 @@ cdef void shorten(Best *best, int64_t most) noexcept nogil:
     """Remove entries that are not among the `most` best, until there are at most `most_listed`; keep their order.
 
     Counts of the keys' leading digits say which digit the last of the best has. Entries with a worse digit go. If too
-    many have the same digit, their next digits are counted."""
+    many entries have the same digit, their next digits are counted."""
     cdef int64_t counts[1 << FEW_BITS]
     cdef int64_t low, high, i, kept, digit, left = most
     cdef uint64_t from_high, span

@@ -23,7 +23,7 @@ from int8blas.gemm.packing cimport PackedB
 cnp.import_array()
 
 cdef enum:
-    # Rows x of a kernel call: more rows of the result would have more pages than a CPU finds at once.
+    # The rows x of a kernel call. More rows of the result would lie in more pages than the CPU's TLB holds.
     CALL_ROWS = 64
     # Rows x and bytes of panels of a unit.
     UNIT_ROWS = 512

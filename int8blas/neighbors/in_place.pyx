@@ -23,7 +23,7 @@ from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 cdef enum:
     # Bytes of a block of y that is read more than once, at most a quarter of the L2 cache.
     BLOCK_BYTES = 1 << 17
-    # Rows y in one kernel step. The rows of a block are a multiple.
+    # Rows y in one kernel step. The number of rows of a block is a multiple of this.
     ROWS = 4
     # Indices of the kernels for four rows x: without and with known squares of y.
     FOUR_ROWS = 3

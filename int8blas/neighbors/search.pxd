@@ -8,7 +8,7 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry, entries_room
 
 cdef enum:
-    # The maximum number of queries that pass through the base together.
+    # The maximum number of queries that are searched together.
     MOST_QUERIES = 256
     # The maximum number of entries of a thread, which take 1 MiB. If many rows are to be found, fewer queries are
     # searched at a time.
@@ -69,7 +69,7 @@ cdef inline bint needs_squares(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t batch_size(const Search *s, int64_t count) noexcept nogil:
-    """Return how many of `count` queries pass through the base together."""
+    """Return how many of `count` queries are searched together."""
     cdef int64_t room = max(<int64_t>1, entries_room(s.most))
     return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // room)))
 

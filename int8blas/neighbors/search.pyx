@@ -208,8 +208,8 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
 
 cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """Offer every s64 sum of a query to its best rows. K is so long that this takes hardly any time compared with the
-    product."""
+    """Compare every s64 sum of a query with the query's best rows, and insert the good ones. K is so long that this
+    takes hardly any time compared with the product."""
     cdef int64_t j
     for j in range(b.rows):
         offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))

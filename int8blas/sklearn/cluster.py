@@ -348,7 +348,7 @@ class MiniBatchKMeans(KMeans):
 
 def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
     """Return numbers of rows, chosen by greedy k-means++: draw several rows, weighted by their squared distances to the
-    chosen rows, and keep the one with which the sum of distances is smallest."""
+    chosen rows, and keep the row that gives the smallest sum of distances."""
     packed, trials = pack_b(rows, trans_b=True), 2 + int(np.log(count))
     chosen = [int(random.randint(len(rows)))]
     left = sqeuclidean(rows[chosen[0]], packed, dtype=np.int64)
@@ -382,7 +382,7 @@ def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Fl
         is_over = np.array_equal(labels, before) or moved <= enough or (is_rounded and inertia >= least)
         centers, least = new, min(least, inertia)
         if is_over and not is_rounded:
-            if moved == 0:  # labels and distances are already those of the centers
+            if moved == 0:  # labels and distances already belong to the centers
                 return centers, labels, inertia, iterations
             break
         is_rounded = is_rounded and not is_over

@@ -138,7 +138,8 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
     Notes
     -----
     uint8 and int8 samples are searched exactly. For other samples the search finds 4 times as many candidates in int8,
-    and ranks them by their floats. So distances are exact for the floats, and nearly all neighbors are the true ones.
+    and ranks them by their floats. So distances are exact for the floats, and nearly all neighbors are the true
+    neighbors.
 
     Examples
     --------

@@ -47,8 +47,8 @@ class GroupedWeights:
     minimums : numpy.ndarray or None
         float32 of the same shape as `scales`; None for zeros.
     order : numpy.ndarray or None
-        If not None, column k of `weights` multiplies element ``order[k]`` of a source: the format has the k of a group
-        scattered.
+        If not None, column k of `weights` multiplies element ``order[k]`` of a source: the k of a group are not
+        adjacent in the format.
     """
 
     weights: npt.NDArray[Any]
@@ -84,7 +84,7 @@ class GroupedWeights:
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of :class:`~int8blas.InnerProduct` for these weights, but for types and bias.
+        """Return the arguments of :class:`~int8blas.InnerProduct` for these weights, except types and bias.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class GroupedWeights:
         Raises
         ------
         ValueError
-            If the weights have minimums or an order, which a layer has not.
+            If the weights have minimums or an order, which a layer lacks.
         """
         if self.minimums is not None or self.order is not None:
             what = "minimums" if self.minimums is not None else "order of k"
@@ -313,7 +313,8 @@ def from_gptq(
     g_idx : array_like of int, optional
         The group of each k, of a file that was quantized with ``desc_act=True``.
     zero_offset : {1, 0}, optional
-        What is added to the stored zero points: 1 in files of AutoGPTQ, 0 in those of the format "gptq_v2".
+        The number that is added to the stored zero points: 1 for files of AutoGPTQ, 0 for files of the format
+        "gptq_v2".
 
     Returns
     -------

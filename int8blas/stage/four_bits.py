@@ -85,7 +85,7 @@ def zeros_of_groups(
 
 
 def packed_in_groups(weights: npt.NDArray[Any] | PackedB4, group: int, zeros: npt.NDArray[np.int32] | None) -> PackedB4:
-    """Return integer weights (oc, ic), or packed ones (ic, oc), packed and padded to whole groups."""
+    """Return integer weights (oc, ic), or packed weights (ic, oc), packed and padded to whole groups."""
     columns = weights.unpack() if isinstance(weights, PackedB4) and group and weights.shape[0] % group else weights
     if isinstance(columns, PackedB4):
         return columns

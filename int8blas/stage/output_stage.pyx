@@ -359,7 +359,8 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values that all executions share which supply only numbers of the source."""
+        """Return the values of an execution that supplies only numbers of the source. All such executions share
+        them."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)

@@ -113,7 +113,8 @@ cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
     divide_long_k(g, plan)
 
 
-# The zero points of x or y for the kernel: one value that all vectors share, or that value plus one for each vector.
+# The zero points of x or y for the kernel. The zero point of vector i is value + values[i], or `value` if `values` is
+# NULL.
 cdef struct Zeros:
     int64_t value
     const int64_t *values
