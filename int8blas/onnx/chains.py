@@ -89,7 +89,7 @@ def step(pattern: Pattern, chain: Chain, columns: Columns) -> bool:
 def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
     """Return the post-ops of a node with one operand, or None."""
     if node.kind == "Clip":
-        limits = limits_of(pattern, node)
+        limits = pattern.limits_of(node)
         return None if limits is None else [elementwise.post_op("clip", *limits)]
     post_op = TABLE.traits_of(node).post_op
     return None if post_op is None else post_op(**node.attributes)
@@ -98,16 +98,6 @@ def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
 def binary_op(node: Node, operand: Array) -> Binary:
     """Return the post-op of a node with a constant operand."""
     return Binary(operand=operand, algorithm=TABLE.traits_of(node).algorithm)
-
-
-def limits_of(pattern: Pattern, node: Node) -> tuple[float, float] | None:
-    """Return both limits of a Clip, from its attributes or constants, or None."""
-    found = [node.attributes.get("min"), node.attributes.get("max")]
-    for i, name in enumerate(node.inputs[1:3]):
-        found[i] = pattern.number(name)
-    low, high = found
-    usable = low is not None and high is not None and math.isfinite(low) and math.isfinite(high) and low <= high
-    return (low, high) if usable else None  # type: ignore[return-value]
 
 
 def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns = ONE) -> Array | None:
@@ -133,7 +123,7 @@ def add_gated(pattern: Pattern, chain: Chain, name: str, consumers: list[Node]) 
     if first.kind == "Add" and len(first.inputs) == 2:
         operand = constant_operand(pattern, first, name)
         following = pattern.only_consumer(first, {"Clip"})
-        if operand is None or operand.item() != 3 or following is None or limits_of(pattern, following) != (0, 6):
+        if operand is None or operand.item() != 3 or following is None or pattern.limits_of(following) != (0, 6):
             return False
         gate, factor = following, 6.0
     elif first.kind == "HardSigmoid":

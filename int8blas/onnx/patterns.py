@@ -165,11 +165,22 @@ class Pattern:
         return last if scale.size == zero.size == 1 else None
 
     def end(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear after a node, or None. A Relu may lie between them, if saturation has its
+        """Return the QuantizeLinear after a node, or None. A Relu or a Clip may lie between them, if saturation has its
         effect."""
-        relu = self.only_consumer(node, {"Relu"})
-        last = self.quantizer(relu or node)
-        return None if last is None or (relu is not None and not self.saturates(last, 0, math.inf)) else last
+        limited = self.only_consumer(node, {"Relu", "Clip"})
+        last = self.quantizer(limited or node)
+        limits = (0.0, math.inf) if limited is None or limited.kind == "Relu" else self.limits_of(limited)
+        saturated = limited is None or (last is not None and limits is not None and self.saturates(last, *limits))
+        return last if saturated else None
+
+    def limits_of(self, node: Node) -> tuple[float, float] | None:
+        """Return both limits of a Clip, from its attributes or constants, or None."""
+        found = [node.attributes.get("min"), node.attributes.get("max")]
+        for i, name in enumerate(node.inputs[1:3]):
+            found[i] = self.number(name)
+        low, high = found
+        usable = low is not None and high is not None and math.isfinite(low) and math.isfinite(high) and low <= high
+        return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
         """Return whether a QuantizeLinear gives its least result for `low` and its largest for `high`, so that limits

@@ -11,7 +11,7 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
-from int8blas.torch.ops import convolution, convolve, geometry, layer_of, make_convolution, runs_now, traces
+from int8blas.torch.ops import convolution, convolve, geometry, layer_of, lowered, make_convolution, runs_now, traces
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
     (nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -124,12 +124,12 @@ class Int8Conv(Int8Module):
             pads = ((0, 0),) * len(pads)
         if not torch.compiler.is_compiling() and runs_now(x):
             layer = self._current() if output_size is None else self._layer_for(output_padding)
-            return convolve(layer, x)
+            return lowered(convolve(layer, x))
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
-            list(self.dilation), self.groups, list(output_padding) if self.transposed else [],
+            list(self.dilation), self.groups, list(output_padding) if self.transposed else [], self.label,
         )  # fmt: skip
-        return result
+        return lowered(result)
 
     def padding_for(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
         """Return the output padding with which a transposed convolution of x has this size.

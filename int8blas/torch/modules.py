@@ -23,6 +23,7 @@ from int8blas.torch.ops import (
     as_tensor,
     keep_layer,
     linear,
+    lowered,
     make_layer,
     multiply_rows,
     runs_now,
@@ -219,17 +220,17 @@ class Int8Linear(Int8Module):
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias`` for an input of shape (..., in_features)."""
         if is_dynamo_compiling():  # other compilers give subclasses of Tensor
-            return self._operator(input)
+            return lowered(self._operator(input))
         try:
             if runs_now(input):
-                return multiply_rows(self._current(), input, self.in_features, self.out_features)
-            return self._operator(input)
+                return lowered(multiply_rows(self._current(), input, self.in_features, self.out_features))
+            return lowered(self._operator(input))
         except (TypeError, ValueError) as error:
             error.add_note(f"in {self.told()}")
             raise
 
     def _operator(self, x: Tensor) -> Tensor:
-        result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only)
+        result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only, self.label)
         return result
 
     @property

@@ -32,10 +32,17 @@ from int8blas.layers.real_product import RealProduct
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
-NO_GRADIENT = (
-    "{} has no gradient: call int8blas.torch.dequantize_(model) before training, or train the float model and quantize "
-    "it again"
-)
+REMEDY = "call int8blas.torch.dequantize_(model) before training, or train the float model and quantize it again"
+
+
+def told_of(kind: str, name: str) -> str:
+    """Return the kind of a module, after the name that it has in its model, or "" for none."""
+    return f"module {name!r}, {kind}," if name else kind
+
+
+def lowered(y: Tensor) -> Tensor:
+    """Return a result in the dtype of torch.autocast, if it is on for the CPU: torch's own products do so."""
+    return y.to(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else y
 
 
 def version(tensor: Tensor | None) -> int | None:
@@ -136,9 +143,10 @@ def multiply_rows(layer: Any, x: Tensor, inputs: int, outputs: int) -> Tensor:
 
 @torch.library.custom_op("int8blas::linear", mutates_args=(), device_types="cpu")
 def linear(
-    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool
+    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool, name: str = ""
 ) -> Tensor:
-    """Return x @ weights.T + bias for packed int8 weights; unless `weight_only`, rows of x are quantized."""
+    """Return x @ weights.T + bias for packed int8 weights; unless `weight_only`, rows of x are quantized. `name` is
+    the name of the module, for errors."""
     layer = layer_of(
         packed,
         (scale, bias),
@@ -149,7 +157,9 @@ def linear(
 
 
 @linear.register_fake
-def _(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool) -> Tensor:
+def _(
+    x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool, name: str = ""
+) -> Tensor:
     return x.new_empty((*x.shape[:-1], scale.shape[-1]))
 
 
@@ -183,10 +193,21 @@ def _(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
     return gradient.new_empty(shape)
 
 
+def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
+    """Return a rule of torch.vmap that raises. The last argument of an operator is the name of its module, or left
+    out."""
+
+    def rule(info: Any, in_dims: Any, *args: Any) -> Any:
+        name = args[-1] if args and isinstance(args[-1], str) else ""
+        raise NotImplementedError(f"{told_of(kind, name)} has no vmap: {remedy}")
+
+    return rule
+
+
 def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     """Keep the shape of x, the number of inputs, and the error's text, for the backward pass."""
     ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
-    ctx.text = NO_GRADIENT.format(f"{kind} of {inputs[2].shape[-1]} outputs")
+    ctx.text = f"{told_of(f'{kind} of {inputs[2].shape[-1]} outputs', inputs[-1])} has no gradient: {REMEDY}"
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
@@ -197,9 +218,7 @@ def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 linear.register_autograd(backward, setup_context=partial(set_shape, "Int8Linear"))
 
 
-@linear.register_vmap
-def _(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise NotImplementedError("int8blas::linear has no vmap: give it the whole batch, x of shape (..., in_features)")
+linear.register_vmap(refuse_vmap("Int8Linear", "give it the whole batch, x of shape (..., in_features)"))
 
 
 def make_convolution(
@@ -239,7 +258,7 @@ def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
 @torch.library.custom_op("int8blas::convolution", mutates_args=(), device_types="cpu")
 def convolution(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], groups: int, output_padding: Sequence[int],
+    dilation: Sequence[int], groups: int, output_padding: Sequence[int], name: str = "",
 ) -> Tensor:  # fmt: skip
     """Return the convolution of x with int8 weights, a transposed one if there is an output padding; `pads` has two
     numbers for each dimension."""
@@ -255,7 +274,7 @@ def convolution(
 @convolution.register_fake
 def _(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], groups: int, output_padding: Sequence[int],
+    dilation: Sequence[int], groups: int, output_padding: Sequence[int], name: str = "",
 ) -> Tensor:  # fmt: skip
     sizes = []
     for d, size in enumerate(x.shape[2:]):
@@ -268,9 +287,7 @@ def _(
 convolution.register_autograd(backward, setup_context=partial(set_shape, "Int8Conv"))
 
 
-@convolution.register_vmap
-def _(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise NotImplementedError("int8blas::convolution has no vmap: give it the whole batch")
+convolution.register_vmap(refuse_vmap("Int8Conv", "give it the whole batch, x of shape (n, channels, ...)"))
 
 
 def find_rows(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
@@ -281,19 +298,17 @@ def find_rows(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("int8blas::embedding", mutates_args=(), device_types="cpu")
-def embedding(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
+def embedding(indices: Tensor, quantized: Tensor, scale: Tensor, name: str = "") -> Tensor:
     """Return rows of an int8 table in float32."""
     return find_rows(indices, quantized, scale)
 
 
 @embedding.register_fake
-def _(indices: Tensor, quantized: Tensor, scale: Tensor) -> Tensor:
+def _(indices: Tensor, quantized: Tensor, scale: Tensor, name: str = "") -> Tensor:
     return scale.new_empty((*indices.shape, quantized.shape[1]))
 
 
-@embedding.register_vmap
-def _(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise NotImplementedError("int8blas::embedding has no vmap: give it all indices")
+embedding.register_vmap(refuse_vmap("Int8Embedding", "give it the indices of the whole batch"))
 
 
 def traces() -> bool:

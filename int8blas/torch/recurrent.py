@@ -21,7 +21,18 @@ from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_steps import gru_steps, rnn_steps
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
-from int8blas.torch.ops import FLOATS, NO_GRADIENT, layer_of, refuse_gradient, runs_now, thread_limit, traces
+from int8blas.torch.ops import (
+    FLOATS,
+    REMEDY,
+    layer_of,
+    lowered,
+    refuse_gradient,
+    refuse_vmap,
+    runs_now,
+    thread_limit,
+    told_of,
+    traces,
+)
 
 Array = np.ndarray[Any, Any]
 Factor = tuple[Tensor, Tensor, Tensor | None]
@@ -172,7 +183,7 @@ def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Seque
 @torch.library.custom_op("int8blas::recurrent", mutates_args=(), device_types="cpu")
 def recurrent(
     x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
-    scales: Sequence[Tensor], biases: Sequence[Tensor],
+    scales: Sequence[Tensor], biases: Sequence[Tensor], name: str = "",
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences, units);
     c is empty if the layer has none. Return all results and the last states."""
@@ -184,7 +195,7 @@ def recurrent(
 @recurrent.register_fake
 def _(
     x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
-    scales: Sequence[Tensor], biases: Sequence[Tensor],
+    scales: Sequence[Tensor], biases: Sequence[Tensor], name: str = "",
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     y = x.new_empty(x.shape[0], x.shape[1], h.shape[0] * h.shape[2])
     return y, x.new_empty(h.shape), x.new_empty(c.shape)
@@ -193,21 +204,20 @@ def _(
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
     """Return operators that raise, for all inputs that may have a gradient."""
     x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
-    return x, None, h, c, None, None, None, None
+    nothing = [None] * ctx.count
+    return x, None, h, c, None, nothing, nothing, nothing, None
 
 
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Keep the shapes of source and states for the backward pass."""
-    ctx.shapes = [inputs[k].shape for k in (0, 2, 3)]
-    ctx.text = NO_GRADIENT.format(f"Int8Recurrent of mode {inputs[4]!r}")
+    """Keep the shapes of source and states, and the number of weights, for the backward pass."""
+    ctx.shapes, ctx.count = [inputs[k].shape for k in (0, 2, 3)], len(inputs[5])
+    ctx.text = f"{told_of(f'Int8Recurrent of mode {inputs[4]!r}', inputs[-1])} has no gradient: {REMEDY}"
 
 
 recurrent.register_autograd(refuse, setup_context=set_shapes)
 
 
-@recurrent.register_vmap
-def _(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise NotImplementedError("int8blas::recurrent has no vmap: give it the whole batch")
+recurrent.register_vmap(refuse_vmap("Int8Recurrent", "give it all sequences, (steps, sequences, inputs)"))
 
 
 class Int8Recurrent(Int8Module):
@@ -253,6 +263,9 @@ class Int8Recurrent(Int8Module):
         self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
         self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
         self.directions = 2 if module.bidirectional else 1
+        # Whether torch's layer returns the dtype of torch.autocast: a GRU and the cells with gates return the dtype of
+        # their state.
+        self.lowers = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))
             self.register_buffer(name, torch.from_numpy(integers))
@@ -358,12 +371,13 @@ class Int8Recurrent(Int8Module):
                     error.add_note(f"in {self.told()}")
                     raise
             else:
-                x, h, c = recurrent(x, lengths, h, c, self.mode, *self._tensors(k))
+                x, h, c = recurrent(x, lengths, h, c, self.mode, *self._tensors(k), self.label)
             for found, state in zip(last, (h, c), strict=False):
                 found.append(state)
             if k < self.num_layers - 1 and self.dropout:
                 x = functional.dropout(x, self.dropout, self.training)
-        return x, [torch.cat(found) for found in last]
+        last_states = [torch.cat(found) for found in last]
+        return (lowered(x), [*map(lowered, last_states)]) if self.lowers else (x, last_states)
 
     def flatten_parameters(self) -> None:
         """Do nothing: torch's layers have this method, for GPUs."""
@@ -429,6 +443,7 @@ class Int8RecurrentCell(nn.Module):
             for name, parameter in layer.named_parameters():
                 parameter.copy_(getattr(cell, name.removesuffix("_l0")))
         self.layer = Int8Recurrent(layer)
+        self.layer.lowers = kind is nn.RNNCell
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Return the next state, or the next h and c, for (sequences, inputs) or (inputs,), as torch's cell does."""

@@ -11,6 +11,7 @@ import importlib
 import json
 import operator
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -48,6 +49,26 @@ def recorded(part: fx.GraphModule, is_constant: Callable[[fx.Node], bool]) -> st
             lines.append([name, word(node.args), {key: word(value) for key, value in node.kwargs.items()}])
         places[node] = len(places)
     return json.dumps(lines, separators=(",", ":"))
+
+
+def difference(found: str, wanted: str) -> str:
+    """Return how the first operator of a text differs from the operator of another text; "" if all are equal.
+
+    Scales and zero points of quantizers do not count: they come from the data.
+    """
+    given, own = ([described(line) for line in json.loads(text)] for text in (found, wanted))
+    for k, (mine, yours) in enumerate(zip_longest(own, given)):
+        if mine != yours:
+            return f"whose line {k} is {yours or 'missing'} instead of {mine or 'missing'}"
+    return ""
+
+
+def described(line: list[Any]) -> str:
+    """Return a line of a text without the numbers that come from data."""
+    name, *rest = line
+    if name.startswith("quantized_decomposed"):
+        rest = [[word for word in rest[0] if isinstance(word, dict)]]
+    return " ".join([name, *map(json.dumps, filter(None, rest))])
 
 
 def operator_of(name: str) -> Callable[..., Any]:

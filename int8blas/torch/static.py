@@ -28,9 +28,19 @@ from int8blas.onnx.graph import Graph, Network, Value
 from int8blas.onnx.model import Model
 from int8blas.onnx.quantizing import started
 from int8blas.torch.modules import Int8Module
-from int8blas.torch.ops import Held, keep_layer, layer_of, refuse_gradient, runs_now, thread_limit
+from int8blas.torch.ops import (
+    Held,
+    keep_layer,
+    layer_of,
+    lowered,
+    refuse_gradient,
+    refuse_vmap,
+    runs_now,
+    thread_limit,
+    told_of,
+)
 from int8blas.torch.reports import batches, execute
-from int8blas.torch.shapes import operator_of, recorded, replayed
+from int8blas.torch.shapes import difference, operator_of, recorded, replayed
 from int8blas.torch.translation import OPSETS, PRODUCTS, Name, Translation, UnsupportedError, add_pt2e, named
 
 Filter = Callable[[str, nn.Module], bool]
@@ -51,8 +61,12 @@ aten: Any = torch.ops.aten
 SHORT = (torch.bfloat16, torch.float16)
 
 
-def run(model: Model, inputs: Iterable[Any]) -> list[Tensor]:
+def run(model: Model, inputs: Sequence[Any]) -> list[Tensor]:
     """Compute all outputs of a network for tensors and sizes."""
+    for value, each in zip(model.inputs, inputs, strict=True):
+        if isinstance(each, Tensor) and str(each.dtype) != f"torch.{value.dtype}":
+            raise TypeError(f"input {value.name!r} must be torch.{value.dtype}, as in the exported model, got "
+                            f"{each.dtype}: convert it, or calibrate a model of this dtype")  # fmt: skip
     feeds = {
         value.name: each.detach().contiguous().numpy() if isinstance(each, Tensor) else np.array([each], np.int64)
         for value, each in zip(model.inputs, inputs, strict=True)
@@ -77,10 +91,13 @@ class Observed(nn.Module):
         As for :class:`Int8Network`.
     keep : list of str
         Products that stay float.
+    places : dict of str to str
+        Descriptions of the graph's tensors, by the names of their nodes, for errors.
     """
 
-    def __init__(self, network: Network, shapes: str, keep: list[str]) -> None:
+    def __init__(self, network: Network, shapes: str, keep: list[str], places: dict[str, str]) -> None:
         super().__init__()
+        self.places = places
         self.network, self.rewrite = started(network, keep)
         self.observers = self.rewrite.observers()
         self.batches, self.shapes = 0, shapes
@@ -93,17 +110,21 @@ class Observed(nn.Module):
             try:
                 self.observers[name].observe(tensor.numpy())
             except ValueError as error:
-                error.add_note(f"in the tensor {name!r}: remove the batch from the data")
+                node = name.rpartition(" ")[0] or name  # as Translation.emit names the results of a node
+                error.add_note(f"in batch {self.batches} (from 0), in {self.places.get(node, name)}: remove the batch "
+                               f"from the data")  # fmt: skip
                 raise
         self.batches += 1
         return single(tensors[len(self.observers) :])
 
-    def converted(self) -> Int8Network:
-        """Return the quantized network."""
+    def converted(self, label: str) -> Int8Network:
+        """Return the quantized network, with this name in its model."""
         if not self.batches:
             raise ValueError("model must have been called on data after prepare, got none for a part")
         found = {name: observer.parameters() for name, observer in self.observers.items()}
-        return Int8Network(Network(self.rewrite.with_parameters(found), self.network.opsets), self.shapes)
+        made = Int8Network(Network(self.rewrite.with_parameters(found), self.network.opsets), self.shapes)
+        made.label = label
+        return made
 
 
 def restored(state: Tensor) -> dict[str, Any]:
@@ -115,8 +136,9 @@ def restored(state: Tensor) -> dict[str, Any]:
 
 
 @torch.library.custom_op("int8blas::network", mutates_args=(), device_types="cpu")
-def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str) -> list[Tensor]:
-    """Return the results of the network in the bytes `state`, which takes tensors and sizes."""
+def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str, name: str) -> list[Tensor]:
+    """Return the results of the network in the bytes `state`, which takes tensors and sizes. `name` is the name of the
+    module, for errors."""
     model = layer_of(state, (), (), lambda: restored(state)["model"])
     are_sizes = [value.dtype == np.int64 for value in model.inputs]
     wanted = are_sizes.count(False), are_sizes.count(True)
@@ -128,27 +150,25 @@ def network(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shap
 
 
 @network.register_fake
-def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str) -> list[Tensor]:
+def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: str, name: str) -> list[Tensor]:
     return replayed(shapes, tensors, sizes)
 
 
 def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
     """Return operators that raise, for all tensors."""
-    text = f"Int8Network has no gradient: {Int8Network.REMEDY}"
-    return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None
+    text = f"{told_of('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
+    return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None, None
 
 
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Keep the shapes of the tensors for the backward pass."""
-    ctx.shapes = [each.shape for each in inputs[0]]
+    """Keep the shapes of the tensors, and the name of the module, for the backward pass."""
+    ctx.shapes, ctx.name = [each.shape for each in inputs[0]], inputs[-1]
 
 
 network.register_autograd(refuse, setup_context=set_shapes)
 
 
-@network.register_vmap
-def _(info: Any, in_dims: Any, *args: Any) -> Any:
-    raise NotImplementedError("int8blas::network has no vmap: give it the whole batch")
+network.register_vmap(refuse_vmap("Int8Network", "give it the whole batch"))
 
 
 class Int8Network(Int8Module):
@@ -184,11 +204,22 @@ class Int8Network(Int8Module):
 
     def forward(self, *inputs: Any) -> Any:
         """Return the outputs for tensors and sizes."""
+        if torch.is_autocast_enabled("cpu"):  # parts that torch computes return the dtype of torch.autocast
+            inputs = tuple(as_float32(each) if isinstance(each, Tensor) else each for each in inputs)
+        if torch.compiler.is_compiling():
+            return self._operator(inputs)
+        try:
+            if all(runs_now(each) for each in inputs if isinstance(each, Tensor)):
+                return single([*map(lowered, run(self._current(), inputs))])
+            return self._operator(inputs)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in {self.told()}")
+            raise
+
+    def _operator(self, inputs: Sequence[Any]) -> Any:
         tensors = [each for each in inputs if isinstance(each, Tensor)]
-        if not torch.compiler.is_compiling() and all(map(runs_now, tensors)):
-            return single(run(self._current(), inputs))
         sizes = [each for each in inputs if not isinstance(each, Tensor)]
-        return single(network(tensors, sizes, self.network, self.shapes))
+        return single([*map(lowered, network(tensors, sizes, self.network, self.shapes, self.label))])
 
     def explain(self) -> str:
         """Return the calls of the plan by their arithmetic, as :meth:`int8blas.onnx.Model.explain`."""
@@ -202,9 +233,11 @@ class Int8Network(Int8Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         state = state_dict.get(f"{prefix}network")
         if state is not None and state.dtype == torch.uint8 and state.dim() == 1:
-            if signature(restored(state)["model"]) != signature(self._layer):
-                raise ValueError(f"{prefix}network must be the network of a model of the same architecture, got "
-                                 f"another one: calibrate that model, then load its state")  # fmt: skip
+            found = restored(state)["shapes"]
+            if different := difference(found, self.shapes):
+                rest[-1].append(f"{prefix}network must be of a model of the same architecture, got one {different}: "
+                                f"calibrate such a model, then load its state")  # fmt: skip
+                return
             self.network = torch.empty_like(state)  # a network of the same model may have another number of bytes
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
@@ -212,11 +245,6 @@ class Int8Network(Int8Module):
         found = restored(self.network)
         self._layer, self.shapes = found["model"], found["shapes"]
         keep_layer(self.network, (), self._layer)
-
-
-def signature(model: Model) -> list[Any]:
-    """Return the names and dtypes of a network's inputs, and the names of its outputs."""
-    return [*((each.name, each.dtype) for each in model.inputs), *(each.name for each in model.get_outputs())]
 
 
 # ------------------------------------------------------------------------------------------- graphs of torch ------
@@ -340,6 +368,14 @@ def module_of(model: nn.Module, node: fx.Node) -> tuple[str, nn.Module]:
         return name, model
 
 
+def place_of(model: nn.Module, node: fx.Node) -> str:
+    """Return a description of a node's result by the module that computes it, or for a source by the module that takes
+    it."""
+    name, module = module_of(model, next(iter(node.users), node) if node.op == "placeholder" else node)
+    told = f"module {name!r}, {type(module).__name__}" if name else "the model"
+    return f"the source of {told}" if node.op == "placeholder" else f"the result of {told}"
+
+
 def is_constant(node: fx.Node) -> bool:
     """Return whether a node depends on no input."""
     return node.op == "get_attr" or (node.op == "call_function" and bool(node.all_input_nodes)
@@ -432,13 +468,17 @@ def replaced(
         root.graph.erase_node(node)
     root = partitioner.fuse_partitions(partitions, prefix="int8_")
     for node in root.graph.find_nodes(op="call_module"):
-        part = root.get_submodule(str(node.target))
-        if not str(node.target).startswith("int8_") or not isinstance(part, fx.GraphModule):
+        name = str(node.target)
+        part = root.get_submodule(name)
+        if not name.startswith("int8_") or not isinstance(part, fx.GraphModule):
             continue
         given = dict(zip(part.graph.find_nodes(op="placeholder"), node.args, strict=True))
         network, shapes = network_of(part, given, root)
         node.args = tuple(each for each in node.args if not is_constant(each))
-        setattr(root, str(node.target), make(network, shapes, list(part.graph.nodes)))
+        made = make(network, shapes, list(part.graph.nodes))
+        setattr(root, name, made)
+        if isinstance(made, Int8Network):
+            made.label = name
     root.graph.eliminate_dead_code()
     root.delete_all_unused_submodules()
     return StaticModel(root, root.graph).requires_grad_(False)
@@ -466,7 +506,9 @@ class Prepared(nn.Module):
             return node.target in PRODUCTS and (self.filter is None or self.filter(*module_of(self.model, node)))
 
         def make(network: Network, shapes: str, nodes: list[fx.Node]) -> nn.Module:
-            return Observed(network, shapes, [n.name for n in nodes if n.target in PRODUCTS and not is_chosen(n)])
+            places = {node.name: place_of(self.model, node) for node in nodes}
+            keep = [node.name for node in nodes if node.target in PRODUCTS and not is_chosen(node)]
+            return Observed(network, shapes, keep, places)
 
         short = any(each.dtype in SHORT for each in self.model.parameters())
         return replaced((in_float32 if short else exported)(self.model, args, options), is_chosen, make)
@@ -556,7 +598,7 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
         made = StaticModel(model.graph, model.graph.graph)
         for name, part in model.graph.named_children():
             if isinstance(part, Observed):
-                setattr(made, name, part.converted())
+                setattr(made, name, part.converted(name))
         return made
     if not isinstance(model, fx.GraphModule):
         raise TypeError(f"model must be a result of int8blas.torch.prepare or of convert_pt2e, got "

@@ -57,7 +57,7 @@ class Int8Embedding(Int8Module):
             except (TypeError, ValueError, IndexError) as error:
                 error.add_note(f"in {self.told()}")
                 raise
-        result: Tensor = embedding(input, self.quantized, self.scale)
+        result: Tensor = embedding(input, self.quantized, self.scale, self.label)
         return result.to(self.dtype)
 
     @property

@@ -78,18 +78,21 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("scale", [1.0, -1.0])
+@pytest.mark.parametrize("scale", [1.0, -1.0, 0.25])
 @pytest.mark.parametrize("zero", [-128, 0, 127])
 @pytest.mark.parametrize("name", BODIES)
-def test_saturation_stands_for_a_relu_only_where_it_is_one(name, scale, zero):
+@pytest.mark.parametrize("limit", [np.inf, 64, 60])
+def test_saturation_stands_for_limits_only_where_they_have_its_effect(name, scale, zero, limit):
     x = RNG.integers(-60, 60, (6, 8), np.int8)
     eye = " ".join(map(str, np.eye(8, dtype=int).ravel())).replace(" ", ", ")
+    limits = "Relu(m)" if limit == np.inf else "Clip(m, l, h)"
     model = loaded(f"""g (int8[6,8] x) => (int8 y) <float s = {number(scale)}, float e = {{1}}, int8 zx = {{0}},
-        int8 z = {{{zero}}}, int8 p = {{1}}, int64[2] n = {{8, 6}}, int8[8,8] w = {{{eye}}}> {{
+        float l = {{0}}, float h = {{{min(limit, 64)}}}, int8 z = {{{zero}}}, int8 p = {{1}}, int64[2] n = {{8, 6}},
+        int8[8,8] w = {{{eye}}}> {{
         f = DequantizeLinear(x, e, zx) one = DequantizeLinear(p, e, zx) i = DequantizeLinear(w, e, zx)
-        {BODIES[name]} r = Relu(m) y = QuantizeLinear(r, s, z) }}""")
+        {BODIES[name]} r = {limits} y = QuantizeLinear(r, s, z) }}""")
     m = {"Add": x.astype(F) * 2, "Concat": np.concatenate([x, x], 1), "Reshape": x.reshape(8, 6)}.get(name, x)
-    wanted = quantized(np.maximum(m, 0).astype(F), F(scale), np.int8(zero))
+    wanted = quantized(np.clip(m, 0, limit).astype(F), F(scale), np.int8(zero))
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], wanted)
 
 

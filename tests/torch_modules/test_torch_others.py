@@ -49,12 +49,45 @@ def test_weights_of_torchao(torchao):
             assert float((near(x) - model(x)).norm() / model(x).norm()) < 0.02
 
 
-def test_weights_of_torchao_with_zero_points_stay(torchao):
-    model = nn.Linear(64, 24)
-    torchao.quantize_(model, torchao.Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
-    model.weight.zero_point = torch.ones(24, 1)
-    with pytest.warns(UserWarning, match="its weight has zero points"):
+def is_near(result, expected):
+    return float((result - expected).detach().norm() / expected.detach().norm()) < 0.02
+
+
+def remedy(model, text):
+    """Quantize a model that stays float, and return the remedy that the warning has."""
+    with pytest.warns(UserWarning, match=text) as caught:
         assert i8.quantize_(model) is model
+    (warning,) = [str(each.message) for each in caught if "left 1 float" in str(each.message)]
+    return warning.rpartition("; ")[2]
+
+
+def test_weights_of_torchao_that_stay_and_their_remedies(torchao):
+    model, x = nn.Linear(64, 24), torch.randn(5, 64)
+    torchao.quantize_(model, torchao.Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
+    model.weight.zero_point = torch.full((24, 1), 3, dtype=torch.int8)
+    wanted = nn.functional.linear(x, model.weight.dequantize(), model.bias)
+    told = remedy(model, "its weight has zero points")
+    assert told.startswith("restore its floats first: module.weight = ")
+    exec(told.partition(": ")[2], {"torch": torch, "module": model})
+    assert is_near(i8.quantize_(model)(x), wanted)
+    torchao.quantize_(model := nn.Linear(64, 24), torchao.Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
+    model.weight.act_pre_scale = torch.ones(64)
+    assert remedy(model, "its source has factors") == "quantize the float model instead"
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_weights_of_torch_ao_that_stay_and_their_remedy(short):
+    quantization, model, x = torch.ao.quantization, nn.Sequential(nn.Linear(64, 24)), torch.randn(5, 64)
+    how = quantization.float16_dynamic_qconfig if short else quantization.default_dynamic_qconfig
+    other = quantization.quantize_dynamic(model, {nn.Linear: how})
+    if not short:
+        weight = torch.quantize_per_tensor(model[0].weight.detach(), 0.002, 3, torch.qint8)
+        other[0].set_weight_bias(weight, model[0].bias.detach())
+    told = remedy(other, "its weight is torch.float32, not torch.qint8" if short else "its weight has zero points")
+    assert "a torch.nn.Linear with the weight module.weight().dequantize() and the bias module.bias()" in told
+    module, other[0] = other[0], nn.Linear(64, 24)
+    other[0].load_state_dict({"weight": module.weight().dequantize(), "bias": module.bias()})
+    assert is_near(i8.quantize_(other)(x), model(x))
 
 
 def test_a_config_for_torchao(torchao):
@@ -113,12 +146,17 @@ def test_weights_of_gptq(groups, zero, rng):
 
 def test_gptq_that_cannot_be_taken(rng):
     w, scales = np.zeros((64, 24), np.int8), np.ones((4, 24), np.float32)
+    bits4 = GPTQLinear(w, scales)
+    bits4.bits = 4
     for module, text in (
-        (GPTQLinear(w, scales, 3), "zero points are not 128"),
-        (GPTQLinear(w, scales, order=torch.arange(64) % 4), "groups are not in order"),
+        (GPTQLinear(w, scales, 3), "its zero points are not 128; GPTQ with sym=True makes such layers"),
+        (GPTQLinear(w, scales, order=torch.arange(64) % 4), "its groups are not in order; GPTQ with desc_act=False"),
+        (bits4, "it has 4 bits, not 8; quantize the float model instead"),
     ):
         with pytest.warns(UserWarning, match=text):
             assert i8.quantize_(module) is module
+    # The remedies: a float model, or a layer that GPTQ made with these arguments.
+    assert isinstance(i8.quantize_(GPTQLinear(w, scales)), i8.Int8Linear)
 
 
 class Linear8bitLt(nn.Linear):

@@ -622,3 +622,38 @@ def test_groups_of_three_dimensions(kind):
     near = i8.quantize_(copy.deepcopy(module))
     assert error(near(x), module(x).detach()) < 0.03
     assert torch.equal(near(x.clone().requires_grad_()), near(x))
+
+
+AUTOCAST = [
+    (lambda: nn.Linear(16, 8), torch.randn(2, 3, 16)),
+    (lambda: nn.Conv1d(3, 8, 3), torch.randn(2, 3, 16)),
+    (lambda: nn.ConvTranspose2d(3, 8, 3), torch.randn(2, 3, 6, 5)),
+    *[(lambda kind=kind: kind(16, 8), torch.randn(2, 3, 16)) for kind in (nn.LSTM, nn.GRU, nn.RNN)],
+    *[(lambda kind=kind: kind(16, 8), torch.randn(2, 16)) for kind in (nn.LSTMCell, nn.GRUCell, nn.RNNCell)],
+    (lambda: nn.Embedding(10, 8), torch.tensor([1, 2])),
+    (lambda: nn.EmbeddingBag(10, 8), torch.tensor([[1, 2]])),
+    (lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(2, 3, 16)),
+]
+
+
+def leaves(value):
+    return [each for part in value for each in leaves(part)] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("make", "x"), AUTOCAST)
+def test_results_under_autocast_have_the_dtype_of_torch(make, x, dtype, monkeypatch):
+    # torch's fast path returns another dtype than the modules in it.
+    monkeypatch.setattr(torch.backends.mha, "_is_fastpath_enabled", False)
+    model = make().eval()
+    if isinstance(model, nn.LSTM) and dtype is torch.float16:
+        pytest.skip("torch has an LSTM of float16 on some CPUs only")
+    near = i8.quantize_(copy.deepcopy(model))
+    compiled = torch.compile(near, backend="aot_eager")
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        wanted, found, again = (leaves(call(x)) for call in (model, near, compiled))
+    assert [each.dtype for each in found] == [each.dtype for each in wanted] == [each.dtype for each in again]
+    with torch.no_grad():
+        plain = leaves(near(x))
+        assert all(error(one, other) < 0.02 for one, other in zip(found, plain, strict=True))
+        assert torch.equal(leaves(compiled(x))[0], plain[0])

@@ -137,12 +137,28 @@ def test_errors_of_calls_name_the_module(part, args):
 def test_gradients_name_the_layer_and_dequantize(part):
     x = FLOATS[None].requires_grad_()
     kind = type(i8.quantize_(model := Model(copy.deepcopy(part))).part).__name__
-    y = model(x)
-    with pytest.raises(RuntimeError, match=rf"{kind} of .* has no gradient: call int8blas\.torch\.dequantize_"):
-        (y[0] if isinstance(y, tuple) else y).sum().backward()
+    text = rf"module 'part', {kind} of .*, has no gradient: call int8blas\.torch\.dequantize_"
+    for call in (model, torch.compile(model, backend="aot_eager")):
+        y = call(x)
+        with pytest.raises(RuntimeError, match=text):
+            (y[0] if isinstance(y, tuple) else y).sum().backward()
     y = i8.dequantize_(model)(x)
     (y[0] if isinstance(y, tuple) else y).sum().backward()
     assert x.grad is not None
+
+
+@pytest.mark.parametrize("part", [nn.Linear(16, 8), nn.Conv1d(3, 8, 3), nn.GRU(16, 8), nn.Embedding(10, 8)])
+def test_vmap_names_the_module_and_takes_the_whole_batch(part):
+    model = Model(part).eval()
+    x = torch.tensor([[1, 2], [3, 4]]) if isinstance(part, nn.Embedding) else torch.stack([FLOATS[None], FLOATS[None]])
+    networks = [i8.quantize_(copy.deepcopy(model))]
+    if isinstance(part, (nn.Linear, nn.Conv1d)):
+        networks.append(i8.calibrate(model, [x[0]]))
+    text = r"module '(part|int8_0)', Int8\w+, has no vmap: give it .*(batch|all)"
+    for near in networks:
+        with pytest.raises(NotImplementedError, match=text):
+            torch.vmap(near)(x)
+        assert near(x.flatten(0, 1)) is not None
 
 
 def test_devices_and_states():
@@ -179,7 +195,7 @@ def test_static_networks_have_no_float_modules():
         i8.report(near, FLOATS)
     assert i8.compare(model, near, [FLOATS]).error < 0.05
     y = near(FLOATS.clone().requires_grad_())
-    with pytest.raises(RuntimeError, match=r"Int8Network has no gradient.*int8blas\.torch\.calibrate for it again"):
+    with pytest.raises(RuntimeError, match=r"Int8Network, has no gradient.*int8blas\.torch\.calibrate for it again"):
         y.sum().backward()
 
 

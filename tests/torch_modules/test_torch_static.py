@@ -67,7 +67,7 @@ def test_a_network_is_one_part_in_int8(activation):
     operators = [call.operator for call in part._layer.explain()]
     assert [each.rpartition(".")[2] for each in operators].count("QuantizedConv") == 2
     assert not {"Conv", "BatchNormalization", "Gemm"} & {*operators}
-    assert ("com.microsoft.QLinearAdd" in operators) == (activation is not nn.ReLU6)  # Clip is not fused
+    assert "com.microsoft.QLinearAdd" in operators
     # Other batches and sizes, which nobody showed; one image must not fix the size of batches.
     near = i8.calibrate(model, [*data, images(1, 3, 16, 16)][::-1])
     for x in (data[0], images(1, 3, 20, 12)):
@@ -220,8 +220,31 @@ def test_copies_and_files(clone):
     other.load_state_dict(state)
     assert torch.equal(other(x), near(x))
     linear = i8.calibrate(nn.Linear(16, 8).eval(), [torch.randn(2, 16)])
-    with pytest.raises(ValueError, match="must be the network of a model of the same architecture"):
+    text = r"int8_0\.network must be of .* the same architecture, got one whose line 1 is constant \[8, 3, 3, 3\].* "
+    with pytest.raises(RuntimeError, match=text + r"instead of constant \[8, 16\]"):
         linear.load_state_dict(state)
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(16, 9), lambda: nn.Linear(16, 8, bias=False),
+                                  lambda: nn.Sequential(nn.Linear(16, 8), nn.ReLU())])  # fmt: skip
+def test_states_of_other_architectures_with_the_same_names_are_refused(make):
+    x = torch.randn(2, 16)
+    near, other = (i8.calibrate(model.eval(), [x]) for model in (nn.Linear(16, 8), make()))
+    wanted = near(x)
+    with pytest.raises(RuntimeError, match="same architecture, got one whose line"):
+        near.load_state_dict(other.state_dict())
+    assert torch.equal(near(x), wanted)
+
+
+def test_states_of_other_batches_and_sizes_are_taken():
+    model = Residual().eval()
+    first, *others = (
+        i8.calibrate(model, [images(*shape)]) for shape in ((4, 3, 16, 16), (1, 3, 16, 16), (5, 3, 20, 12))
+    )
+    for other in others:
+        other.load_state_dict(first.state_dict())
+        x = images(2, 3, 24, 24)
+        assert torch.equal(other(x), first(x))
 
 
 def test_pickles_have_the_operators_of_torch():
@@ -258,12 +281,22 @@ def test_compilers_gradients_and_devices():
     with torch.inference_mode():
         assert near(x).shape == (4, 5)
     y = near(x.requires_grad_())
-    with pytest.raises(RuntimeError, match="has no gradient"):
+    with pytest.raises(RuntimeError, match="module 'int8_0', Int8Network, has no gradient"):
         y.sum().backward()
-    with pytest.raises(NotImplementedError, match="int8blas::network has no vmap"):
-        torch.vmap(i8.calibrate(nn.Sequential(nn.Linear(16, 8)).eval(), [torch.ones(2, 16)]))(torch.ones(2, 2, 16))
     with pytest.raises(RuntimeError, match="computes on the CPU, got device 'meta'"):
         near.to("meta")
+
+
+@pytest.mark.parametrize("model", [Residual(), nn.Sequential(nn.Linear(16, 16), nn.Dropout(), nn.Linear(16, 8))])
+def test_static_networks_under_autocast(model):
+    x = images() if isinstance(model, Residual) else torch.randn(2, 16)
+    for chosen in (None, lambda name, module: name != "0"):
+        near = i8.calibrate(model.eval(), [x], filter=chosen)
+        compiled = torch.compile(near, backend="aot_eager")
+        with torch.no_grad(), torch.autocast("cpu"):
+            wanted, found, again = model(x), near(x), compiled(x)
+        assert found.dtype is wanted.dtype is again.dtype is torch.bfloat16
+        assert error(found.float(), near(x)) < 0.02
 
 
 def test_exported_programs():
@@ -279,9 +312,9 @@ def test_exported_programs():
 
 def test_the_operator():
     (part,) = networks(i8.calibrate(Residual().eval(), [images()]))
-    torch.library.opcheck(static.network, ([images()], [4], part.network, part.shapes))
+    torch.library.opcheck(static.network, ([images()], [4], part.network, part.shapes, "name"))
     with pytest.raises(ValueError, match="the network takes 1 tensors and 1 sizes, got 1 and 0"):
-        static.network([images()], [], part.network, part.shapes)
+        static.network([images()], [], part.network, part.shapes, "")
     with pytest.raises(ValueError, match="the bytes must have the network of an Int8Network, got list"):
         static.restored(torch.frombuffer(bytearray(saved([])), dtype=torch.uint8))
     for name in ("load_library", "ops.load_library", "aten.relu"):
@@ -387,8 +420,42 @@ def test_models_that_cannot_be_exported_are_told_of_quantize():
     assert "quantize_ replaces its modules one by one" in "".join(caught.value.__notes__)
 
 
-def test_nan_in_the_data_names_the_tensor():
+class Divided(nn.Module):
+    """A division whose result is infinite for 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.divide, self.second = nn.Linear(8, 8), Inverse(), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.second(self.divide(self.first(x)))
+
+
+class Inverse(nn.Module):
+    """1 / x."""
+
+    def forward(self, x):
+        return 1 / x
+
+
+def test_values_that_are_not_finite_name_the_batch_and_the_module():
+    prepared = i8.prepare(nn.Sequential(nn.Linear(8, 8)).eval())
+    prepared(torch.ones(1, 8))
     with pytest.raises(ValueError, match="finite") as caught:
-        i8.prepare(nn.Linear(8, 8).eval())(torch.full((1, 8), np.nan))
-    assert "in the tensor" in "".join(caught.value.__notes__)
-    assert static.Int8Static() == i8.Int8Static()
+        prepared(torch.full((1, 8), np.nan))
+    wanted = "in batch 1 (from 0), in the source of module '0', Linear: remove the batch from the data"
+    assert wanted in caught.value.__notes__
+    model = Divided().eval()
+    nn.init.zeros_(model.first.weight), nn.init.zeros_(model.first.bias)
+    with pytest.raises(ValueError, match="finite") as caught:
+        i8.calibrate(model, [torch.ones(1, 8)])
+    assert "in the result of module 'divide', Inverse" in "".join(caught.value.__notes__)
+    # The remedy: the same data without the batch.
+    assert i8.convert(prepared)(torch.ones(1, 8)).shape == (1, 8)
+
+
+def test_other_dtypes_name_the_input():
+    near = i8.calibrate(nn.Linear(16, 8).eval(), [torch.ones(2, 16)])
+    with pytest.raises(TypeError, match=r"must be torch\.float32.* got torch\.bfloat16: convert it") as caught:
+        near(torch.ones(2, 16).bfloat16())
+    assert "module 'int8_0'" in "".join(caught.value.__notes__)
