@@ -40,9 +40,15 @@ def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
 
 def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
     """Compute a node whose inputs are constant, and return whether its results now are constants."""
-    values = {name: value for name in node.inputs if name and (value := pattern.constant(name)) is not None}
+    values: dict[str, Array] = {}
+    for name in node.inputs:
+        value = pattern.constant(name) if name else None
+        if value is not None:
+            values[name] = value
+        elif name:
+            return False
     operator = TABLE.find(node, opsets)
-    if len(values) < len({*node.inputs} - {""}) or operator is None or operator.control:
+    if operator is None or operator.control:
         return False
     if node.inputs and widens(node, values.get(node.inputs[0])):
         return False

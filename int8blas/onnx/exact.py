@@ -13,8 +13,8 @@ real value of their formula, rounded once, to even in a tie::
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
 that give the exact result everywhere. A search tries scales until some do: dividing all scales by one number keeps
 the value but changes the roundings, and moving a scale by a unit in the last place may correct them. For two tensors,
-the search compares all 65,536 pairs of bytes. An operator on a sum is monotone, so the search compares both sides of
-each step of the result.
+the search compares all pairs of bytes whose result is near a tie. An operator on a sum is monotone, so
+the search compares both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ from int8blas.onnx.types import BYTES
 # The search moves scales by up to 4 units in the last place from the rounded ones, the nearest first.
 UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
+# With scales in this range, no number of a kernel is subnormal or infinite.
+SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
+# A bound of the error of a computation in floats, in units of their precision and of the largest values: a dozen
+# roundings, and scales that the search moves.
+ERROR = 32
 # float64 gives the correct mean of up to this many bytes: a sum times a scale has 18 + 9 + 24 bits, and a quotient that
 # is no tie differs from one by at least 2**-51 of itself.
 LARGEST_COUNT = 1 << 18
@@ -91,11 +96,9 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
     reaches it. `ratio` is positive."""
     limits = np.iinfo(dtype)
     numerator, denominator = 2 * ratio.numerator, ratio.denominator  # integers: Fractions take ten times as long
-    steps = []
-    for result in range(int(limits.min) - zero + 1, int(limits.max) - zero + 1):
-        below, rest = divmod((2 * result - 1) * denominator, numerator)
-        steps.append(below + 1 if rest or result % 2 else below)  # a tie rounds to even
-    return steps
+    results = range(int(limits.min) - zero + 1, int(limits.max) - zero + 1)
+    # A tie, which divides without a rest, rounds to an even result.
+    return [((2 * result - 1) * denominator + numerator - 1 + result % 2) // numerator for result in results]
 
 
 def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array:
@@ -153,12 +156,10 @@ sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 # --------------------------------------------------------------------------------------------- two tensors ------
 
 
-def values_of_pairs(
-    name: str, a: Array, a_scale: float, b: Array, b_scale: float, y_scale: float
-) -> tuple[Array, Fraction]:
+def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Fraction]:
     """Return integers and a ratio. An integer times the ratio is the real value of the sum or product of integers a and
     b."""
-    first, second, last = map(Fraction, (a_scale, b_scale, y_scale))
+    first, second, last = map(Fraction, scales)
     if name == "mul":
         return a * b, first * second / last
     unit = Fraction(1, max(first.denominator, second.denominator))  # a power of 2
@@ -168,46 +169,73 @@ def values_of_pairs(
     return a * times[0] + b * times[1], unit / last
 
 
+def reals_of_pairs(
+    name: str, a: Array, b: Array, scales: tuple[float, float, float], dtype: type[np.floating[Any]]
+) -> tuple[Array, Array]:
+    """Return the real values of the sums or products of integers, computed in a float type, and which of them are so
+    near a tie that another computation in this type may round them to another integer."""
+    a_scale, b_scale, y_scale = scales
+    with np.errstate(all="ignore"):
+        if name == "mul":
+            values = a.astype(dtype) * b * dtype(a_scale * b_scale / y_scale)
+            largest = np.abs(values).max(initial=0)
+        else:
+            a, b = a.astype(dtype) * dtype(a_scale / y_scale), b.astype(dtype) * dtype(b_scale / y_scale)
+            values, largest = a + b, np.abs(a).max(initial=0) + np.abs(b).max(initial=0)
+        distances = np.abs(values - np.floor(values) - dtype(0.5))
+        return values, ~(distances > ERROR * np.finfo(dtype).eps * (largest + 256))  # a NaN is near, too
+
+
 def make_pair_function(
     name: Any, a_dtype: np.dtype[Any], a_scale: float, a_zero: int, b_dtype: np.dtype[Any], b_scale: float,
     b_zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
 ) -> Pair:  # fmt: skip
     """Return QLinearAdd ("add") or QLinearMul ("mul") of two tensors of these types."""
-    a, b = bytes_of(a_dtype)[:, None], bytes_of(b_dtype)[None]
-    n, ratio = values_of_pairs(
-        name, a.astype(np.int64) - a_zero, a_scale, b.astype(np.int64) - b_zero, b_scale, y_scale
-    )
-    table = rounded(n, ratio, y_zero, y_dtype)
+    both, scales = (bytes_of(a_dtype), bytes_of(b_dtype)), (a_scale, b_scale, y_scale)
+    first, second = (x.astype(np.int64) - zero for x, zero in zip(both, (a_zero, b_zero), strict=True))
+
+    def wanted(a: Array, b: Array) -> Array:
+        values, doubtful = reals_of_pairs(name, a, b, scales, np.float64)
+        results = rounded_floats(values, y_zero, y_dtype)
+        if doubtful.any():
+            n, ratio = values_of_pairs(name, a[doubtful], b[doubtful], scales)
+            results[doubtful] = rounded(n, ratio, y_zero, y_dtype)
+        return results
+
+    doubtful = reals_of_pairs(name, first[:, None], second, scales, np.float32)[1]
+    rows, columns = np.divmod(np.flatnonzero(doubtful), len(second))  # many times faster than np.nonzero
+    results = wanted(first[rows], second[columns])
     zeros = {"src0": a_zero, "src1": b_zero, "dst": y_zero}
-    for scales in scales_of_pairs(name, a_scale, b_scale, y_scale):
-        given = dict(zip(("src0", "src1", "dst"), scales, strict=True))
+    for each in scales_of_pairs(name, scales):
+        given = dict(zip(("src0", "src1", "dst"), each, strict=True))
         kernel: Pair = PreparedBinary(
             name, (a_dtype, b_dtype), scales=given, zero_points=zeros, dst_dtype=y_dtype, scheme="onnx"
         )  # fmt: skip
-        if np.array_equal(kernel(a, b), table):
+        if np.array_equal(kernel(both[0][rows], both[1][columns]), results):
             return kernel
+    table = wanted(*np.broadcast_arrays(first[:, None], second))
     return lambda a, b: np.asarray(table[a.view(np.uint8), b.view(np.uint8)])
 
 
 pair_function = functools.lru_cache(64)(make_pair_function)
 
 
-def scales_of_pairs(name: str, a: float, b: float, y: float) -> Iterator[tuple[np.float32, np.float32, np.float32]]:
+def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:
     """Yield triples of scales, of both sources and of the result. With one of them a computation in float32 may give
     the exact results."""
     with np.errstate(all="ignore"):
-        first, second, last = (np.float64(scale) for scale in (a, b, y))
+        first, second, last = map(np.float64, given)
         if name == "add":
             forms = [(first / last, second / last, 1.0), (first / second, 1.0, last / second),
                      (1.0, second / first, last / first)]  # fmt: skip
         else:
             forms = [(first * second / last, 1.0, 1.0), (1.0, 1.0, last / first / second), (first / last, second, 1.0),
                      (first, second / last, 1.0)]  # fmt: skip
-        tried = itertools.chain([(a, b, y)], (perturbed(form, pair) for pair in PAIRS for form in forms))
+        tried = itertools.chain([given], (perturbed(form, pair) for pair in PAIRS for form in forms))
         for scales in tried:
             values = np.array(scales, np.float32)
-            if (np.isfinite(values) & (values > np.finfo(np.float32).smallest_normal)).all():
-                yield values[0], values[1], values[2]
+            if ((values >= SMALLEST_SCALE) & (values <= LARGEST_SCALE)).all():
+                yield tuple(values)
 
 
 def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:

@@ -161,21 +161,18 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, dynamic) for node in graph.nodes])
-    graph = folded_graph(graph, opsets)
-    if any(node.kind in FORMULAS for node in graph.nodes):
-        graph = rewritten_graph(graph, formula)
-    while (moved_before := rewritten_graph(graph, quantized_before)) is not graph:
-        graph = moved_before
-    graph = rewritten_graph(graph, rewritten, dynamic)
-    return viewed_graph(chained_graph(moved_graph(graph)))
+    pattern = Pattern.of(folded_graph(graph, opsets), dynamic)
+    if any(node.kind in FORMULAS for node in pattern.graph.nodes):
+        pattern = rewritten_pattern(pattern, formula)
+    while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
+        pattern = moved_before
+    return viewed_graph(chained_graph(moved_graph(rewritten_pattern(pattern, rewritten).graph)))
 
 
-def rewritten_graph(
-    graph: Graph, rewrite: Callable[[Pattern, Node], Node | list[Node] | None], dynamic: bool = False
-) -> Graph:
-    """Replace nodes of a sorted graph. Return a sorted graph without the nodes that nobody needs any more, or the same
-    graph if no node is replaced."""
-    pattern = Pattern.of(graph, dynamic)
+def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:
+    """Replace nodes of a sorted graph. Return the pattern of a sorted graph without the nodes that nobody needs any
+    more, or the same pattern if no node is replaced."""
+    graph = pattern.graph
     replaced: dict[str, list[Node]] = {}
     rewritten_nodes: set[int] = set()
     for node in graph.nodes:
@@ -188,7 +185,7 @@ def rewritten_graph(
                 parts = tuple(part for old in old_nodes for part in old.parts or (old.label,))
                 made.append(replace(each, parts=parts, origin=node.label))
     if not replaced and not pattern.reasons:
-        return graph
+        return pattern
     nodes: list[Node] = []
     for node in graph.nodes:
         ends = [name for name in node.outputs if name in replaced]
@@ -198,8 +195,8 @@ def rewritten_graph(
             reason = pattern.reasons.get(node.outputs[0], "") if node.outputs else ""
             nodes.append(replace(node, reason=reason) if reason else node)
     graph = replace(graph, nodes=nodes)
-    around = frozenset(graph.captured())
-    return replace(graph, nodes=needed(ordered(graph, around), graph.outputs))
+    nodes = needed(ordered(graph, frozenset(graph.captured())), graph.outputs)
+    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic)
 
 
 def formula(pattern: Pattern, node: Node) -> Node | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,14 +80,10 @@ class Node:
             if isinstance(value, Graph):
                 yield value
 
-    def reads(self) -> set[str]:
-        """Return all tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        names = {*self.inputs}
-        names.discard("")
-        for value in self.attributes.values():  # not by subgraphs(): loading a file calls this many times for each node
-            if isinstance(value, Graph):
-                names |= value.captured()
-        return names
+    @functools.cached_property
+    def reads(self) -> frozenset[str]:
+        """All tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
+        return frozenset({*self.inputs}.union(*(graph.captured() for graph in self.subgraphs())) - {""})
 
 
 @dataclass
@@ -103,7 +100,7 @@ class Graph:
         """Return the tensors that a subgraph takes from the graph around it."""
         own = {*self.constants, *(value.name for value in self.inputs)}
         own.update(name for node in self.nodes for name in node.outputs)
-        needed = {value.name for value in self.outputs}.union(*(node.reads() for node in self.nodes))
+        needed = {value.name for value in self.outputs}.union(*(node.reads for node in self.nodes))
         return needed - own
 
     def walk(self) -> Iterator[Node]:
@@ -169,7 +166,7 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
                 raise ValueError(f"{node} must create new tensors, got {name!r}, which {how}")
             made[name] = node
     for node in graph.nodes:
-        missing = node.reads().difference(made, around)  # made.keys() as an operand of "-" would be copied
+        missing = node.reads.difference(made, around)  # made.keys() as an operand of "-" would be copied
         if missing:
             raise ValueError(f"{node} must take existing tensors, got {min(missing)!r}")
     for value in graph.outputs:
@@ -186,7 +183,7 @@ def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
     while waiting:
         later = []
         for node in waiting:
-            if node.reads() <= ready:
+            if node.reads <= ready:
                 result.append(node)
                 ready.update(node.outputs)
             else:
@@ -204,5 +201,5 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
     for node in reversed(list(nodes)):
         if names.intersection(node.outputs) - {""}:
             result.append(node)
-            names |= node.reads()
+            names |= node.reads
     return result[::-1]

@@ -77,7 +77,7 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
     groups: dict[int, list[Node]] = {}
     for node in bound:
         level, outside = 0, node.label in own
-        before = [producers[name] for name in sorted(node.reads()) if name in producers]
+        before = [producers[name] for name in sorted(node.reads) if name in producers]
         for each in before:
             level = max(level, levels[id(each)] + ((each.label in own) != outside))
         levels[id(node)] = level
@@ -101,18 +101,18 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
 def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
     """Return the node that replaces an island. The nodes that make tensors of `free` for the group belong to it too."""
     inside = {id(node) for node in group}
-    wanted = set().union(*(node.reads() for node in group))
+    wanted = set().union(*(node.reads for node in group))
     for node in reversed(graph.nodes):
         if not free.isdisjoint(node.outputs) and not wanted.isdisjoint(node.outputs):
             inside.add(id(node))
-            wanted |= node.reads()
+            wanted |= node.reads
     nodes = [node for node in graph.nodes if id(node) in inside]
     made = {name for node in nodes for name in node.outputs if name}
-    read = {name for node in nodes for name in node.reads()} - made
+    read = {name for node in nodes for name in node.reads} - made
     inputs = sorted(read - graph.constants.keys())
     grouped_here = {id(node) for node in group}
     used = {value.name for value in graph.outputs}
-    used = used.union(*(node.reads() for node in graph.nodes if id(node) not in grouped_here))
+    used = used.union(*(node.reads for node in graph.nodes if id(node) not in grouped_here))
     outputs = sorted({name for node in group for name in node.outputs if name} & used)
     constants = {name: graph.constants[name] for name in sorted(read & graph.constants.keys())}
     before, after = (tuple(Value(name, types.type_of(name), None) for name in names) for names in (inputs, outputs))

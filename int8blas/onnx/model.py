@@ -322,7 +322,8 @@ def planned(network: Network) -> Plan:
     """Return the plan of a network, with the float parts in onnxruntime if the network asks for it."""
     network = with_islands(network) if network.floats == "onnxruntime" else widened(network)
     check_operators(network)
-    return make_plan(fused(network))
+    with Recycling():
+        return make_plan(fused(network))
 
 
 def restored(values: Any) -> Model:

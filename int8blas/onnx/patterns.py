@@ -47,12 +47,18 @@ class Pattern:
     @classmethod
     def of(cls, graph: Graph, dynamic: bool = False) -> Pattern:
         pattern = cls(graph, dynamic=dynamic)
-        for node in graph.nodes:
-            pattern.producers.update((name, node) for name in node.outputs if name)
-            for name in node.reads():
-                pattern.consumers.setdefault(name, []).append(node)
+        producers, consumers = pattern.producers, pattern.consumers
+        for i, node in enumerate(graph.nodes):
+            pattern.places[id(node)] = i
+            for name in node.outputs:
+                producers[name] = node
+            for name in node.reads:
+                if name in consumers:
+                    consumers[name].append(node)
+                else:
+                    consumers[name] = [node]
+        producers.pop("", None)
         pattern.kept = {value.name for value in graph.outputs}
-        pattern.places = {id(node): i for i, node in enumerate(graph.nodes)}
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
@@ -219,9 +225,9 @@ class Pattern:
             return None
         scales = [self.constant(each.scale) for each in (bias, a, b)]
         zero = self.constant(bias.zero_point) if bias.zero_point else None
-        wanted = np.float64(alpha) * np.asarray(scales[1], np.float64) * np.asarray(scales[2], np.float64)
-        fits = np.allclose(np.asarray(scales[0], np.float64), wanted.reshape(-1), 1e-6, 0)
-        return bias.name if fits and (zero is None or not zero.any()) else None
+        wanted = alpha * (np.asarray(scales[1], np.float64) * np.asarray(scales[2], np.float64)).reshape(-1)
+        fits = np.abs(np.asarray(scales[0], np.float64) - wanted) <= 1e-6 * np.abs(wanted)
+        return bias.name if fits.all() and (zero is None or not zero.any()) else None
 
     def real_constant(self, name: str) -> Array | None:
         """Return a constant of finite float32 numbers, which may be dequantized, or None."""

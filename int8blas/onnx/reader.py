@@ -91,6 +91,13 @@ KINDS = {
 }  # fmt: skip
 
 
+# The field of a tensor without raw bytes that has numbers of a type, and the field's own type.
+FIELDS = {
+    np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
+    **{np.dtype(dtype): ("int32_data", np.int32) for dtype in (np.int32, np.int8, np.uint8)},
+}  # fmt: skip
+
+
 class Reader:
     """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors. `opsets` has
     the versions of the operators."""
@@ -185,13 +192,18 @@ class Reader:
         dtype = self.dtype(proto.data_type, what)
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             return self.external(proto, shape, dtype, what)
-        if proto.HasField("raw_data"):
+        if dtype in FIELDS and not proto.HasField("raw_data"):  # several times faster than onnx
+            name, stored = FIELDS[dtype]
+            values = np.array(getattr(proto, name)[:], stored)
+            if values.size == math.prod(shape):
+                return values.astype(dtype, copy=False).reshape(shape)
+        elif proto.HasField("raw_data"):
             bits = 4 if "int4" in dtype.name else 2 if "int2" in dtype.name else 8 * dtype.itemsize
             raw = proto.raw_data
             wanted, came = (math.prod(shape) * bits + 7) // 8, len(raw)
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
-            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:  # several times faster than onnx
+            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:
                 return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))

@@ -215,7 +215,7 @@ def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
 attributes_of = functools.cache(find_attributes)
 
 
-def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
+def find_choices(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     """Return the values of a parameter whose annotation is a Literal; none for other parameters."""
     while name not in signature_of(function).parameters:
         function = PASSES[function]
@@ -224,6 +224,17 @@ def choices_of(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
         function = function.func
     hint = eval(annotation, inspect.unwrap(function).__globals__)
     return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def find_required(function: Callable[..., Any]) -> list[str]:
+    """Return the attributes that a function needs."""
+    known = attributes_of(function).items()
+    needed = {name for name, each in known if each.kind == each.KEYWORD_ONLY and each.default is each.empty}
+    return sorted(needed - GIVEN)
+
+
+choices_of = functools.cache(find_choices)
+required_by = functools.cache(find_required)
 
 
 def check_attributes(operator: Operator, node: Node) -> None:
@@ -236,21 +247,20 @@ def check_attributes(operator: Operator, node: Node) -> None:
         If an attribute is missing, or has another type or value than the operator takes, or if the operator lacks it.
     """
     known = attributes_of(operator.function)
-    unknown = sorted(node.attributes.keys() - known.keys())
-    if unknown and operator.domain == MICROSOFT:
+    unknown = sorted(node.attributes.keys() - known.keys()) if operator.domain == MICROSOFT else []
+    if unknown:
         raise ValueError(f"{node} must have attributes that {node.kind} has in this version, got {', '.join(unknown)}")
-    for name, parameter in known.items():
-        value = node.attributes.get(name)
-        if value is None:
-            required = parameter.kind == parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-            if required and name not in GIVEN:
-                raise ValueError(f"{node} must have attribute {name!r}, got none")
-        elif isinstance(value, str):
-            choices = choices_of(operator.function, name)
-            if choices and value not in choices:
-                raise ValueError(f"attribute {name!r} of {node} must be one of {', '.join(choices)}, got {value!r}")
-        kind = type(parameter.default)
-        if value is not None and kind in NAMES and not isinstance(value, (int, float) if kind is float else kind):
+    for name in required_by(operator.function):
+        if name not in node.attributes:
+            raise ValueError(f"{node} must have attribute {name!r}, got none")
+    for name, value in node.attributes.items():
+        if name not in known:
+            continue
+        choices = choices_of(operator.function, name) if isinstance(value, str) else ()
+        if choices and value not in choices:
+            raise ValueError(f"attribute {name!r} of {node} must be one of {', '.join(choices)}, got {value!r}")
+        kind = type(known[name].default)
+        if kind in NAMES and not isinstance(value, (int, float) if kind is float else kind):
             raise ValueError(f"attribute {name!r} of {node} must be {NAMES[kind]}, got {value!r}")
 
 
