@@ -12,7 +12,61 @@ cnp.import_array()
 cdef object SCALAR = np.generic
 
 
-def run_calls(list calls, list slots, described):
+cdef class Program:
+    """The calls of a plan, which several threads may run at the same time.
+
+    Parameters
+    ----------
+    calls : list of tuple
+        All calls, as for :func:`run_calls`.
+    others : list of tuple
+        The calls whose results depend on more than the shapes of the arguments.
+    constants : list
+        The values of the slots before a run.
+    inputs, outputs : tuple of int
+        The slots of arguments and results.
+    remembered : list of int
+        The slots of the results that depend on shapes alone.
+    memory : Memory
+        Keeps the remembered results for some combinations of shapes.
+    described : callable
+        As for :func:`run_calls`.
+    """
+
+    cdef list calls, others, constants, remembered
+    cdef tuple inputs, outputs
+    cdef object memory, described
+
+    def __init__(self, calls, others, constants, inputs, outputs, remembered, memory, described):
+        self.calls, self.others, self.constants = calls, others, constants
+        self.inputs, self.outputs, self.remembered = inputs, outputs, remembered
+        self.memory, self.described = memory, described
+
+    def run(self, arguments):
+        """Return the results as a list."""
+        cdef list slots = self.constants.copy()
+        cdef object key, known = None, slot, argument
+        cdef bint has_key = bool(self.remembered)
+        if len(arguments) != len(self.inputs):
+            raise ValueError(f"arguments must be {len(self.inputs)}, got {len(arguments)}")
+        for slot, argument in zip(self.inputs, arguments):
+            slots[<Py_ssize_t>slot] = argument
+            has_key = has_key and type(argument) is cnp.ndarray
+        if has_key:
+            key = tuple([argument.shape for argument in arguments])
+            known = (<dict>self.memory.known).get(key)
+        if known is None:
+            run_calls(self.calls, slots, self.described)
+            if has_key:
+                self.memory.remember(key, [(slot, slots[<Py_ssize_t>slot]) for slot in self.remembered])
+        else:
+            for slot, argument in <list>known:
+                slots[<Py_ssize_t>slot] = argument
+            run_calls(self.others, slots, self.described)
+        return [slots[<Py_ssize_t>slot] for slot in self.outputs]
+
+
+cpdef run_calls(list calls, list slots, described):
     """Run calls in their order.
 
     Parameters

@@ -62,6 +62,7 @@ cdef extern from "numpy/arrayobject.h":
     bint PyArray_ISALIGNED(ndarray) nogil
     bint PyArray_ISNOTSWAPPED(ndarray) nogil
     bint PyArray_ISBEHAVED(ndarray) nogil
+    bint PyArray_ISBEHAVED_RO(ndarray) nogil
     bint PyArray_ISCARRAY(ndarray) nogil
     bint PyArray_ISCARRAY_RO(ndarray) nogil
     bint PyArray_ISFARRAY(ndarray) nogil

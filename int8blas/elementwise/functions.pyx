@@ -208,6 +208,37 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
 
 
+@cython.final
+cdef class PreparedEltwise:
+    """:func:`eltwise` of real numbers with the same `ops` in each call."""
+
+    cdef object ops
+    cdef Replay known               # the replay of the last call, or None
+
+    def __init__(self, ops):
+        self.ops = ops
+
+    def __call__(self, cnp.ndarray src not None):
+        """Return the result for an array of floats."""
+        cdef Replay known = self.known  # another thread may replace it
+        cdef cnp.ndarray array, target = None if known is None else known.run(src, None)
+        cdef tuple shape = (<object>src).shape
+        cdef int typenum
+        cdef list steps
+        if target is not None:
+            return target
+        array = elements(src, "src", TYPES)
+        typenum = cnp.PyArray_TYPE(array)
+        target = destination(None, typenum, shape, array)
+        steps = [reading(array, 1, 0)] + post_ops_of(self.ops, "ops", None, shape, typenum)
+        if not (cnp.PyArray_NDIM(target) and cnp.PyArray_SIZE(target)):
+            return compute(steps, target, False, None, typenum, 1, 0, False)
+        job = fuse(steps, target, 1, 0)
+        run([job])
+        self.known = replay(job, [array, target])
+        return target
+
+
 @traced("src0", "src1")
 def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float", out=None):
     """Apply a binary operation to two quantized tensors, element by element.
@@ -295,7 +326,7 @@ cdef class PreparedBinary:
     cdef int types[2]
     cdef bint onnx
     cdef object post_ops
-    cdef Replay known               # the replay of the last call with arrays of bytes, or None
+    cdef Replay known               # the replay of the last call, or None
 
     def __init__(self, op, src_dtypes, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float"):
         self.prepare(op, src_dtypes[0].num, src_dtypes[1].num, scales, zero_points, post_ops, dst_dtype, scheme)
@@ -341,8 +372,7 @@ cdef class PreparedBinary:
         steps.append(step)
         target = destination(out, self.typenum, shape, first if (<object>first).shape == shape else second)
         steps += post_ops_of(self.post_ops, "post_ops", None if out is None else target, shape, self.typenum)
-        if not (again and cnp.PyArray_NDIM(target) and cnp.PyArray_SIZE(target)
-                and self.types[0] in BYTES and self.types[1] in BYTES):
+        if not (again and cnp.PyArray_NDIM(target) and cnp.PyArray_SIZE(target)):
             return compute(steps, target, out is not None, out, self.typenum, self.scales[2], self.zeros[2], self.onnx)
         job = fuse(steps, target, self.scales[2] if self.onnx else <float>1 / self.scales[2], self.zeros[2], self.onnx)
         run([job])

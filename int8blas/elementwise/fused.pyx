@@ -31,6 +31,7 @@ cnp.import_array()
 cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
+    REPLAYED = 16                   # steps of a job that a Replay runs
     COPIED = 1 << 14                # bytes of a block that is only copied
     # The minimum number of elements of a run with its own block; shorter runs share blocks.
     LONG_FLOATS = 128
@@ -578,7 +579,8 @@ cdef int run(list fused) except -1:
 
 @cython.final
 cdef class Replay:
-    """A job of one or two arrays of bytes, which can run again on arrays with the same layouts.
+    """A job of one or two sources, which can run again on arrays with the same layouts. The operands of its other
+    steps stay the same.
 
     Several threads may call a Replay at the same time.
     """
@@ -587,7 +589,7 @@ cdef class Replay:
         """Return the result for other arrays, or None if they have other layouts. `second` may be None."""
         cdef Fused fused = self.fused
         cdef FusedJob job
-        cdef Link links[2]
+        cdef Link links[REPLAYED]
         cdef char repeated[2][BUFFER]
         cdef cnp.ndarray target
         cdef Operand *operand
@@ -596,16 +598,17 @@ cdef class Replay:
         cdef int i
         if (
             not is_laid_out(&self.sources[0], first) or cnp.PyArray_TYPE(first) != self.types[0]
-            or fused.job.kernels is not current_kernels()
+            or not cnp.PyArray_ISBEHAVED_RO(first) or fused.job.kernels is not current_kernels()
         ):
             return None
         if self.count > 1 and (
             not is_laid_out(&self.sources[1], second) or cnp.PyArray_TYPE(second) != self.types[1]
+            or not cnp.PyArray_ISBEHAVED_RO(second)
         ):
             return None
         target = new_target(&self.target, self.types[2], self.in_order)
         job = fused.job
-        memcpy(links, job.links, self.count * sizeof(Link))
+        memcpy(links, job.links, job.count * sizeof(Link))
         job.links = links
         job.out.data = cnp.PyArray_BYTES(target) + self.offsets[2]
         for i in range(self.count):
@@ -620,17 +623,17 @@ cdef class Replay:
 
 
 cdef Replay replay(object fused, list arrays):
-    """Return the replay of a job that has run with these arrays. The last array is a new target. Return None if the
-    job has other steps, or if `may_replay` is false."""
+    """Return the replay of a job that has run with these arrays. The first steps of the job read them, and the last
+    array is a new target. Return None if the job has too many steps, or if `may_replay` is false."""
     cdef Replay self
     cdef Fused job = fused
     cdef Operand *operand
     cdef cnp.ndarray array = arrays[len(arrays) - 1]
     cdef int i
-    if job.job.count != len(arrays) - 1 or not may_replay(array):
+    if job.job.count > REPLAYED or not may_replay(array):
         return None
     self = Replay.__new__(Replay)
-    self.fused, self.count, self.in_order = job, job.job.count, cnp.PyArray_IS_C_CONTIGUOUS(array)
+    self.fused, self.count, self.in_order = job, len(arrays) - 1, cnp.PyArray_IS_C_CONTIGUOUS(array)
     lay_out(&self.target, array)
     self.types[2], self.offsets[2] = cnp.PyArray_TYPE(array), job.job.out.data - cnp.PyArray_BYTES(array)
     for i in range(self.count):
@@ -638,7 +641,7 @@ cdef Replay replay(object fused, list arrays):
         lay_out(&self.sources[i], array)
         self.types[i] = cnp.PyArray_TYPE(array)
         self.offsets[i] = (operand.first if operand.repeated else operand.data) - cnp.PyArray_BYTES(array)
-    job.arrays = None
+    job.arrays = job.arrays[len(arrays):]  # the operands
     return self
 
 

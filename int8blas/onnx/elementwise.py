@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from int8blas.elementwise.functions import PreparedTable, binary, eltwise
+from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import STRING, dtype_of, wide
@@ -32,12 +32,16 @@ def post_op(name: str, alpha: float | None = None, beta: float | None = None) ->
     return MADE[key]
 
 
+# Functions of arrays, for each function and each shape: they repeat the last call in a microsecond.
+prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
+
+
 def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
     """Apply int8blas's function to floats of at most 32 bits, and NumPy's to other types."""
     if x.dtype == FLOAT32:
-        return np.asarray(eltwise(x, op))
+        return np.asarray(prepared_for(op, x.shape)(x))
     if x.dtype.itemsize < 4:  # float16, bfloat16
-        return np.asarray(eltwise(x.astype(np.float32), op)).astype(x.dtype)
+        return applied(x.astype(np.float32), op, function).astype(x.dtype)
     return function(x).astype(x.dtype)
 
 
@@ -240,11 +244,13 @@ def where(condition: Array, x: Array, y: Array) -> Array:
 
 
 def chain(site: Site, *, ops: Any, ndim: int) -> Call:
-    return lambda x: at_least(np.asarray(eltwise(x, ops)), ndim)
+    prepared = PreparedEltwise(ops)
+    return lambda x: at_least(np.asarray(prepared(x)), ndim)
 
 
 def chain_of_two(site: Site, *, first: Any, ops: Any, ndim: int) -> Call:
-    return lambda a, b: at_least(np.asarray(binary(first, a, b, post_ops=ops)), ndim)
+    prepared = PreparedBinary(first, (FLOAT32, FLOAT32), post_ops=ops)
+    return lambda a, b: at_least(np.asarray(prepared(a, b)), ndim)
 
 
 def table(site: Site, *, values: Array, dtype: Any, ndim: int) -> Call:

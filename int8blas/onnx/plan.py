@@ -13,20 +13,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from int8blas.core.calls import run_calls
+from int8blas.core.calls import Program
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value, needed, ordered
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.packed import Packed
-from int8blas.onnx.shape import View
-from int8blas.onnx.sizes import Memory, derived, shapes_of
+from int8blas.onnx.shape import VIEWS, View
+from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # Do not fold a result that has more than FOLDED_BYTES and more than FOLDED_TIMES the bytes of its inputs: the file's
 # size then bounds the model's memory. The factor 8 admits int8 weights cast to int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
+# The operators whose results are always views. A Gather of several indices copies.
+VIEWED = VIEWS.keys() - {"Gather"}
 
 
 # A call before its tensors have slots: the function, the names of its arguments, and the node.
@@ -96,27 +98,14 @@ class Plan:
         for constant in self.constants:
             if isinstance(constant, np.ndarray):
                 constant.flags.writeable = False
-        self.calls = [tuple(step) for step in self.steps]
-        self.others = [call for i, call in enumerate(self.calls) if i not in self.derived]
-        self.remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]
-
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """Compute the outputs. Several threads may call this at the same time: a run changes nothing in the plan but
-        its memory of shapes."""
-        slots = self.constants.copy()
-        for slot, argument in zip(self.inputs, arguments, strict=True):
-            slots[slot] = argument
-        key = shapes_of(arguments) if self.derived else None
-        known = None if key is None else self.memory.known.get(key)
-        if known is None:
-            run_calls(self.calls, slots, described)
-            if key is not None:
-                self.memory.remember(key, [(slot, slots[slot]) for slot in self.remembered])
-        else:
-            for slot, value in known:
-                slots[slot] = value
-            run_calls(self.others, slots, described)
-        return [slots[slot] for slot in self.outputs]
+        calls = [tuple(step) for step in self.steps]
+        others = [call for i, call in enumerate(calls) if i not in self.derived]
+        remembered = [slot for i in sorted(self.derived) for slot in self.steps[i].outputs if slot]
+        program = Program(
+            calls, others, self.constants, self.inputs, self.outputs, remembered, self.memory, described
+        )  # fmt: skip
+        # Several threads may run a plan at the same time: a run changes nothing but the memory of shapes.
+        self.run: Callable[[Sequence[Any]], list[Any]] = program.run
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
         """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. The
@@ -230,8 +219,8 @@ class Planner:
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
             call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))
-            if operator.traits.reshapes and known.keys() >= {*range(1, len(names))}:
-                call = View([(call, len(names) - 1)], reshapes=True)
+            if node.kind in VIEWED and known.keys() >= {i for i, name in enumerate(names) if i and name}:
+                call = View([(call, len(names) - 1)], operator.traits.reshapes)
         except Exception as error:
             error.add_note(f"in {node}")
             raise

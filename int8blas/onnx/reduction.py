@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,16 +32,23 @@ def reduction(function: Reduce) -> Callable[..., Array]:
     return operator
 
 
+# The factors of a mean: a column of 1 / count.
+shares = functools.lru_cache(64)(lambda count: np.full((count, 1), np.float32(1) / np.float32(count)))
+
+
 def mean(x: Array, axis: Any, keep: bool) -> Any:
     if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1) and x.size:
         # A product with a vector is several times faster than NumPy's sum of rows.
-        result = matmul(x[None], np.full((x.shape[-1], 1), np.float32(1) / np.float32(x.shape[-1])))[0]
+        result = matmul(x[None], shares(x.shape[-1]))[0]
         return result if keep else result[..., 0]
     return average(x, axis, keep)
 
 
 def average(x: Array, axis: Any, keep: bool = True) -> Array:
     """Return numpy.mean, and NaN without a warning for an empty mean."""
+    if x.size and x.dtype.char in "fd":  # as numpy.mean computes, in a third of the time
+        sums = x.sum(axis, keepdims=keep)
+        return np.asarray(sums / x.dtype.type(x.size // np.size(sums)))
     if x.size:
         return np.asarray(np.mean(x, axis, keepdims=keep))
     return np.full(np.sum(x, axis, keepdims=keep).shape, np.nan, x.dtype if x.dtype.kind == "f" else np.float64)

@@ -62,11 +62,3 @@ class Memory:
                 copy.flags.writeable = False
             latest = list(self.known.items())[1 - COMBINATIONS :]
             self.known = {**dict(latest), key: [(slot, copy) for (slot, _), copy in zip(values, copies, strict=True)]}
-
-
-def shapes_of(arguments: Sequence[Any]) -> Any:
-    """Return a key for the shapes of arguments; None if an argument is no array."""
-    try:
-        return tuple([argument.shape for argument in arguments])
-    except AttributeError:
-        return None

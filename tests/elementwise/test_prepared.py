@@ -9,7 +9,7 @@ import pytest
 from arrays import guarded, needs_mprotect, with_strides
 
 import int8blas
-from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable
+from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedEltwise, PreparedTable
 
 VALUES = {"scales": {"src0": 0.05, "src1": 0.5, "dst": 0.7}, "zero_points": {"src0": 3, "src1": 7, "dst": 11}}
 
@@ -47,6 +47,42 @@ def test_pairs(isa, op, rng):
                     np.testing.assert_array_equal(result, wanted)
                     assert type(result) is type(wanted)
                     assert result.strides == wanted.strides
+
+
+def unaligned(x):
+    """Return an array with these values that is not aligned."""
+    result = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    result[...] = x
+    return result
+
+
+def test_floats_and_operands(isa, rng):
+    operand = rng.uniform(-2, 2, 40).astype(np.float32)
+    ops = [int8blas.Eltwise("logistic"), int8blas.Binary(operand=operand, algorithm="mul"), int8blas.ReLU()]
+    one, two = PreparedEltwise(ops), PreparedBinary("sub", (np.dtype(np.float32),) * 2, post_ops=ops)
+    other = PreparedEltwise([int8blas.Eltwise("tanh")])
+    many = PreparedEltwise(many_ops(20))
+    for shape in ((40,), (3, 40), (2, 5, 40), (70, 40), (1, 1), (0, 40), ()):
+        for _ in range(2):
+            x, y = rng.uniform(-4, 4, (2, *shape)).astype(np.float32)
+            laid = [x, unaligned(x)] + ([x[::-1], x.copy("F"), x.repeat(2, 0)[::2]] if x.ndim > 1 else [])
+            for each in laid:
+                np.testing.assert_array_equal(other(each), int8blas.eltwise(each, int8blas.Eltwise("tanh")))
+                np.testing.assert_array_equal(many(each), int8blas.eltwise(each, many_ops(20)))
+                with pytest.raises(TypeError, match="other byte order"):
+                    other(each.astype(each.dtype.newbyteorder()))
+                if shape[-1:] == (40,):
+                    result, wanted = one(each), int8blas.eltwise(each, ops)
+                    np.testing.assert_array_equal(result, wanted)
+                    assert result.strides == wanted.strides
+                    for second in (y, y[:1]) if y.ndim > 1 else (y,):
+                        np.testing.assert_array_equal(
+                            two(each, second), int8blas.binary("sub", each, second, post_ops=ops)
+                        )
+
+
+def many_ops(count):
+    return [int8blas.Eltwise("linear", 1.0, 0.5)] * count
 
 
 def test_a_table(isa, rng):
