@@ -14,6 +14,7 @@ from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport parameters
 from int8blas.gemm.problem cimport DynamicSource
 from int8blas.stage.output_stage cimport element_type
@@ -112,6 +113,8 @@ cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t fir
     j.source.type = element_type(cnp.PyArray_TYPE(x))
     j.source.symmetric = cnp.PyArray_TYPE(out) == cnp.NPY_INT8
     with nogil:
+        end_turn()
         result.finite = quantize(&j, threads_for(<double>j.count, THREAD_REALS, MAX_PARTS))
+        take_turn()
     result.scale, result.zero = j.source.scale, j.source.zero
     return result

@@ -14,6 +14,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.problem cimport Problem, start
 from int8blas.stage.output_stage cimport Bound
@@ -72,6 +73,7 @@ cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
     set_target(&g, &o)
     o.rows = 1
     with nogil:
+        end_turn()
         for row in range(g.m):
             column = 0
             while column < columns:
@@ -81,4 +83,5 @@ cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
                 o.c = g.c.data + row * g.c.row + column * g.c.column
                 g.kernels.stage.output(&o)
                 column += o.cols
+        take_turn()
     return 0

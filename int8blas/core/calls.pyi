@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
+@final
 class Program:
     def __init__(
         self,

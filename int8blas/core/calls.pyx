@@ -1,5 +1,6 @@
 """A sequence of calls, whose arguments and results are in slots."""
 
+cimport cython
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 cimport int8blas.core.cnumpy as cnp
@@ -12,6 +13,7 @@ cnp.import_array()
 cdef object SCALAR = np.generic
 
 
+@cython.final
 cdef class Program:
     """The calls of a plan, which several threads may run at the same time.
 

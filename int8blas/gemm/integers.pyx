@@ -30,6 +30,7 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
+from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.call cimport check_memory, is_usable
 from int8blas.gemm.wide cimport WideOperand, WideProduct, exact_element, is_direct, multiply_wide
@@ -308,12 +309,14 @@ cdef int run_wide(const WideProduct *w, str name) except -1:
     if verbose:
         forget_regions()
         begun = seconds()
-    if <double>w.m * w.n * (w.k + 1) * w.count <= GIL_WORK:
+    if keeps_gil(<double>w.m * w.n * (w.k + 1) * w.count, GIL_WORK):
         status = multiply_wide(w, 1)
     else:
         threads = max_threads()
         with nogil:
+            end_turn()
             status = multiply_wide(w, threads)
+            take_turn()
     check_memory(status, name)
     if verbose:
         report(name, f"m={w.m},n={w.n},k={w.k}", KINDS[w.kind], current_kernels(), region_used(), seconds() - begun)
@@ -357,7 +360,9 @@ cdef bint find_overflow(const WideProduct *w, int bits, bint to_u64) except -1:
     cdef double error = (2.0 * w.k + 8) * w.k * ldexp(1, bits - 53)
     cdef bint beyond
     with nogil:
+        end_turn()
         beyond = saturate_sums(w, <const double *>cnp.PyArray_DATA(reals), error, to_u64)
+        take_turn()
     return beyond
 
 

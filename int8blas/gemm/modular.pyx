@@ -7,6 +7,7 @@ import numpy as np
 
 from int8blas.core.kernels cimport I8_INT_U64, I8_WIDE_S64, current_kernels, i8_wide_kernels
 from int8blas.core.results cimport empty_of
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.integers cimport Shape, integer_type, multiply_to_sums, real_sums, set_sizes
 from int8blas.gemm.wide cimport WideProduct
 
@@ -53,7 +54,9 @@ cdef int reduce_to(cnp.ndarray target, cnp.ndarray x, int64_t p, int64_t low) ex
     cdef const char *src = cnp.PyArray_BYTES(source)
     cdef char *dst = cnp.PyArray_BYTES(target)
     with nogil:
+        end_turn()
         store_residues(kernels, from_type, src, to_type, dst, n, p, low)
+        take_turn()
     return 0
 
 
@@ -80,7 +83,9 @@ cdef cnp.ndarray sums_of(cnp.ndarray x, cnp.ndarray y, int64_t p):
         reals = real_sums(&w)
         near, n = <const double *>cnp.PyArray_DATA(reals), cnp.PyArray_SIZE(sums)
         with nogil:
+            end_turn()
             w.kernels.residues(<int64_t *>w.c, near, n, p, 0, 0)
+            take_turn()
     return sums
 
 

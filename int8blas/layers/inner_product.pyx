@@ -29,6 +29,7 @@ from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
 from int8blas.gemm.call cimport is_usable, run, set_a, set_c
 from int8blas.gemm.four_bits cimport PackedB4
@@ -428,7 +429,9 @@ cdef class InnerProduct(QuantizedLayer):
             g.source.dynamic = source
             if not source.per_row:
                 with nogil:
+                    end_turn()
                     set_tensor_parameters(g, source, max_threads())
+                    take_turn()
                 if not source.symmetric:
                     g.a.zero_point = source.zero
                     g.known.col_init = NULL

@@ -32,6 +32,7 @@ from int8blas.core.words import shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
+from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.stage.output_stage cimport element_type
@@ -341,11 +342,13 @@ cdef class RecurrentLayer:
             d.last_h = cnp.PyArray_BYTES(h_t) + place_of_h * cnp.PyArray_ITEMSIZE(h_t)
             d.last_c = NULL if c_t is None else <float *>cnp.PyArray_DATA(c_t) + place_of_c
         with nogil:
+            end_turn()
             elapsed = seconds()
             open_arena()
             status = run_layer(&layer)
             close_arena()
             elapsed = seconds() - elapsed
+            take_turn()
         if status:
             raise MemoryError(f"{type(self).__name__}: no memory for the workspace")
         if verbose:
@@ -353,8 +356,10 @@ cdef class RecurrentLayer:
                    f"units={layer.units}", self.direction, layer.kernels, layer_threads(&layer, layer.threads), elapsed)
         if halves is not None:
             with nogil:
+                end_turn()
                 add_directions(&layer, cnp.PyArray_BYTES(y), cnp.PyArray_STRIDE(y, 0), cnp.PyArray_STRIDE(y, 1),
                                cnp.PyArray_TYPE(y) == cnp.NPY_FLOAT32)
+                take_turn()
         return 0
 
 

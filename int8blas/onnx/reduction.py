@@ -48,7 +48,7 @@ def average(x: Array, axis: Any, keep: bool = True) -> Array:
     """Return numpy.mean, and NaN without a warning for an empty mean."""
     if x.size and x.dtype.char in "fd":  # as numpy.mean computes, in a third of the time
         sums = x.sum(axis, keepdims=keep)
-        return np.asarray(sums / x.dtype.type(x.size // np.size(sums)))
+        return np.asarray(sums / np.intp(x.size // np.size(sums)), x.dtype)
     if x.size:
         return np.asarray(np.mean(x, axis, keepdims=keep))
     return np.full(np.sum(x, axis, keepdims=keep).shape, np.nan, x.dtype if x.dtype.kind == "f" else np.float64)
