@@ -98,8 +98,8 @@ class Problem(Product):
 class Operands:
     """Return C-ordered A and B of a problem, with the result that every contestant must give.
 
-    The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum
-    of two products with a uint8 A leaves int16.
+    The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum of
+    two products with a uint8 A exceeds int16.
     """
 
     problem: Problem

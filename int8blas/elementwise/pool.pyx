@@ -135,7 +135,8 @@ cdef inline int64_t window_size(const PoolJob *job) noexcept nogil:
 
 cdef inline void set_window(const PoolJob *job, i8_pool_args *a, int64_t deep, int64_t high,
                             int64_t wide) noexcept nogil:
-    """Set a window of these counts along d, h and w. Merge two loops over evenly spaced elements into one."""
+    """Set the number of elements of the window along d, h and w. Merge two loops over evenly spaced elements into
+    one."""
     a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
     a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
     a.strides[2] = job.axes[2].dilation * job.x[3]

@@ -110,7 +110,8 @@ cdef struct Known:
     uint8_t uncached            # B's parent, or the operand read in place, does not fit in cache
 
 
-# One problem. A' and B' are A and B as the kernels see them, u8 and s8 (csrc/isa/kernels.h). Strides are in bytes.
+# One problem. A' and B' are A and B in the form that the kernels multiply, u8 and s8 (csrc/isa/kernels.h). Strides are
+# in bytes.
 cdef struct Problem:
     const i8_kernels *kernels
     const Machine *machine      # the caches that blocks must fit
@@ -271,8 +272,8 @@ cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
-# Up to this K, tiles have half their height if a micro-kernel stores C: the CPU can then start the multiplications of
-# the next tile, which are in reach of its out-of-order window, while it finishes the sums of this one.
+# Up to this K, tiles have half their height if a micro-kernel stores C: the multiplications of the next tile then fit
+# the CPU's out-of-order window, so the CPU starts them while it finishes the sums of the current tile.
 cdef enum:
     SHORT_K = 256
 

@@ -110,9 +110,9 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
         Weights of a linear layer or a convolution, (oc, ic, ...), real and finite. Weights with groups have the shape
         (oc, ic / groups, ...).
     shift : float
-        The number that is added to each element of the source, in the source's units. To turn int8 into uint8 it is 128
-        for int8 weights, and 128 * scale of the source for a bias and weights in real units. If a layer was trained on
-        pixels minus their mean and gets plain pixels, it is the mean.
+        The number that is added to each element of the source, in the source's units. To turn int8 into uint8, the
+        shift is 128 for int8 weights, and 128 * scale of the source for a bias and weights in real units. If a layer
+        was trained on pixels minus their mean and gets plain pixels, the shift is the mean.
 
     Returns
     -------

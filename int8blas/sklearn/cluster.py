@@ -17,7 +17,7 @@ from int8blas.neighbors.distances import sqeuclidean
 from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
 
 Labels = npt.NDArray[np.int32]
-# The samples, at most, whose change of cluster one product counts.
+# One product updates the sums for at most this number of samples that change their cluster.
 COUNTED = 1 << 16
 
 

@@ -40,9 +40,9 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # If rows of A are not contiguous, the path copies them for up to COPIED_COLUMNS columns of C: the columns share one
-    # reading of A, whereas packing A takes as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
-    # COPIED_BYTES of rows are copied at a time.
+    # If rows of A are not contiguous, the path copies them for up to COPIED_COLUMNS columns of C. All columns use one
+    # copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI). COPIED_BYTES of
+    # rows are copied at a time.
     COPIED_COLUMNS = 4
     COPIED_BYTES = 1 << 14
     # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed. The second

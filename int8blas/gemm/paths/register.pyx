@@ -91,7 +91,8 @@ cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of a register's rows and columns, in units of its rows."""
+    """Describe the plan. A tile has the rows of A that share a register, and all columns; threads divide units of these
+    rows."""
     d.tile[0], d.tile[1] = rows_in_register(g), g.n
     d.unit[0] = rows_in_register(g)
 

@@ -241,7 +241,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
         p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
     else:
-        # A panel of rows stays in half of the L1 cache, a block of them in a quarter of the L2 cache.
+        # A panel of rows fits half of the L1 cache, and a block of panels fits a quarter of the L2 cache.
         p.kc = even_size(k, max(<int64_t>I8_PANEL, g.machine.l1 // 2 // (I8_PANEL * size)), I8_GROUP)
         p.mc = max(<int64_t>1, g.machine.l2 // 4 // (I8_PANEL * size * p.kc)) * I8_PANEL
     p.k_blocks = max(1, ceil_div(k, p.kc))
