@@ -10,7 +10,7 @@ def machine():
 
 
 def replace(l1, l2, l3, cores):
-    """Plan for another machine in the whole process. This is for tests, and no other call may run meanwhile."""
+    """Plan for another machine in the whole process. This is for tests, and no other call may run at the same time."""
     this_machine.l1, this_machine.l2, this_machine.l3, this_machine.cores = l1, l2, l3, cores
 
 

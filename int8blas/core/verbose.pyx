@@ -37,7 +37,7 @@ cdef void write_line(char *line, const char *name, const char *sizes, const char
                      int threads, double elapsed) noexcept nogil:
     """Write the line about a finished call into a buffer of LINE_BYTES."""
     # Compute in integers, because the locale determines the decimal point of a double. max() is for a clock that was
-    # set back meanwhile.
+    # set back during the call.
     cdef long long units = <long long>(1e7 * max(0.0, elapsed) + 0.5)
     snprintf(line, LINE_BYTES, b"int8blas,%s,%s,%s,%s,threads=%d,%lld.%04lld ms\n", name, sizes, how, kernels.name,
              threads, units // 10000, units % 10000)

@@ -332,7 +332,7 @@ cdef class InnerProduct(QuantizedLayer):
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}{bits}]"
 
     def __reduce__(self):
-        # Store the layer's own copies of the values: the caller may have changed the arrays meanwhile.
+        # Store the layer's own copies of the values: the caller may have changed the arrays since they were given.
         layer = functools.partial(
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),

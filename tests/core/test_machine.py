@@ -79,7 +79,7 @@ def test_this_machine():
 
 @contextmanager
 def replaced(**parts):
-    """A context in which plans of the whole process are for another machine; nothing else may run meanwhile."""
+    """A context in which plans of the whole process are for another machine; nothing else may run at the same time."""
     before = machine()
     replace(**before | parts)
     try:

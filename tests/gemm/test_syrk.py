@@ -245,7 +245,7 @@ def half_read_only(n, lower):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("lower", TRIANGLES)
 def test_the_rest_of_c_is_not_written_with_what_was_there(isa, dtype, lower, threads, rng):
-    """Another thread may write to the rest of C meanwhile; in this test the rest is read-only."""
+    """Another thread may write to the rest of C at the same time; in this test the rest is read-only."""
     n = mmap.PAGESIZE // 4 + 20
     for k, alpha, beta in ((20, 1, 0), (3, 1, 1), (3, 0.5, 0.25)):
         c = half_read_only(n, lower)
