@@ -1,6 +1,7 @@
 """Post-ops of all kinds, and special values for them."""
 
 import numpy as np
+from reference_quantized import ELTWISE
 
 from int8blas import Eltwise, ReLU
 
@@ -12,11 +13,11 @@ SPECIAL = np.array(
     np.float32,
 )  # fmt: skip
 
-ELTWISES = [
-    ReLU(), ReLU(0.1), ReLU(-2), ReLU(0, 3), ReLU(0.25, -0.5), ReLU(1), Eltwise("hardswish", 1 / 6, 0.5),
-    Eltwise("hardswish", -0.2, 1.25, 2), Eltwise("clip", 0, 6), Eltwise("clip", -2, -2), Eltwise("clip", -3, 1, 0.1),
-    Eltwise("abs"), Eltwise("abs", scale=-1), Eltwise("square"), Eltwise("square", scale=0.01), Eltwise("sqrt"),
-    Eltwise("sqrt", scale=7), Eltwise("linear", 2, -3), Eltwise("linear"), Eltwise("linear", 0.1, 0.1, 0.1),
-    Eltwise("round"), Eltwise("round", scale=0.3), Eltwise("hardsigmoid"), Eltwise("hardsigmoid", -0.2, 1.25, 2),
-    Eltwise("clip_v2", 0, 6), Eltwise("clip_v2", -3, -0.0, 0.1),
+# Every function that the oracle has, with its default parameters or those of ReLU6, and cases of other parameters.
+LIMITS = {"clip": (0, 6), "clip_v2": (0, 6)}
+ELTWISES = [Eltwise(name, *LIMITS.get(name, ()), scale=scale) for name in ELTWISE for scale in (1, -0.3)] + [
+    ReLU(0.1), ReLU(-2), ReLU(0, 3), ReLU(0.25, -0.5), ReLU(1), Eltwise("hardswish", -0.2, 1.25, 2),
+    Eltwise("clip", -2, -2), Eltwise("clip", -3, 1, 0.1), Eltwise("square", scale=0.01), Eltwise("sqrt", scale=7),
+    Eltwise("linear", 2, -3), Eltwise("linear", 0.1, 0.1, 0.1), Eltwise("hardsigmoid", -0.2, 1.25, 2),
+    Eltwise("clip_v2", -3, -0.0, 0.1),
 ]  # fmt: skip

@@ -22,6 +22,14 @@ cdef extern from "isa/cpu.h" nogil:
     void i8_cpu_caches(int64_t *bytes)
 
 
+cdef extern from * nogil:
+    """
+    #define I8_ELTWISE_ROW(name, formula, code) {#name, formula},
+    static const char *const i8_eltwises[][2] = {I8_ELTWISES(I8_ELTWISE_ROW) {0, 0}};
+    """
+    const char *const i8_eltwises[][2]
+
+
 cdef const i8_kernels *current_kernels() noexcept nogil:
     return i8_current()
 
@@ -185,3 +193,13 @@ def _select_default():
 
 
 _select_default()
+
+
+def eltwise_formulas():
+    """Return the names and the formulas of the element-wise post-ops, in the order of csrc/stage/eltwise_list.h."""
+    formulas = {}
+    cdef int i = 0
+    while i8_eltwises[i][0] is not NULL:
+        formulas[i8_eltwises[i][0].decode().lower()] = i8_eltwises[i][1].decode()
+        i += 1
+    return formulas

@@ -22,35 +22,14 @@ import numpy.typing as npt
 
 from int8blas.core.arrays import by_tensor, items_of, real_from, widened
 from int8blas.core.file import register
+from int8blas.core.kernels import eltwise_formulas
 from int8blas.core.parameters import int8_dtype, integer
 from int8blas.core.words import dtype_name, either, shown
 
 TENSORS = ("src", "weights", "dst")
 
-# Names of the element-wise functions in the order of csrc/stage/eltwise_list.h, and their formulas.
-ELTWISE = {
-    "relu": "x if x >= 0 else alpha * x",
-    "tanh": "tanh(x)",
-    "logistic": "1 / (1 + exp(-x))",
-    "elu": "x if x > 0 else alpha * (exp(x) - 1)",
-    "gelu_erf": "x * (1 + erf(x / sqrt(2))) / 2",
-    "gelu_tanh": "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2",
-    "swish": "x / (1 + exp(-alpha * x))",
-    "hardswish": "x * min(max(alpha * x + beta, 0), 1)",
-    "clip": "min(max(x, alpha), beta)",
-    "abs": "|x|",
-    "square": "x * x",
-    "sqrt": "sqrt(x)",
-    "linear": "alpha * x + beta",
-    "round": "x rounded half to even",
-    "exp": "exp(x)",
-    "log": "log(x)",
-    "pow": "alpha * x**beta",
-    "mish": "x * tanh(log(1 + exp(x)))",
-    "soft_relu": "log(1 + exp(alpha * x)) / alpha",
-    "hardsigmoid": "min(max(alpha * x + beta, 0), 1)",
-    "clip_v2": "alpha if x <= alpha else beta if x >= beta else x",
-}
+# The names of the element-wise functions, and their formulas.
+ELTWISE = eltwise_formulas()
 # Default alpha and beta of the functions that have them.
 ELTWISE_DEFAULTS = {
     "elu": (1.0, 0.0),
@@ -138,8 +117,7 @@ class Eltwise(_PostOp):
     Parameters
     ----------
     algorithm : str
-        relu, tanh, logistic, elu, gelu_erf, gelu_tanh, swish, hardswish, clip, abs, square, sqrt, linear, round, exp,
-        log, pow, mish, soft_relu, hardsigmoid or clip_v2.
+        The name of a function in the table below.
     alpha, beta : float, optional
         Parameters of the function, with their defaults in brackets: the slope alpha of relu below 0 (0); alpha of elu,
         swish, soft_relu and pow (1; for soft_relu not 0); alpha and beta in alpha * x + beta, for linear (1 and 0),
@@ -150,6 +128,8 @@ class Eltwise(_PostOp):
 
     Notes
     -----
+    {formulas}
+
     The functions are evaluated in float32, with the same bits on every CPU. The table has the largest errors for a
     `scale` of 1, in units in the last place (ulp) of the exact value; an ulp of a subnormal number is 2**-149. Powers
     of 2 are absolute errors.
@@ -204,6 +184,13 @@ class Eltwise(_PostOp):
             raise ValueError("alpha of Eltwise('soft_relu') must not be 0, as the result is divided by it")
         for name, value in (("alpha", alpha), ("beta", beta), ("scale", _real(self.scale, "scale of Eltwise"))):
             object.__setattr__(self, name, value)
+
+
+if Eltwise.__doc__:  # Python without docstrings (-OO) has none
+    _wide = max(map(len, ELTWISE))
+    _rule = f"    {'=' * _wide}  {'=' * (max(map(len, ELTWISE.values())) + 4)}"
+    _rows = "\n".join(f"    {name:{_wide}}  ``{formula}``" for name, formula in ELTWISE.items())
+    Eltwise.__doc__ = Eltwise.__doc__.replace("    {formulas}", f"{_rule}\n{_rows}\n{_rule}")
 
 
 def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)

@@ -96,7 +96,7 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 {
     const float alpha = op->alpha, beta = op->beta, scale = op->scale;
     switch (op->kind) {
-#define I8_ELTWISE_CASE(name, code)                                                                                    \
+#define I8_ELTWISE_CASE(name, formula, code)                                                                           \
     case I8_##name: code; break;
         I8_ELTWISES(I8_ELTWISE_CASE)
 #undef I8_ELTWISE_CASE

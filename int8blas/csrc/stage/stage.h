@@ -12,7 +12,7 @@
 
 /* Post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT, which only the
  * epilogue itself appends, adds a zero point; NaN becomes the zero point. */
-#define I8_ELTWISE_NAME(name, code) I8_##name,
+#define I8_ELTWISE_NAME(name, formula, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
     I8_SHIFT, I8_ELTWISES(I8_ELTWISE_NAME) I8_ELTWISE = I8_RELU
