@@ -8,6 +8,7 @@ contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes,
 call            makes a Problem from arrays, and runs the driver
 stack           a stack of products that differ only in the addresses of their matrices
 driver          calls resolve, then runs the chosen path; divides a long K into parts
+copies          copies of operands that have neither contiguous rows nor contiguous columns
 plan            the table of paths, and resolve, which chooses the form of a problem and its plan
 path            the definition of a path, and the members common to all plans
 paths           a module for each path without the loop nest

@@ -6,13 +6,14 @@ too few tiles for the threads, or sums could exceed s32, and the driver adds the
 kind the problem is some rows or columns of C, and each thread packs B for itself.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport run_parts
+from int8blas.gemm.copies cimport copied_bytes, copies_operands, copy_operands
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
@@ -155,6 +156,20 @@ cdef int compute_parts_of_k(const Problem *g, const Plan *p) noexcept nogil:
     return status
 
 
+cdef int multiply_copies(const Problem *g, int *threads) noexcept nogil:
+    """Copy operands without contiguous rows or columns, and multiply the copies. Return 0, or -1 if there is no
+    memory."""
+    cdef Problem own
+    cdef int status
+    cdef uint8_t *memory = <uint8_t *>acquire(copied_bytes(g))
+    if memory is NULL:
+        return -1
+    copy_operands(&own, g, memory)
+    status = gemm(&own, threads)
+    release(memory)
+    return status
+
+
 cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
     """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)), or another epilogue. Store the number of
     threads that took part to `threads` if it is given. Return 0, or -1 if there is no memory."""
@@ -166,6 +181,8 @@ cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
         threads[0] = 1
     if g.m == 0 or g.n == 0:
         return 0
+    if copies_operands(g):
+        return multiply_copies(g, threads)
     if skips_plan(g):
         return run_tiny(g, NULL)
     resolve(g, &r)

@@ -1,5 +1,7 @@
 """``explain``: describe the plan of a product."""
 
+from dataclasses import replace
+
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
@@ -23,6 +25,7 @@ from int8blas.core.split cimport Grid, ceil_div, equal_parts, pieces_of_parts, r
 from int8blas.core.threads cimport max_threads
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.call cimport set_a_operand, set_b_operand
+from int8blas.gemm.copies cimport copied_bytes, copies_operands, copy_operands
 from int8blas.gemm.driver cimport set_segment
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.nest cimport LoopState
@@ -205,6 +208,16 @@ cdef object count_choices(const Problem *g, const BlocksPlan *p):
 
 
 cdef object explain_problem(const Problem *g, numerics, certified, bint has_values=False):
+    cdef Problem own
+    cdef cnp.ndarray memory
+    if not has_values or not copies_operands(g):
+        return explain_plan(g, numerics, certified, has_values)
+    memory = np.empty(copied_bytes(g), np.uint8)
+    copy_operands(&own, g, <uint8_t *>cnp.PyArray_DATA(memory))
+    return replace(explain_plan(&own, numerics, certified, has_values), copied=copied_bytes(g))
+
+
+cdef object explain_plan(const Problem *g, numerics, certified, bint has_values):
     cdef Resolved whole, segment
     cdef Problem part
     cdef Description d

@@ -85,6 +85,9 @@ class Explanation:
         four k fit int16) and 'many groups' (the sums of six or more groups do). On the path 'triangle' it counts pairs
         of panels, if the values of A are close enough together that none is widened. None on other paths, and if the
         operands are unknown before the call, as in layers.
+    copied : int
+        The bytes of copies of A and B. An operand is copied before the product is planned if neither its rows nor its
+        columns are contiguous. All other attributes describe the product of the copies.
     """
 
     shape: tuple[int, int, int]
@@ -110,6 +113,7 @@ class Explanation:
     split_panels: tuple[int, int] | None
     a_quantized: bool
     multiply_adds: dict[str, int] | None = None
+    copied: int = 0
 
     @property
     def kernel(self) -> str:
@@ -142,6 +146,8 @@ class Explanation:
 
     def _operands(self) -> Iterator[str]:
         """Describe the conversions of the operands and of the sums."""
+        if self.copied:
+            yield f"  operands without contiguous rows or columns are copied first: {-(-self.copied // 1024)} KiB"
         if self.a_quantized:
             yield "  A is real numbers, which are quantized to 8 bits first: one image, or all images, at a time"
         if self.a_shifted:

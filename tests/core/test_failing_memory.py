@@ -266,6 +266,7 @@ packed = int8blas.pack_b(y, trans_b=True)
 calls = {
     "distances": lambda **out: int8blas.sqeuclidean(x, y, **out),
     "segments of k": lambda **out: int8blas.matmul(long_a, long_b, dtype=np.int64, **out),
+    "copies of operands": lambda **out: int8blas.matmul(x[:, ::2], y.T[::2, ::-1], **out),
     "long k": lambda **out: int8blas.matmul(tall_a, tall_b, dtype=np.int64, **out),
     "vectors": lambda: int8blas.matmul(vector, vector, dtype=np.int64),
     "deconvolution": lambda **out: transposed(line, **out),
@@ -380,7 +381,7 @@ def test_every_place_that_needs_memory(failing):
     process = run_python("-c", PLACES, str(TESTS), LD_PRELOAD=failing)
     assert process.returncode == 0, process.stdout + process.stderr
     facts = [line.split(": ") for line in process.stdout.splitlines()]
-    assert len(facts) == 2 * 14
+    assert len(facts) == 2 * 15
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
         # A thread without memory leaves its part to a thread that has memory, if there is such a thread.

@@ -147,3 +147,25 @@ def test_vectors_of_offsets_and_zero_points(isa, pair, step, rng):
     co = rng.integers(-99, 99, length)[::step]
     arguments = {"ao": ao[:m], "bo": bo[:n], "co": co[:n], "offsetc": "R"}
     assert_same(pair.gemm(1, a, b, **arguments), reference.gemm(1, a, b, **arguments))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("step", [-3, -1, 2, 5])
+def test_operands_without_contiguous_rows_or_columns_are_copied_first(isa, pair, step, threads, rng):
+    for m, n, k in ((1, 300, 70), (9, 200, 80), (90, 70, 33), (260, 250, 270)):
+        a, b = pair.operands(rng, m, n * abs(step), k * abs(step))
+        a, b = a[:, ::step], b[:: abs(step), ::step]
+        with int8blas.num_threads(threads):
+            result, plan = pair.gemm(1, a, b), int8blas.explain(a, b)
+            contiguous = int8blas.explain(np.ascontiguousarray(a), np.ascontiguousarray(b))
+        assert_same(result, reference.gemm(1, a, b), m=m, n=n, k=k)
+        assert plan.copied == sum(-(-x.size // 64) * 64 for x in (a, b) if x.size >= 512)
+        assert (plan.path, plan.threads) == (contiguous.path, contiguous.threads)
+        assert "are copied first" in str(plan)
+
+
+@pytest.mark.parametrize("step", [-1, 2])
+def test_a_transpose_of_a_copied_operand_is_not_copied_again(isa, step, rng):
+    x = rng.integers(-128, 128, (70, 100 * abs(step)), np.int8)[:, ::step]
+    assert int8blas.explain(x, x.T).copied == -(-x.size // 64) * 64
+    assert_same(int8blas.matmul(x, x.T), reference.gemm(1, x, x.T))

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/dwords.h"
 #include "isa/units.h"
@@ -49,12 +50,26 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 }
 #endif
 
+/* Set dst[k] = src[-k] for a multiple of 8 k, as many as there are up to `k`. Return their number. */
+static inline int64_t i8_copy_reversed(uint8_t *dst, int64_t k, const uint8_t *src)
+{
+    int64_t done = 0;
+    for (; done + 8 <= k; done += 8) {
+        uint64_t bytes;
+        memcpy(&bytes, src - done - 7, 8);
+        bytes = __builtin_bswap64(bytes);
+        memcpy(dst + done, &bytes, 8);
+    }
+    return done;
+}
+
 /* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Bytes between lines, up to
  * `end` after the last line, may be read. */
 static inline void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {
-    int64_t done = 0;
+    int64_t done = count == 1 && step == -1 ? i8_copy_reversed(dst, k, src) : 0;
+    src += done * step;
 #ifdef I8_UNITS
     const int width = count > 4 ? 8 : count > 2 || step != 2 ? 4 : 2;
 #define I8_LINES(width)                                                                                                \

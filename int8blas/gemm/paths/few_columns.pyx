@@ -32,7 +32,7 @@ from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
-from int8blas.gemm.paths.sizes cimport is_dot_k
+from int8blas.gemm.paths.sizes cimport COPIED_COLUMNS, is_dot_k
 from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
 
 cdef extern from "gemm/copy_vectors.h" nogil:
@@ -40,10 +40,7 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # If rows of A are not contiguous, the path copies them for up to COPIED_COLUMNS columns of C. All columns use one
-    # copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI). COPIED_BYTES of
-    # rows are copied at a time.
-    COPIED_COLUMNS = 4
+    # The bytes of rows that are copied at a time if rows of A are not contiguous.
     COPIED_BYTES = 1 << 14
     # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed. The second
     # maximum is for a K of at least the third constant, if kernels store C themselves. If A is read in place instead,

@@ -16,6 +16,9 @@ cdef enum:
     # x 4 x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
+    # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. All
+    # columns use one copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
+    COPIED_COLUMNS = 4
     # few_columns in a tiny problem: the maximum number of packed vectors (for 16 vectors tiles are as fast), and the
     # minimum number of bytes that are read in place for each packed vector (below it, tiny is faster because it needs
     # no plan: 8 x 1 x 128 takes 0.28 us on both paths, AVX512-VNNI).
