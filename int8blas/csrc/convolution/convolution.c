@@ -1,4 +1,4 @@
-/* The convolutions of an instruction set with vectors. */
+/* The convolutions for an instruction set with vectors. */
 #include "isa/set.h"
 
 #ifdef I8_LANES

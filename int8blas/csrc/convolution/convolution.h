@@ -51,8 +51,8 @@ typedef struct {
     int32_t *dst;
 } i8_depthwise_args;
 
-/* Compute consecutive outputs of one line of a convolution in groups. A group has `size` channels, 4 or 8, in the
- * source and in the result. A call has grouped_channels channels, at most I8_MAX_GROUPED:
+/* Compute consecutive outputs of one line of a convolution whose channels are in groups. A group has `size` channels, 4
+ * or 8, in the source and in the result. A call has grouped_channels channels, at most I8_MAX_GROUPED:
  *
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group

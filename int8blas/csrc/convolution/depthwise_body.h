@@ -13,9 +13,9 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-/* With at most half of its channels, a kernel uses half of its vectors, with channels in order. i8_interleave works
- * within units of 128 bits, so this permutation comes before it: dword q of unit u gets the channels from 4 * (q *
- * I8_LANES / 4 + u) on. */
+/* If a call has at most half of a kernel's channels, the kernel uses half of its vectors, with channels in order.
+ * i8_interleave works within units of 128 bits, so this permutation comes before it: dword q of unit u gets the
+ * channels from 4 * (q * I8_LANES / 4 + u) on. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else
@@ -50,8 +50,8 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_output.h"
 
-/* Add to the start values of sums the correction for image bytes that were shifted by 128. The sums multiply `count`
- * vectors of weights, `step` bytes apart. */
+/* Add to the start values of sums the correction for image bytes that were shifted by 128. The weights of the sums are
+ * `count` vectors, `step` bytes apart. */
 I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
 {
     i8_vec sums = i8_zero();
@@ -117,7 +117,8 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile
         i8_store(t->dst + (line * t->pixels + pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
 }
 
-/* Order the weights of 4 vectors of channels like i8_interleave, for each output line with weights, tap and group. */
+/* Order the weights of 4 vectors of channels like i8_interleave, for each output line that has weights, each tap and
+ * each group. */
 static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     for (int line = 0; line < i8_depthwise_repeats(t); ++line) {
@@ -177,7 +178,8 @@ static void i8_depthwise(const i8_depthwise_args *t)
                 i8_depthwise_pixels(t, s, line, x + most <= t->pixels ? x : t->pixels - most, most);
 }
 
-/* Transpose the weights of a tap's lines to the taps of a line: dst[line][vector] has a dword for each channel. */
+/* Transpose the weights. A dword of t->weights has the weights of a channel for one tap in four lines; a dword of
+ * dst[line][vector] has the weights of a channel for all taps of one line. */
 static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     I8_FOR(v, 4) {
@@ -191,9 +193,9 @@ static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *
 }
 
 /* Compute outputs `pixel` to `end` of a line. Each output needs two new columns. src[l] has the next columns in line l
- * of the window, step[l] bytes apart. The two previous and the two new columns make the dwords of an output.
- * before[l][half] has the bytes of the previous columns, alternating, for the first or the last 8 of each 16
- * channels. */
+ * of the window, step[l] bytes apart. A dword of an output has the bytes of a channel in the two previous and the two
+ * new columns. before[l][half] has the bytes of the two previous columns, interleaved channel by channel, for the first
+ * or the last 8 of each 16 channels. */
 I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                         int end, const uint8_t *const src[I8_STRIDED],
                                         const ptrdiff_t step[I8_STRIDED], i8_vec before[I8_STRIDED][2],

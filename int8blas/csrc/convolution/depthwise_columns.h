@@ -44,8 +44,8 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 0);
 }
 
-/* Return the end of the columns that can be read as whole vectors. A whole vector of a later column would pass the end
- * of the line. */
+/* Return the end of the columns that can be read as whole vectors. A whole vector of a later column would exceed the
+ * line. */
 I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
 {
     const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;

@@ -2,7 +2,7 @@
  *
  * The kernel interleaves and widens two image lines, so that a dword has two lines of a channel. VPMADDWD and VPADDD
  * then advance I8_LANES channels by two lines. A window may start at either line of a pair; if it starts at the second
- * line, its weights have a 0 in front. All output lines of a unit use the same interleaved columns. */
+ * line, its weights begin with a 0. All output lines of a unit use the same interleaved columns. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL
@@ -46,8 +46,8 @@ I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;
 }
 
-/* Widen weights to dwords of two: dst[odd][tap][pair]. Windows that start at the second line of a pair (odd = 1) take
- * the packed weights of the second output line. */
+/* Widen weights to dwords of two weights: dst[odd][tap][pair]. Windows that start at the second line of a pair (odd =
+ * 1) take the packed weights of the second output line. */
 static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     const int kinds = i8_depthwise_repeats(t) > 1 ? 1 + t->line_stride % 2 : 1;

@@ -76,7 +76,7 @@ I8_INLINE void i8_grouped_sums(const i8_grouped_args *t, i8_vec acc[I8_GROUPED_P
     }
 }
 
-/* Add the lanes of each group, in pass `pass` of size / 4. */
+/* Add the lanes of each group, in pass `pass` of size / 4 passes. */
 I8_INLINE void i8_grouped_fold(i8_vec *sums, const i8_vec *acc, const int size, int pass)
 {
     if (size == 4)

@@ -195,7 +195,7 @@ void *i8_take(size_t size)
         if (kept && kept->size >= size && kept->size / 2 <= size)
             return kept + 1;
         kept = kept ? EXCHANGE(&array_slots[i], kept) : NULL;
-        if (kept) /* another thread has stored a block there meanwhile */
+        if (kept) /* another thread has just stored a block there */
             i8_free(kept + 1);
     }
     return i8_allocate(size);

@@ -13,7 +13,7 @@ void *i8_reallocate(void *memory, size_t size);
 void i8_free(void *memory);
 
 /* Allocate and free memory for the length of a call. malloc() returns large blocks to the system and requests them
- * again page by page, which takes longer than packing into them; so i8_release keeps a few blocks for later calls. */
+ * again page by page, which takes longer than packing. So i8_release keeps a few blocks for later calls. */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
 /* Open and close an arena scope; scopes may be nested. Inside a scope a thread keeps its released blocks for its next

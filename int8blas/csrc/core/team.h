@@ -41,10 +41,10 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* Whether the last trial found too little room for the new threads beside the ending threads. */
+/* Whether the last trial found too little room for the new threads in addition to the ending threads. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
-static size_t i8_stack_bytes; /* of the runtime's threads; 0: the system's default */
+static size_t i8_stack_bytes; /* stack size of the runtime's threads; 0: the system's default */
 
 #if defined(_OPENMP) && (defined(__unix__) || defined(__APPLE__))
 #include <pthread.h>

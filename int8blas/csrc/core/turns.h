@@ -19,7 +19,8 @@ static inline void i8_end_turn(void) { }
 static inline void i8_take_turn(void) { }
 #else
 
-/* Checks of a waiting thread: about 150 us, more than Python needs between two kernels. */
+/* The number of checks before a waiting thread takes the turn. They take about 150 us, more than Python needs between
+ * two kernels. */
 enum { I8_TURN_SPINS = 1 << 13 };
 
 static int i8_runs;                    /* threads with a run */

@@ -11,8 +11,8 @@ enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
  * and I8_SINGLE), the zero point (s32) and the exponent (s32). `quantize` takes the saturated zero point as the
  * exponent; kernels without an exponent read it and ignore it. Each parameter is one value, or n values if `each`.
  * `quantize` and I8_FLOAT allow any s32 as zero point. `dequantize` needs zero points whose differences from bytes fit
- * s32. All other kernels need zero points of the integer type. No pointer needs to be aligned; `out` may be x itself if
- * the types have the same size. `stream` writes 4-byte elements past the caches. */
+ * s32. All other kernels need zero points in the range of the integer type. No pointer needs to be aligned; `out` may
+ * be x itself if the types have the same size. `stream` writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;

@@ -37,7 +37,8 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* Elements of the longest row that softmax groups with other rows; elements of the parts of long rows. */
+/* I8_SHORT_ROW: maximum elements of a row that softmax computes together with other rows. I8_PART_OF_ROW: elements of a
+ * part of a longer row. */
 #define I8_SHORT_ROW 128
 #define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
 
@@ -399,7 +400,7 @@ I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row,
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
-    /* If src is f32 in whole chunks, it can be summed without conversion. */
+    /* If src is f32 and a row has whole chunks, the sum reads src itself, without a conversion. */
     const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {

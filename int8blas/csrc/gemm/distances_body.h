@@ -21,11 +21,11 @@
 
 enum {
     /* Prefetch distance of rows y, in bytes: with 3 KiB, reads from memory are 1.1x slower; with more than 4 KiB, reads
-     * from L3 are. */
+     * from L3 are slower. */
     I8_DISTANCE_AHEAD = 1 << 12,
-    /* From this many bytes of y on, which do not fit the L2 cache, one row x takes rows y one after the other (1.1x
-     * slower if they are in L2), up to this row length: the CPU begins the next row before dependent multiply-adds of
-     * the current one have ended. */
+    /* If y has at least I8_DISTANCE_UNCACHED bytes, which do not fit the L2 cache, and rows y are not longer than
+     * I8_DISTANCE_TURN, one row x reads rows y one after the other. The CPU then begins the next row before dependent
+     * multiply-adds of the current row have ended. If y is in L2, this order is 1.1x slower. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
@@ -33,7 +33,7 @@ enum {
 /* The kind of a step: a whole step; the last bytes of a longer row; or a row shorter than a step. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
 
-/* Load a step of one row of which `left` bytes are left, with zeros for bytes of other rows or of an earlier step. */
+/* Load a step of one row that has `left` bytes left, with zeros for bytes of other rows or of an earlier step. */
 I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left, const int is_signed)
 {
 #if I8_DIFFERENCES
@@ -101,7 +101,7 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, co
     }
 }
 
-/* Sum rows y side by side: their squares, and in acc[i * columns + j] their products with rows x. */
+/* Read rows y side by side. Sum their squares, and in acc[i * columns + j] their products with rows x. */
 I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                                 ptrdiff_t y_row, int64_t k, const int rows, const int columns, const int x_signed,
                                 const int y_signed, const int known)
@@ -148,7 +148,8 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
                              y_signed, known);
     else
         i8_distance_rows(acc, squares, x, x_row, y, t->y_row, t->k, rows, columns, x_signed, y_signed, known);
-    /* Folded vectors repeat their sums. With one row x, its sums are added to the squares before folding. */
+    /* After folding, lanes repeat the sums. With one row x, the products are subtracted from the squares before
+     * folding. */
     if (!I8_DIFFERENCES && rows == 1 && !known)
         I8_FOR(j, columns) squares[j] = i8_sub(squares[j], i8_add(acc[j], acc[j]));
     else if (rows > 0)
@@ -259,7 +260,7 @@ static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t gro
         }                                                                                                              \
         panel += 4 * I8_PANEL;                                                                                         \
     } while (0)
-    /* b (b + 128), two groups at a time: a multiply-add waits for the previous one. */
+    /* Add b (b + 128) for two groups at a time, because a multiply-add waits for the previous multiply-add. */
     for (; groups > 1; groups -= 2)
         I8_FOR(d, 2) I8_ADD_SQUARES(d);
     if (groups > 0)

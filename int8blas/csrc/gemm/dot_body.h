@@ -2,10 +2,10 @@
  * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y), I8_DOT_SUMS and
  * the i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units and i8_permute.
  *
- * Up to 4 vectors y have a register each, and so does every sum; the lanes of a sum are added at the end. 8 or 16
- * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats this
- * number of groups over the register. That is free for 4 and 8 bytes; for more it makes the loop 1.25x slower, so a
- * shifted x has a loop of its own.
+ * Each of up to 4 vectors y has a register, and each sum has a register, whose lanes are added at the end. 8 or 16
+ * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
+ * these groups of x over the register. Repeating 4 or 8 bytes costs no time. Repeating more bytes makes the loop 1.25x
+ * slower, so a shifted x has a separate loop.
  *
  * Registers: I8_DOT_SUMS accumulators, up to 4 vectors of y, one of x. The result is rows * columns values, row by row.
  *
@@ -52,7 +52,7 @@
         y += 8 * I8_LANES * vectors;                                                                                   \
     } while (0)
 
-/* Sum all k in every lane. The steps of halves are inlined if there are rows for many tiles. */
+/* Add the products of all k, lane by lane. The steps of halves are inlined if there are rows for many tiles. */
 I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {
@@ -88,14 +88,15 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
 }
 #undef I8_ADD_HALVES
 #else
-/* Sum all k in every lane, from halves of bytes. */
+/* Add the products of all k, lane by lane, from halves of bytes. */
 I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {
     (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
-    /* Steps at once, each with accumulators of its own, if one step has too few to hide a multiply-add's latency. */
+    /* The number of steps at a time. Each step has separate accumulators, because one step may have too few to hide the
+     * latency of a multiply-add. */
     const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
     i8_vec acc[4][I8_DOT_SUMS];
     const uint8_t *y = t->y;
@@ -206,7 +207,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
 
 I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int columns)
 {
-    /* For each lane after two folds, the row and column of its sum, and the start value. */
+    /* For each lane after two folds: the row and the column of the lane's sum, and the start value of the sum. */
     int32_t order[I8_LANES], starts[I8_LANES];
     I8_FOR(j, I8_LANES) {
         const int row = j / columns, column = j % columns;
@@ -223,7 +224,7 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     const int32_t *x_squares = columns == I8_LANES ? t->x_squares : NULL;
     char *dst = t->dst;
     int64_t rows = t->rows;
-    /* whether the results lie in C as in the tile */
+    /* whether C has the results in the order of the tile, without gaps */
     const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
 #define I8_TILE(height, uncached)                                                                                      \
     do {                                                                                                               \

@@ -7,7 +7,8 @@
  * is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
  *
  * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, and so read
- * longer parts of each row of B. Kernels of many rows take half a block, two vectors, which need half the shuffles.
+ * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, which need half of
+ * the shuffles.
  *
  * If byte products are added in s16, rows are interleaved in pairs, which takes half the shuffles and keeps the order
  * of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.

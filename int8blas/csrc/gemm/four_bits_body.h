@@ -5,12 +5,12 @@
  * and the sums of eight groups, four steps, fit: 8 * 2 * 1920 = 30720.
  *
  * Memory: a panel and its scales are two streams, each read in the order of its addresses. One row takes the time of
- * reading them; four panels at a time, eight streams, are 1.2x slower. The prefetches, AHEAD bytes before the end of a
- * panel, reach into the next one.
+ * reading them; four panels at a time, eight streams, are 1.2x slower. In the last AHEAD bytes of a panel, the kernel
+ * prefetches the next panel.
  *
- * Registers: with AVX-512 4 rows take 8 sums, as the low and the high halves have sums of their own, and 4 sums of
- * groups, 8 broadcasts of A, 2 vectors of B and a mask: 23 of 32. With 16 registers a panel is two vectors, and
- * broadcasts are loaded from the L1 cache again. */
+ * Registers: with AVX-512 4 rows take 8 sums, as the low and the high halves have separate sums, and 4 sums of groups,
+ * 8 broadcasts of A, 2 vectors of B and a mask: 23 of 32. With 16 registers a panel is two vectors, and broadcasts are
+ * loaded from the L1 cache again. */
 #define I8_FOUR_BITS_MR 4
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
 #define I8_FOUR_BITS_AHEAD (32 * I8_FOUR_BITS_STEP)
@@ -24,7 +24,7 @@ enum { I8_FOUR_BITS_STEPS = 4 }; /* whose sums fit s16 */
 #else
 #define I8_FOUR_BITS_DOT(acc, b, a) (acc) = i8_dot_signed(acc, a, b)
 #endif
-/* Whether low and high halves have sums of their own: two chains of additions instead of one. */
+/* Whether low and high halves have separate sums: two chains of additions instead of one. */
 #define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (I8_LANES == 16 || (mr) == 1) ? 2 : 1)
 
 /* Add the products of `steps` steps to the sums. */
@@ -96,7 +96,7 @@ I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
     const int8_t *a = t->a;
     const uint8_t *b = t->b;
     ptrdiff_t at = 0;
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* -0.0 leaves every number as it is */
+    I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
     for (int64_t group = 0; group < t->groups; ++group) {
         i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
         if (t->half_scale)

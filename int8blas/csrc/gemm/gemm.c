@@ -1,4 +1,4 @@
-/* The products of an instruction set with vectors, except its tiles (tiles.c). */
+/* The products for an instruction set with vectors, except its tiles (tiles.c). */
 #include "isa/set.h"
 
 #ifdef I8_LANES

@@ -1,8 +1,8 @@
 /* The product: its kernels, and the contract of a micro-kernel.
  *
- * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product: it
- * shifts an s8 A to u8 (it adds 128 to A and to the zero point of A), and a u8 B to s8 (it subtracts 128 from B and
- * from the zero point of B). Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the matrices after
+ * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product: to
+ * shift an s8 A to u8, it adds 128 to A and to the zero point of A; to shift a u8 B to s8, it subtracts 128 from B and
+ * from the zero point of B. Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the matrices after
  * the shift, ao and bo their zero points.
  *
  * Packed B: panels of 16 columns; in a panel, groups of 4 consecutive k; in a group, 16 x 4 bytes. A packed A block has
@@ -45,8 +45,8 @@
 
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
-#define I8_MAX_SCALED_MR 4 /* most rows of a tile with scale groups, which has f32 sums too */
-#define I8_MAX_SEQUENTIAL 2 /* most rows of a tile that can read its panels of B one after the other */
+#define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which has f32 sums too */
+#define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
 /* Memory limits tiles of up to this number of rows, with `np` panels, at any prefetch distance. Such tiles ignore
  * `ahead` and may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
@@ -57,7 +57,7 @@
 /* Without VNNI, VPMADDUBSW multiplies bytes split into two halves exactly: this many of its sums, of two products of 4
  * and 8 bits each, fit s16. */
 #define I8_HALVES_STEPS 8
-#define I8_MAX_COLUMNS 64 /* most columns of a kernel's result: tiles have up to 48, blocks of a row kernel up to 64 */
+#define I8_MAX_COLUMNS 64 /* maximum columns of a kernel's result: tiles have up to 48, blocks of a row kernel 64 */
 
 /* The operands of a micro-kernel; distances in bytes. */
 typedef struct {
@@ -85,9 +85,9 @@ typedef struct {
     int cols;
     const char *fetch; /* address of the tile's result in C, to prefetch with fetch_row bytes between rows; or NULL */
     ptrdiff_t fetch_row;
-    /* Address of B to prefetch for a later tile, or NULL: ahead_step bytes for each group with one panel, otherwise the
-     * 64 bytes of each panel's group, b.panel bytes apart. Tiles of few rows (I8_SHORT_TILE), or of fewer panels than
-     * the kernel's np, ignore it. */
+    /* Address of B to prefetch for a later tile, or NULL. With one panel, the kernel prefetches ahead_step bytes for
+     * each group. With several panels, it prefetches the 64 bytes of each panel's group, b.panel bytes apart. Tiles of
+     * few rows (I8_SHORT_TILE), or of fewer panels than the kernel's np, ignore it. */
     const char *ahead;
     ptrdiff_t ahead_step;
     int along_n; /* `tiles` lie side by side along N, not below one another along M */
@@ -122,12 +122,12 @@ typedef struct {
 typedef struct {
     int mr, np;         /* as in i8_gemm_kernels */
     int64_t kc;         /* a multiple of I8_MATRIX_K for which the A of a tile fits L1 */
-    int64_t a_bytes;    /* most bytes of an A block whose sums wait for the next K block */
-    int64_t b_bytes;    /* most bytes of a B block, which stays in L2 */
+    int64_t a_bytes;    /* maximum bytes of an A block whose sums wait for the next K block */
+    int64_t b_bytes;    /* maximum bytes of a B block, which stays in L2 */
     double thread_work;
     int64_t least_rows; /* minimum rows of A for which the unit is faster, */
     int64_t least_k;    /* and minimum K, more than 0 */
-    int dots_columns;   /* most columns for which dot kernels are faster */
+    int dots_columns;   /* maximum columns for which dot kernels are faster */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
@@ -143,9 +143,9 @@ typedef struct {
  *
  *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
  *
- * for the first `count` columns. Vector i is at x + i * x_row, k bytes, XORed with x_flip. One operand is u8 and the
- * other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL (zeros). `uncached`
- * says that no cache holds x.
+ * for the first `count` columns. Vector i has k bytes at x + i * x_row, which the kernel XORs with x_flip. One operand
+ * is u8 and the other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL
+ * (zeros). `uncached` says that no cache holds x.
  *
  * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum.
  * It prefetches into the L2 cache at distance `ahead` bytes, or the next rows if `ahead` is 0. */
@@ -286,7 +286,7 @@ typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 
 #define I8_MAX_FEW_ROWS 12
 
-/* The u8 operand of a kernel that reads both in place. */
+/* The u8 operand of a kernel that reads both operands in place. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
 /* Four outliers of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. `rest` is 0 for
@@ -324,9 +324,9 @@ typedef struct {
  *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
  *
  * for the columns j of a panel. A group has `steps` steps; without scales, all of K is one group. Row i of A is at a +
- * i * a_row. row_sums[i * groups + group] are sums of A. `zero` is one value, or zeros[j]; col_sum[j], the sum of q -
- * zero, is not NULL unless all ao are 0. scale, zeros and col_sum have 16 values for each group; half_scale, unless it
- * is NULL, has the scales in f16. Rows of dst and y are dst_row elements apart. */
+ * i * a_row. row_sums[i * groups + group] are sums of A. zeros[j] replaces `zero` if `zeros` is not NULL. col_sum[j] is
+ * the sum of q - zero; col_sum may be NULL only if all ao are 0. scale, zeros and col_sum have 16 values for each
+ * group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. */
 #define I8_MAX_FOUR_BITS 4
 typedef struct {
     int rows;
@@ -397,8 +397,8 @@ typedef struct {
 typedef struct {
     int rows, columns;              /* of the largest dot kernel */
     i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
-    /* `size` returns the bytes of `columns` packed vectors of k bytes. `order` converts the vectors, u8 or s8, from the
-     * form of pack_panel in src, which is padded with zeros to that size. */
+    /* `size` returns the bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from the form
+     * of pack_panel. Zeros pad src to the number of bytes that `size` returns. */
     int64_t (*size)(int columns, int64_t k);
     void (*order)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
 } i8_dot_kernels;
@@ -425,12 +425,13 @@ typedef struct {
 
 /* Without VNNI only (outliers_body.h). */
 typedef struct {
-    /* Return the number of i8_outliers of a panel of B', and set their starts for each column of each block of `block`
-     * groups, an even number. Store at most `room` outliers, and the dense part of the panel unless `dense` is NULL. */
+    /* Return the number of i8_outliers of a panel of B', and set where the outliers of each column of each block start.
+     * A block has `block` groups, an even number. Store at most `room` outliers, and the dense part of the panel unless
+     * `dense` is NULL. */
     int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
                            const int8_t *restrict panel, int64_t groups, int64_t block);
     void (*multiply)(const i8_outlier_args *); /* one block */
-    /* Copy A', XORed with flip, by columns: `columns` of them, a multiple of 16. */
+    /* Copy `columns` columns of A', a multiple of 16, column by column, XORed with flip. */
     void (*columns_of)(uint8_t *dst, int64_t columns, const uint8_t *a, ptrdiff_t a_row, ptrdiff_t a_col, int64_t rows,
                        int64_t k, uint8_t flip);
 } i8_outlier_kernels;

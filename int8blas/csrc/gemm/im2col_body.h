@@ -37,8 +37,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         dst[v] = src[v] ^ flip;
 }
 
-/* Copy whole chunks. The last chunk overlaps the one before or, if allowed, exceeds the end. `r` is passed by value:
- * through a pointer, stores of bytes could change it. */
+/* Copy whole chunks. The last chunk overlaps the previous chunk or, if allowed, exceeds the end. `r` is passed by
+ * value: through a pointer, stores of bytes could change it. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)

@@ -86,7 +86,7 @@ static void i8_halve_row(uint8_t *dst, const uint8_t *src, int64_t dwords, int a
     i8_halve(dst, src, dwords, a_unsigned, 1);
 }
 
-/* Split x from -255 to 255 into low, from -8 to 7, and 16 * high, high from -16 to 16. */
+/* Split x, from -255 to 255, into low + 16 * high, with low from -8 to 7 and high from -16 to 16. */
 static void i8_halve_centered(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero)
 {
     enum { BYTES = 64 };

@@ -3,8 +3,8 @@
  *
  * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports; with 16 registers of
  * 256 bits, or with two registers an accumulator, there are 12. I8_OPAQUE costs no instruction: the compiler must
- * assume a new value of `a` each time, so that no part of a multiply-add of several instructions leaves the loop.
- * Compilers without it have no peak. */
+ * assume a new value of `a` each time, so it cannot move instructions of a multiply-add out of the loop. Compilers
+ * without it have no peak. */
 #if defined(__GNUC__)
 #ifdef I8_AARCH64
 #define I8_PEAK 12

@@ -8,9 +8,10 @@
  * segment would be 1.02x slower for vectors from memory.
  *
  * A step of a multiply-add of bytes is a vector. If there is no multiply-add for the operands' signs, x is shifted by
- * 128, and the sums of y correct for it: they are products with a vector of ones, one more multiply-add for each vector
- * y, while loads limit the speed. VNNI multiplies u8 by s8. On AArch64, the dot product takes operands of the same sign
- * (I8_ALIKE), the matrix multiplication extension also takes different signs.
+ * 128, and the sums of y correct the result. These sums are products with a vector of ones. They cost one more
+ * multiply-add for each vector y, and hardly any time, because loads limit the speed. VNNI multiplies u8 by s8. On
+ * AArch64, the dot product takes operands of the same sign (I8_ALIKE), the matrix multiplication extension also takes
+ * different signs.
  *
  * Without any of these, half a vector of bytes is widened as it is loaded, and VPMADDWD takes either sign: 8
  * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
@@ -129,7 +130,7 @@ I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 #undef I8_FOLD
 
 /* Add the sum of the lanes of vector i * columns + j to dst[i, j], and `shift` times the sum of the lanes of y_lanes'
- * vector j, in s64: the sum of the lanes may leave s32. */
+ * vector j, in s64: the sum of the lanes may exceed s32. */
 static void i8_long_k_add_lanes(const i8_long_k_args *t, const int32_t *lanes, const int32_t *y_lanes, int rows,
                                 int columns, int shift)
 {

@@ -1,13 +1,14 @@
 /* Tiles by an instruction that multiplies 2 rows of 8 k by 2 columns of 8 k to 4 sums (USMMLA), for tile_body.h, which
  * calls add_products of the same prefix. isa/i8mm.h has i8_matmul(acc, a, b).
  *
- * The tiles take two groups of k together. B': zipping the dwords of a unit of 4 columns of the first group with one of
- * the second makes two units of 2 columns of 8 k. This is done once for all tiles along M, into memory of the same
- * size. A': interleave_a does the same to the micro-panel; the dwords of a row are then adjacent, and two rows are a
- * unit. If the number of groups is odd, the last group stays as it is, and zeros follow.
+ * The tiles take two groups of k together. B': a unit has 4 columns of a group. Zipping the dwords of a unit of the
+ * first group and a unit of the second group makes two units, each with 2 columns of 8 k. This is done once for all
+ * tiles along M, into memory of the same size. A': interleave_a does the same to the micro-panel; the dwords of a row
+ * are then adjacent, and two rows are a unit. If the number of groups is odd, the last group is unchanged, and zeros
+ * follow it.
  *
- * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and one at a time of B. A unit of sums has two
- * columns of two rows, which are sorted at the end. */
+ * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and 1 register of B at a time. A unit of sums
+ * has the sums of two rows and two columns; the kernel sorts them at the end. */
 #include "core/dwords.h"
 
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)

@@ -3,17 +3,17 @@
  *
  * In the dense part no sum over two groups of four k saturates: the positive parts of k, k + 1, k + 4 and k + 5 (k a
  * multiple of 8, or 2 more) sum to at most 128, the negative parts to at least -128. So neither a product of pairs nor
- * the sum of two leaves s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, its largest values are
- * reduced first; the difference is the outlier.
+ * the sum of two exceeds s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, its largest values
+ * are reduced first; the difference is the outlier.
  *
  * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: four columns of
  * A', interleaved, form the groups of 4 of a micro-panel, for two vectors of rows at a time. That takes 20 instructions
  * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier; the dense part takes 10. */
 
-/* Reduce the values of one sign among four, whose magnitudes are `sign` times the values, to a sum of at most 128.
- * `count` outliers of the column exist already; the column's outliers begin at dst[first]. dst has room for `room`
- * outliers, and the function stores no more: another process may rewrite a panel in a mapped file after its outliers
- * were counted. */
+/* Of four values, reduce the values with the sign `sign` (1 or -1), until their magnitudes sum to at most 128. `count`
+ * outliers of the column exist already; the column's outliers begin at dst[first]. dst has room for `room` outliers,
+ * and the function stores no more: another process may rewrite a panel in a mapped file after its outliers were
+ * counted. */
 I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t room, int64_t first,
                          int64_t count)
 {

@@ -22,7 +22,8 @@ I8_INLINE uint32_t i8_gather_4(const uint8_t *src, ptrdiff_t k_stride)
            (uint32_t)src[3 * k_stride] << 24;
 }
 
-/* Return a dword of the last `valid` of at least 4 contiguous bytes, by one load that ends where they end. */
+/* Return a dword of the last `valid` bytes of a row of at least 4 contiguous bytes. The load ends at the end of the
+ * row. */
 I8_INLINE uint32_t i8_gather_last(const uint8_t *src, int valid, uint32_t flip4)
 {
     return (i8_read32(src + valid - 4) ^ flip4) >> (8 * (4 - valid));
@@ -90,8 +91,8 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
 }
 
 /* Interleave the bytes of 4 consecutive k of 1 to 16 rows that lie side by side in memory, for a panel at most 16 wide,
- * or wider with 16 rows. Up to `room` bytes from dst on may be overwritten; bytes before dst + 4 * width * ceil(k / 4)
- * keep their meaning. */
+ * or wider with 16 rows. The function may overwrite up to `room` bytes from dst on; the packed bytes end at dst + 4 *
+ * width * ceil(k / 4). */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
@@ -129,7 +130,7 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 {
     const int64_t size = 4 * ((k + 3) / 4) * width;
     if (width > 16) {
-        /* The last rows overlap the ones before. */
+        /* The last rows overlap the previous rows. */
         for (int i = 0; i < rows; i += 16) {
             const int first = i + 16 <= rows ? i : rows - 16;
             i8_pack_line(dst + 4 * first, size - 4 * first, width, 16, k, src + first, k_stride, flip);
@@ -145,8 +146,9 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* Copy a single contiguous row, which is its own micro-panel. Single bytes are not stored, as dwords loaded soon would
- * wait for them. i8_copy_run is not used, as its chunks may overlap: 1.05x slower (64 x 64 x 64, signed A). */
+/* Copy a single contiguous row, which is its own micro-panel. The function stores no single bytes, because loads of
+ * dwords soon after would wait for them. It does not call i8_copy_run, because chunks of i8_copy_run may overlap: 1.05x
+ * slower (64 x 64 x 64, signed A). */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
@@ -234,9 +236,10 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 }
 
 #ifdef I8_UNITS
-/* Pack panels of columns that lie side by side in memory: I8_PACK_GROUPS groups of four panels together along the rows,
- * so that memory sees a few sequential streams; prefetch what follows in each (few_rows_body.h). A row of I8_LANES / 4
- * panels is one vector. Return the number of packed panels: all but at most I8_LANES / 4 - 1. */
+/* Pack panels of columns that lie side by side in memory: I8_PACK_GROUPS groups of four panels at a time, along the
+ * rows. So memory delivers a few sequential streams, and the function prefetches the next bytes of each stream
+ * (few_rows_body.h). A row of I8_LANES / 4 panels is one vector. Return the number of packed panels: all but at most
+ * I8_LANES / 4 - 1. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
@@ -287,7 +290,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_UNITS
-        if (lines) { /* as i8_pack_panel would, but 5 to 10 ns sooner: 5 % of the smallest products */
+        if (lines) { /* as i8_pack_panel would, but 5 to 10 ns faster, which is 5 % of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }
@@ -420,7 +423,7 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
 I8_INLINE void i8_widen_row(uint16_t *restrict dst, const uint8_t *restrict src, int64_t k, uint8_t flip)
 {
     int64_t i = 0;
-    /* The last vector overlaps the one before. */
+    /* The last vector overlaps the previous vector. */
     const int whole = 2 * I8_LANES;
     const i8_vec f = i8_set_16(flip);
     for (; i + whole <= k; i += whole)
@@ -460,7 +463,8 @@ static void i8_widen_b(int16_t *restrict dst, const int8_t *restrict src, int64_
 }
 #endif
 
-/* The loops over 64 bytes become vectors. An odd number of groups has one of its own at the end. */
+/* The compiler turns the loops over 64 bytes into vector instructions. If the number of groups is odd, the last group
+ * is unpacked separately. */
 static void i8_unpack_four_bits(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,
                                 const uint8_t *zeros, int64_t zero_groups)
 {

@@ -33,7 +33,7 @@ typedef struct {
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
     void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                         ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip);
-    /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', less a zero point: one value, or if
+    /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', minus a zero point: one value, or if
      * `zeros` is not NULL, 16 values for each `zero_groups` groups. */
     void (*unpack_four_bits)(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,
                              const uint8_t *zeros, int64_t zero_groups);
@@ -54,8 +54,9 @@ typedef struct {
                         ptrdiff_t k_stride, uint8_t flip, int enough);
     /* Subtract `by` from n bytes; a smaller byte becomes 0. */
     void (*rebase)(uint8_t *x, int64_t n, uint8_t by);
-    /* Return the largest pair sum of a panel: the positive parts of a pair (k, k + 1), k even, or the magnitudes of its
-     * negative parts, added; I8_MAX_PAIR_SUM as soon as a pair sum exceeds `enough`. */
+    /* Return the largest pair sum of a panel. A pair (k, k + 1), k even, has two pair sums: the sum of its positive
+     * parts, and the sum of the magnitudes of its negative parts. Return I8_MAX_PAIR_SUM as soon as a pair sum exceeds
+     * `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
     /* Widen operands for I8_DOT2 to s16; NULL in portable C, which has no I8_DOT2. widen_a reads rows of k bytes, XORed
      * with flip, or a micro-panel (src_group is not 4, k is a multiple of 4), and pads rows with zeros to a multiple of
@@ -65,8 +66,9 @@ typedef struct {
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
-    /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart;
-     * bytes after a row's k may change; if there are 4 or more, zeros pad the row to a multiple of 4. */
+    /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart.
+     * Bytes between the k of a row and the next row may change. If there are 4 or more such bytes, zeros pad the row to
+     * a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Copy columns x, x + 1, ... of `lines` lines of image 0 from line y on, XORed with flip, with contiguous channels

@@ -76,8 +76,8 @@ I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *
         b += 64;                                                                                                       \
     } while (0)
 
-/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. Prefetching keeps pace
- * with B: each set prefetches a quarter of the groups' lines. */
+/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. Each of the four sets
+ * prefetches a quarter of the groups' lines, so all sets together prefetch each line once. */
 I8_INLINE void i8_multiply_set(int32x4_t sums[I8_MR][I8_COLUMN_SETS], const i8_tile_args *t, const uint8_t *a,
                                const int8_t *b, const char *ahead, const int q, const int mr, const int first,
                                const int rows)

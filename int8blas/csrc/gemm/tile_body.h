@@ -159,8 +159,8 @@ I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
 }
 
 #ifdef I8_STEP_SMALL
-/* Add products in s16 registers. The tile's s32 sums, for which there are no registers left, stay in memory; the s16
- * sums of some groups are added to them at a time. */
+/* Add products in s16 registers. No registers are left for the tile's s32 sums, so these stay in memory. The kernel
+ * adds the s16 sums of some groups to the s32 sums before it multiplies the next groups. */
 I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const char *ahead, const int mr, const int np)
 {
@@ -230,7 +230,7 @@ I8_INLINE void I8_NAME(add_tile_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], c
         I8_NAME(add_apart)(acc + upper, t, a + upper * t->a.row, b, mr - upper, np);
 }
 
-/* Add the products of rows `row` and following with `np` panels of B to a tile's sums. */
+/* Add the products of the rows from `row` on with `np` panels of B to a tile's sums. */
 I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const int64_t row,
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
                                      const int np)
@@ -267,7 +267,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         }
 #endif
 #ifdef I8_INTERLEAVED
-        /* If a pass takes one group, half of its instructions are the loop's own: too many for a CPU that
+        /* If a pass takes one group, half of its instructions are loop overhead: too many for a CPU that
          * starts three instructions a cycle. */
         for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
             I8_FETCH_AHEAD(I8_INTERLEAVED_GROUPS);

@@ -4,7 +4,7 @@
  *   I8_DOT(acc, a, b)  acc += the exact dot of 4 u8 and 4 s8 in every s32 lane
  *   I8_DOT_PAIRS(acc, a, b)  optional: acc += the dot of 2 s16 and 2 s16, wrapping (gemm/wide.c); default i8_dot2
  *   I8_MIXED           without I8_PAIRED: 1 if I8_DOT is one multiply-add of u8 by s8, 0 if operands have one sign
- *   I8_DOT_BY_DWORD    optional: I8_DOT for a dword of A, 4 u8; without I8_MIXED 4 u8 less 128
+ *   I8_DOT_BY_DWORD optional: I8_DOT for a dword of A, 4 u8; without I8_MIXED 4 u8 minus 128
  *   I8_DOT_APART       optional, with I8_DOT_BY_DWORD: I8_DOT for a unit of B, 4 columns of two lanes each
  *   I8_INTERLEAVED_FLIP  optional, for tiles of I8_DOT_INTERLEAVED: the byte that A' is XORed with
  *   I8_INTERLEAVED_BODY  optional: the file with their add_products and interleave_a; default I8_DOT_BY_DWORD

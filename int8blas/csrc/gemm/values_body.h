@@ -33,7 +33,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
             while (i < k) {
                 const int64_t end = k - i < 16 * I8_VALUES_STEPS ? k : i + 16 * I8_VALUES_STEPS;
                 for (; i < end; i += 16) {
-                    /* The last vector overlaps the one before. */
+                    /* The last vector overlaps the previous vector. */
                     const uint8_t *s = src + (k - i < 16 ? k - 16 : i);
                     const i8_unit x = i8_xor_unit(i8_load_unit(s), f);
                     smallest = i8_smaller_bytes(smallest, x);

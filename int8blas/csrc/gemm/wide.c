@@ -1,4 +1,4 @@
-/* Products of wide elements, of an instruction set with vectors. */
+/* Products of wide elements, for an instruction set with vectors. */
 #include "isa/set.h"
 
 #ifdef I8_LANES
@@ -138,9 +138,9 @@ I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sum
     }
 }
 
-/* Convert to s64 the sums of pairs minus 1 whose bits modulo 2**32 are `sums`, and whose upper halves have the sums
- * `upper`; then add the number of pairs. The sums of the lower halves, sums - 2**16 * upper, are u32, and s32 after a
- * shift by 2**31. */
+/* `sums` has sums of (pair - 1), modulo 2**32, where a pair is the sum of two products. `upper` has the sums of the
+ * upper halves of these terms. Convert the sums to s64, and add the number of pairs. The sums of the lower halves, sums
+ * - 2**16 * upper, are u32; subtracting 2**31 makes them s32. */
 I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec *low, i8_vec *high)
 {
     const int64_t shift = ((int64_t)1 << 31) + groups;

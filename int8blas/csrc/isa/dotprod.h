@@ -26,7 +26,7 @@ I8_INLINE i8_vec i8_add_shift(i8_vec acc, i8_vec b)
 }
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot_signed(i8_add_shift(acc, b), i8_xor(a, i8_set_8(0x80)), b)
-#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b) /* a less 128 */
+#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_by_dword(acc, a, b) /* a minus 128 */
 #define I8_PAIRED 0
 #define I8_MIXED 0
 #define I8_ALIKE 1

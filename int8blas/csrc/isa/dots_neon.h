@@ -3,7 +3,7 @@
  *
  * A dword of A stays in element 0 of a register; instructions multiply all lanes by that element. This costs one load.
  * Repeating the dword in all lanes would also occupy a multiplier port. */
-typedef float i8_dword; /* any bits: compilers load a float into a vector register */
+typedef float i8_dword; /* 4 bytes: compilers load a float, but not an integer, into a vector register */
 
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -23,8 +23,9 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* The first function adds the dots of x and y to acc; the second adds the dots of y with the dword x in every lane. The
- * dots with a dword are volatile: compilers would otherwise load more operands ahead than there are registers. */
+/* The first function adds the dot products of x and y to acc; the second adds the dot products of y with the dword x in
+ * every lane. The dot products with a dword are volatile: compilers would otherwise load more operands ahead than there
+ * are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

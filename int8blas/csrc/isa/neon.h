@@ -104,7 +104,7 @@ I8_PAIR_FUNCTION(i8_pair_signed, "s")
 I8_PAIR_FUNCTION(i8_pair_unsigned, "u")
 
 #define I8_DOT(acc, a, b) (acc) = i8_dot4_widening(acc, a, b)
-#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_signed(acc, i8_twice((int32x4_t)(a)), b) /* a less 128 */
+#define I8_DOT_BY_DWORD(acc, a, b) (acc) = i8_dot_signed(acc, i8_twice((int32x4_t)(a)), b) /* a minus 128 */
 #define I8_DOT_APART(acc, a, b) (acc) = i8_dot_apart(acc, a, b)
 #define I8_PAIRED 0
 #define I8_MIXED 0

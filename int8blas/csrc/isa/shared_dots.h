@@ -1,4 +1,5 @@
-/* Dots of u8 and s8 for many a and one b. On instruction sets that only multiply u8 by u8 or s8 by s8,
+/* Dot products of u8 and s8, of many vectors a with one vector b. On instruction sets that only multiply u8 by u8 or s8
+ * by s8,
  *
  *     a . b = (a - 128) . b + 128 * (sums of b)
  *

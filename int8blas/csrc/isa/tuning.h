@@ -13,7 +13,7 @@ typedef struct {
     /* Panels that a thread finishes before the next panels if K has several blocks: their sums, 64 bytes for each row
      * and panel, stay in the L2 cache. */
     int64_t nc;
-    double thread_work;     /* multiply-adds that pay for waking one more thread */
+    double thread_work;     /* multiply-adds for which waking one more thread saves time */
     int64_t tiny_work;      /* problems with at most this number of multiply-adds skip planning */
     int64_t few_rows_limit; /* rows of A, at most, for which kernels read a plain B in place; 0 without such kernels */
 } i8_tuning;

@@ -51,7 +51,7 @@ I8_INLINE int i8_smallest_byte(i8_unit x) { return vminvq_u8(x); }
 I8_INLINE int i8_largest_byte(i8_unit x) { return vmaxvq_u8(x); }
 /* For sums of pairs of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive parts of two
  * bytes; i8_least_of_pairs returns the minimum of `least` and the sums of the negative parts. The third function
- * returns the largest magnitude in both. */
+ * returns the largest magnitude in both results. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     return (i8_unit)vmaxq_s16((int16x8_t)most, vpaddlq_s8(vmaxq_s8((int8x16_t)x, vdupq_n_s8(0))));

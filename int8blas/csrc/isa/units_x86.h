@@ -59,7 +59,7 @@ I8_INLINE int i8_smallest_byte(i8_unit x)
 I8_INLINE int i8_largest_byte(i8_unit x) { return 255 - i8_smallest_byte(_mm_xor_si128(x, _mm_set1_epi8(-1))); }
 /* For sums of pairs of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive parts of two
  * bytes; i8_least_of_pairs returns the minimum of `least` and the sums of the negative parts. The third function
- * returns the largest magnitude in both. */
+ * returns the largest magnitude in both results. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     const __m128i positive = _mm_max_epi8(x, _mm_setzero_si128());

@@ -1,5 +1,6 @@
 /* i8_vec for the 256-bit files: 8 lanes, 16 registers, a panel is 2 vectors. A tile of 6 x 16 takes 12 accumulators, 2
- * vectors of B, 1 broadcast of A and 1 product: 16 registers. The vector of ones for the two-step dots is in memory. */
+ * vectors of B, 1 broadcast of A and 1 product: 16 registers. The vector of ones for the two-step dot products is in
+ * memory. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx2,f16c,fma"

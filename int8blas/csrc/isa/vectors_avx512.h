@@ -1,5 +1,5 @@
 /* i8_vec for the AVX-512 files: 16 lanes, 32 registers. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and 1
- * broadcast of A. The two-step dots take 1 product and 1 vector of ones more: 30 registers. */
+ * broadcast of A. The two-step dot products take 1 product and 1 vector of ones more: 30 registers. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl"

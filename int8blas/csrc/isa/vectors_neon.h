@@ -152,12 +152,12 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vpadalq_s16(acc.low, I8_PAIRS(a.low, b.low)), vpadalq_s16(acc.high, I8_PAIRS(a.high, b.high)));
 }
-/* Add dots in s16. The caller limits their number, so that the sums fit s16. */
+/* Add dot products in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(I8_ADD_PAIRS_16(I8_S16(acc.low), a.low, b.low), I8_ADD_PAIRS_16(I8_S16(acc.high), a.high, b.high));
 }
-/* acc + a . b + c . d: the s16 sums of both dots are added before they are widened. */
+/* acc + a . b + c . d: the s16 sums of both dot products are added before they are widened. */
 I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 {
     const i8_vec sums = i8_dot_16(i8_dot_16(i8_zero(), a, b), c, d);
@@ -186,7 +186,8 @@ I8_INLINE i8_vec i8_dot2_any(i8_vec acc, i8_vec a, i8_vec b)
 I8_BINARY(i8_xor, uint8x16_t, veorq_u8)
 I8_BINARY(i8_and, uint8x16_t, vandq_u8)
 
-/* Add the number of bits of each byte to it; the sums of the four bytes of each dword. */
+/* i8_count_bits adds to each byte of acc the number of bits of this byte of x. i8_sum_bytes returns the sum of the four
+ * bytes of each dword. */
 #define I8_COUNT_BITS(acc, x) vaddq_u8(acc, vcntq_u8(x))
 #define I8_SUM_BYTES(x) vpaddlq_u16(vpaddlq_u8(x))
 I8_BINARY(i8_count_bits, uint8x16_t, I8_COUNT_BITS)

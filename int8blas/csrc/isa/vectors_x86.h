@@ -73,13 +73,13 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return i8_add(acc, I8_MM(madd_epi16)(I8_MM(maddubs_epi16)(a, b), i8_set_16(1)));
 }
-/* acc + a . b + c . d: the s16 sums of both dots are added before they are widened. */
+/* acc + a . b + c . d: the s16 sums of both dot products are added before they are widened. */
 I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 {
     const i8_vec sums = I8_MM(add_epi16)(I8_MM(maddubs_epi16)(a, b), I8_MM(maddubs_epi16)(c, d));
     return i8_add(acc, I8_MM(madd_epi16)(sums, i8_set_16(1)));
 }
-/* Add dots in s16. The caller limits their number, so that the sums fit s16. */
+/* Add dot products in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
 /* The total over all lanes is the total of i8_dot2; a lane may add any two of the products. */
@@ -112,7 +112,8 @@ I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return I8_MM(srai_epi16)(x, 8); }
 /* The low and the high 4 bits of every byte, u4. */
 I8_INLINE i8_vec i8_low_halves(i8_vec x) { return i8_and(x, i8_set_8(15)); }
 I8_INLINE i8_vec i8_high_halves(i8_vec x) { return i8_low_halves(I8_MM(srli_epi16)(x, 4)); }
-/* Add the number of bits of each byte to it; the sums of the four bytes of each dword. */
+/* i8_count_bits adds to each byte of acc the number of bits of this byte of x. i8_sum_bytes returns the sum of the four
+ * bytes of each dword. */
 I8_INLINE i8_vec i8_count_bits(i8_vec acc, i8_vec x)
 {
     const i8_vec bits = i8_repeat_unit(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));

@@ -1,4 +1,4 @@
-/* Hamming distances of packed bits, of an instruction set with vectors. */
+/* Hamming distances of packed bits, for an instruction set with vectors. */
 #include "isa/set.h"
 
 #ifdef I8_LANES

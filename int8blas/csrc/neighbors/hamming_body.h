@@ -50,7 +50,8 @@ I8_INLINE void I8_HAMMING(tile)(const i8_hamming_args *t, const uint8_t *x, cons
         }
 }
 
-/* All rows pass through some panels that stay in the L1 cache, so that a row's distances are stored side by side. */
+/* The kernel compares all rows with some panels that stay in the L1 cache, so that a row's distances are stored side by
+ * side. */
 static void I8_HAMMING(distances)(const i8_hamming_args *t)
 {
     const int64_t size = t->groups * I8_PANEL * I8_GROUP;

@@ -1,4 +1,5 @@
-/* The search for nearest rows: find sums above a threshold; and distances of packed bits. */
+/* The kernels of the search for nearest rows: one finds sums above a threshold, another computes distances of packed
+ * bits. */
 #ifndef I8_NEIGHBORS_H
 #define I8_NEIGHBORS_H
 
@@ -30,7 +31,7 @@ typedef int64_t (*i8_above_fn)(const i8_above_args *);
  *
  * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes, in the form of the panels: with the same
  * sign flip, and the same bytes after the end of a row. Distances fit s32. The kernel reads whole panels and stores no
- * more than `columns` columns. `flip` is 0, or -1 to store ~distance, whose order is the reverse. */
+ * more than `columns` columns. `flip` is 0, or -1 to store ~distance, which is larger for a smaller distance. */
 typedef struct {
     int64_t rows, columns, groups;
     const uint8_t *x;

@@ -54,9 +54,9 @@ typedef void (*i8_cell_fn)(const i8_cell_args *);
  *     c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)
  *
  * The operations are in f32, in this order. h_sums are the column sums of the state's weights. x_zero and h_zero are
- * the zero points of the weights, or NULL if all are 0. x_excess is the sum of the source less its zero point; h_excess
- * is the sum of the state less its zero point. Vectors are stored gate after gate for each 16 units. y is stored in
- * `output`. panels is at most I8_MAX_CELLS. */
+ * the zero points of the weights, or NULL if all are 0. x_excess is the sum of the source minus its zero point;
+ * h_excess is the sum of the state minus its zero point. Vectors are stored gate after gate for each 16 units. y is
+ * stored in `output`. panels is at most I8_MAX_CELLS. */
 typedef struct {
     int panels;
     const int32_t *x, *h;

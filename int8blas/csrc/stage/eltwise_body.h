@@ -70,7 +70,7 @@ I8_INLINE float i8_exp(float x)
     return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
 }
 
-/* e**x for x that is not positive. Below I8_EXP_DOWN_END, where e**x is no normal number, the result is 0. */
+/* e**x for x that is not positive. Below I8_EXP_DOWN_END, where e**x is not a normal number, the result is 0. */
 #define I8_EXP_DOWN_END -87.33654f
 I8_INLINE float i8_exp_down(float x)
 {
@@ -79,8 +79,9 @@ I8_INLINE float i8_exp_down(float x)
     return x < I8_EXP_DOWN_END ? 0.0f : y;
 }
 
-/* The logarithm of x * 2**shift, for positive normal numbers x. x = 2**n (1 + f), 1 + f from sqrt(1/2) to sqrt 2:
- * log x = n ln 2 + log(1 + f), ln 2 in the two parts of i8_exp. Coefficients: Cephes, logf. */
+/* The logarithm of x * 2**shift, for positive normal numbers x. With x = 2**n (1 + f), where 1 + f is from sqrt(1/2) to
+ * sqrt 2, log x = n ln 2 + log(1 + f). ln 2 is the sum of the two parts that i8_exp uses. Coefficients: Cephes,
+ * logf. */
 I8_INLINE float i8_log_shifted(float x, float shift)
 {
     const uint32_t bits = i8_bits_of(x);
@@ -213,7 +214,7 @@ I8_INLINE float i8_expm1_down(float y)
 I8_INLINE float i8_tanh_of(float x, float d) { return copysignf(d / (-2.0f - d), x); }
 I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_negative(x))); }
 
-/* 1 / (1 + e**-x), without cancellation for negative x, or 0 if this is no normal number. e is e**-|x|. */
+/* 1 / (1 + e**-x), without cancellation for negative x, or 0 if this is not a normal number. e is e**-|x|. */
 I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
 I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 

@@ -105,7 +105,7 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 }
 #undef I8_MAP
 
-/* Replace each number x of y by an expression of x and of the number w of z. */
+/* Replace each number x of y by an expression of x and w, the number of z at the same place. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \

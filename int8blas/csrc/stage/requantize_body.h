@@ -22,7 +22,7 @@ I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
 }
 
 /* I8_SINGLE, with exponent in [-31, 32]: y = sat_s32(floor(x * multiplier / 2**(31 - exponent) + 1/2)) 62 bits and a
- * sign are enough: |x * multiplier| < 2**62, and for exponent 32 it is doubled and nothing is added. */
+ * sign are enough: |x * multiplier| < 2**62. For exponent 32 the product is doubled, and nothing is added. */
 I8_INLINE i8_vec i8_single(i8_vec x, i8_vec multiplier, i8_vec exponent)
 {
     const i8_vec right = i8_sub(i8_set_32(31), exponent), zero = i8_zero();

@@ -184,11 +184,11 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
  * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are f32 in the order
- * written. If zero points leave their types, `far_size` is the k of a group, row_term has the sums of A' alone, and the
- * integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0. ao[i] is
- * ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term come together, or
- * are both NULL (zeros). Without row_scale the factor is scale[j]. Columns come in whole panels: scale and col_sum have
- * 16 values for each panel, panel_step elements apart. */
+ * written. If zero points are out of the range of their types, `far_size` is the k of a group, row_term has the sums of
+ * A' alone, and the integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0.
+ * ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term come
+ * together, or are both NULL (zeros). Without row_scale the factor is scale[j]. Columns come in whole panels: scale and
+ * col_sum have 16 values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
