@@ -222,9 +222,11 @@ class Int8Linear(Int8Module):
         if is_dynamo_compiling():  # other compilers give subclasses of Tensor
             return lowered(self._operator(input))
         try:
-            if runs_now(input):
-                return lowered(multiply_rows(self._current(), input, self.in_features, self.out_features))
-            return lowered(self._operator(input))
+            if not runs_now(input):
+                return lowered(self._operator(input))
+            if not self._held.holds(self._buffers.values()):
+                self._renew()
+            return lowered(multiply_rows(self._layer, input, self.in_features, self.out_features))
         except (TypeError, ValueError) as error:
             error.add_note(f"in {self.told()}")
             raise

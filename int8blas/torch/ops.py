@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
 # A layer of one row takes a few microseconds: names that need no look-up in two modules save one of them.
-from torch._C import _get_tracing_state, _len_torch_dispatch_stack
+from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -30,7 +30,8 @@ from int8blas.gemm.packing import PackedB, restore_packed
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 
-FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+FLOAT32 = torch.float32
+FLOATS = (FLOAT32, torch.bfloat16, torch.float16)
 
 REMEDY = "call int8blas.torch.dequantize_(model) before training, or train the float model and quantize it again"
 
@@ -42,7 +43,9 @@ def told_of(kind: str, name: str) -> str:
 
 def lowered(y: Tensor) -> Tensor:
     """Return a result in the dtype of torch.autocast, if it is on for the CPU: torch's own products do so."""
-    return y.to(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else y
+    if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
+        return y.to(torch.get_autocast_dtype("cpu"))
+    return y
 
 
 def version(tensor: Tensor | None) -> int | None:
@@ -61,7 +64,7 @@ class Held:
         """Return whether these are the same tensors, and unchanged."""
         if len(tensors) != len(self.pairs):
             return False
-        for tensor, (held, count) in zip(tensors, self.pairs, strict=True):
+        for tensor, (held, count) in zip(tensors, self.pairs):  # noqa: B905, strict= takes 0.1 us
             if tensor is not held or (count is not None and held._version != count):  # type: ignore[union-attr]
                 return False
         return True
@@ -132,7 +135,7 @@ def multiply_rows(layer: Any, x: Tensor, inputs: int, outputs: int) -> Tensor:
     """Apply a linear layer. Give contiguous float32 to an InnerProduct by its address: ``x.numpy()`` takes 1 us."""
     shape = x.shape
     if (
-        x.dtype is torch.float32 and shape and shape[-1] == inputs and x.is_cpu and x.is_contiguous()
+        x.dtype is FLOAT32 and shape and shape[-1] == inputs and x.is_cpu and x.is_contiguous()
         and type(layer) is InnerProduct and get_num_threads() >= num_threads()
     ):  # fmt: skip
         if len(shape) == 2:

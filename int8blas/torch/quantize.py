@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import nn
+from torch.jit import ScriptModule
 from torch.nn.utils.parametrize import is_parametrized
 
 from int8blas.core.parameters import integer
@@ -138,6 +139,8 @@ def inputs_of(module: Any) -> tuple[int, ...]:
 
 def objection(module: Any, config: Config) -> str:
     """Return why a module stays float; "" if an int8 module can replace it."""
+    if isinstance(module, ScriptModule):
+        return "it is a program of torch.jit; quantize_ the module first, then call torch.jit.trace"
     try:
         if integers_of(module) is not None:
             return ""
@@ -186,7 +189,7 @@ def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Mod
     new = change(name, module)
     done[module] = module if new is None else new.train(module.training)
     # The functions of nn.MultiheadAttention read the weights of its child.
-    if new is None and not isinstance(module, (nn.MultiheadAttention, *INT8_MODULES)):
+    if new is None and not isinstance(module, (nn.MultiheadAttention, ScriptModule, *INT8_MODULES)):
         for key, child in module._modules.items():
             if child is not None:
                 module._modules[key] = walk(child, f"{name}.{key}" if name else key, change, done)
@@ -286,6 +289,9 @@ def quantize_(
         return new
 
     model = walk(model, "", change, WeakKeyDictionary())
+    if not left and filter is None and not any(isinstance(each, Int8Module) for each in model.modules()):
+        left.append(f"the model, {type(model).__name__}: it has no module that quantize_ replaces; "
+                    f"int8blas.torch.calibrate finds products that are calls of functions")  # fmt: skip
     if left:
         warnings.warn(f"int8blas.torch.quantize_ left {len(left)} float (filter= leaves modules float without a "
                       f"warning):\n" + "\n".join(left), stacklevel=2)  # fmt: skip

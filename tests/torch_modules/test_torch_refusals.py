@@ -106,6 +106,29 @@ def test_what_stays_float_has_a_reason_and_a_remedy(make, text, x, mend):
         assert 0 < error(found, wanted) < 0.02
 
 
+class Functions(nn.Module):
+    """A product without a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 16))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+def test_models_of_functions_and_of_jit_have_a_remedy():
+    with pytest.warns(UserWarning, match=r"the model, Functions: it has no module .*int8blas\.torch\.calibrate"):
+        i8.quantize_(model := Functions().eval())
+    assert 0 < error(i8.calibrate(model, [FLOATS])(FLOATS), model(FLOATS)) < 0.02
+    model = nn.Sequential(nn.Linear(16, 8)).eval()
+    program = torch.jit.trace(model, FLOATS)
+    with pytest.warns(UserWarning, match=r"a program of torch\.jit; quantize_ the module first, then call torch\.jit"):
+        assert i8.quantize_(program) is program
+    wanted = model(FLOATS)
+    assert 0 < error(torch.jit.trace(i8.quantize_(model), FLOATS)(FLOATS), wanted) < 0.02
+
+
 CALLS = [
     (nn.Linear(16, 8), (torch.ones(2, 15),)),
     (nn.Linear(16, 8), (torch.ones(2, 16, dtype=torch.float64),)),
