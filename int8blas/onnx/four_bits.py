@@ -22,7 +22,7 @@ from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
 INT8 = 4  # the accuracy level with int8 sources
-LEAST_BLOCK = 16  # of MatMulNBits, whose blocks are powers of 2
+LEAST_BLOCK = 16  # of MatMulNBits, whose blocks are powers of 2; one block of all k is a multiple
 
 
 class Blocks(NamedTuple):
@@ -78,7 +78,7 @@ def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
         return None
     n, k = found.values.shape
     if found.size >= k:
-        block = min(MAX_GROUP, 1 << max(k - 1, LEAST_BLOCK - 1).bit_length())
+        block = min(MAX_GROUP, -(-k // LEAST_BLOCK) * LEAST_BLOCK)
         repeats = -(-k // block)
     else:
         block = min(MAX_GROUP, found.size & -found.size)

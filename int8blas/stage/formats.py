@@ -185,7 +185,7 @@ def from_matmul_nbits(
     g_idx : array_like of int, optional
         The group of each k.
     n, k, bits, block_size : int
-        The operator's attributes; `bits` is 4 or 8.
+        The operator's attributes; `bits` is 4 or 8. A `block_size` from `k` on may be any multiple of 16.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def from_matmul_nbits(
     block = integer(block_size, "block_size")
     if bits not in (4, 8):
         raise ValueError(f"bits must be 4 or 8, got {bits}")
-    if block < 16 or block & (block - 1):
+    if block < 16 or (block & (block - 1) and (block < k or block % 16)):
         raise ValueError(f"block_size must be a power of 2 from 16 on, got {block}")
     if n < 1 or k < 1:
         raise ValueError(f"n and k must be at least 1, got {n} and {k}")
