@@ -71,6 +71,14 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     return stored(y, dst_dtype, scales, zero_points, post_ops, old)
 
 
+# y = x * (1 / sqrt(sum(x * x) / n + epsilon)) * gamma
+@shared
+@quiet
+def rms_norm(x, gamma, epsilon):
+    factor = f32(1) / np.sqrt(row_sums(x * x) / f32(x.shape[-1]) + f32(epsilon))
+    return x * factor * gamma
+
+
 def is_ordinary(mean, variance, scale, epsilon):
     """Rows without overflow, where neither subnormal numbers nor the rounding error of the mean matter."""
     squares = scale * scale * variance

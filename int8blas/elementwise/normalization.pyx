@@ -13,7 +13,7 @@ from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas.core.results cimport empty_like
-from int8blas.elementwise.normalize cimport normalize
+from int8blas.elementwise.normalize cimport divide_by_rms, normalize
 from int8blas.stage.output_stage cimport element_type
 from int8blas.core.traced import traced
 
@@ -342,3 +342,23 @@ def layer_norm_of_sum(cnp.ndarray src, cnp.ndarray plus, gamma=None, beta=None, 
     e = set_quantization(&args, src, src.dtype, None, None, ())
     args.plus = <const float *>cnp.PyArray_DATA(plus)
     return run(current_kernels().elementwise.layer_norm, &args, src, src.ndim - 1, e, None)
+
+
+def rms_norm(src, gamma, *, epsilon=1e-5):
+    """Divide float32 rows by the root of their mean square::
+
+        y = x * (1 / sqrt(sum(x * x) / n + epsilon)) * gamma
+
+    Each operation is rounded once, and sums are computed as in :func:`softmax`.
+    """
+    cdef cnp.ndarray x = np.ascontiguousarray(float32s(src, "src")), factors = np.ascontiguousarray(
+        float32s(gamma, "gamma"))
+    cdef cnp.ndarray y = empty_like(x, cnp.NPY_FLOAT32)
+    if x.ndim < 1 or (<object>factors).shape != (<object>x).shape[x.ndim - 1:]:
+        raise ValueError(f"gamma must have the size of the last dimension of src, got shapes {(<object>factors).shape} "
+                         f"and {(<object>x).shape}")
+    if cnp.PyArray_SIZE(x):
+        divide_by_rms(<const float *>cnp.PyArray_DATA(x), <const float *>cnp.PyArray_DATA(factors),
+                      real(epsilon, "epsilon"), cnp.PyArray_SIZE(x) // factors.shape[0], factors.shape[0],
+                      <float *>cnp.PyArray_DATA(y))
+    return y

@@ -3,11 +3,13 @@
     w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
 
 With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
-real. Weights of 4 bits stay packed in memory in both cases.
+real. Weights of 4 bits stay packed in memory in both cases. Products of one source, such as queries, keys and values of
+attention, become one product: a decoder multiplies one row by them, and each call quantizes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +18,14 @@ import numpy as np
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct
 from int8blas.onnx import linear
-from int8blas.onnx.graph import Array
-from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
+from int8blas.onnx.graph import Array, Graph, Node
+from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
 # The accuracy level with int8 sources.
 INT8 = 4
+FLOAT = np.dtype(np.float32)
+NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
 
 
 def real_layer(weights: GroupedWeights) -> Call:
@@ -51,6 +55,11 @@ def dynamic_layer(weights: GroupedWeights) -> Call:
     return InnerProduct.dynamic(given.pop("weights"), **given)
 
 
+def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
+    """Return the product by weights without an order."""
+    return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights)
+
+
 def matmul_nbits(
     site: Site, *, K: int, N: int, block_size: int, bits: int = 4, accuracy_level: int = 0,  # noqa: N803
     weight_prepacked: int = 0,
@@ -73,7 +82,7 @@ def matmul_nbits(
             weights = replace(weights, zero_points=zeros.astype(np.float32).reshape(shape).T)
             matrix = np.ascontiguousarray(weights.dequantized().T)
             return lambda x: linear.matmul(x, matrix), order
-        return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights), order
+        return layer_of(weights, accuracy_level), order
 
     constant = [site.constants.get(i) for i in outputs]
     fixed = all(value is not None or not site.node.input(i) for i, value in zip(outputs, constant, strict=True))
@@ -88,13 +97,83 @@ def matmul_nbits(
         bias: Array | None = None,
     ) -> Array:  # fmt: skip
         layer, order = known or made(b, scales, zeros, g_idx)
-        source = x.astype(np.float32, copy=False)
+        source = x if x.dtype == FLOAT else x.astype(FLOAT)
         y = layer(source if order is None else np.ascontiguousarray(source[..., order]))
         if bias is not None:
             y = y + bias
         return np.asarray(y, x.dtype)
 
     return call
+
+
+def parallel_matmul_nbits(
+    site: Site, *, K: int, widths: Sequence[int], block_size: int, bits: int, accuracy_level: int,  # noqa: N803
+) -> Call:  # fmt: skip
+    """Multiply one source by the constant weights of several MatMulNBits. The results are columns of one array."""
+    names = site.node.inputs[1:]
+    constants = [site.constants[i] if name else None for i, name in enumerate(names, 1)]
+    arrays = [value for value in constants if value is not None]
+
+    def made() -> Call:
+        parts = []
+        for i, n in enumerate(widths):
+            b, scales, points = constants[3 * i : 3 * i + 3]
+            assert b is not None  # merge_key
+            assert scales is not None
+            parts.append(from_matmul_nbits(b, scales, points, n=n, k=K, bits=bits, block_size=block_size))
+        zeros = [part.zero_points for part in parts if part.zero_points is not None]
+        weights = replace(
+            parts[0],
+            weights=np.concatenate([part.weights for part in parts]),
+            scales=np.concatenate([part.scales for part in parts], 1),
+            zero_points=np.concatenate(zeros, 1) if zeros else None,
+        )
+        return layer_of(weights, accuracy_level)
+
+    layer = site.packed.once(made, arrays, "ParallelMatMulNBits", K, *widths, block_size, bits, accuracy_level == INT8)
+    ends = np.cumsum(widths).tolist()
+    spans = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+
+    def call(x: Array, *_: Array | None) -> tuple[Array, ...]:
+        y = layer(x) if x.dtype == FLOAT else layer(x.astype(FLOAT)).astype(x.dtype)
+        return tuple([y[..., span] for span in spans])
+
+    return call
+
+
+def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
+    """Return what nodes must have in common to become one product; None for other nodes."""
+    b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))
+    own = node.input(3) and (zeros is None or zeros.dtype != np.uint8)
+    if node.kind != "com.microsoft.MatMulNBits" or any(node.inputs[4:]) or b is None or scales is None or own:
+        return None
+    given = {**NBITS_DEFAULTS, **node.attributes}
+    return node.inputs[0], zeros is None, *(given[name] for name in ("K", "block_size", "bits", "accuracy_level"))
+
+
+def merged_graph(graph: Graph) -> Graph:
+    """Replace MatMulNBits of one source by one product."""
+    groups: dict[Hashable, list[Node]] = {}
+    for node in graph.nodes:
+        key = merge_key(node, graph.constants)
+        if key is not None:
+            groups.setdefault(key, []).append(node)
+    new: dict[int, list[Node]] = {}
+    for nodes in groups.values():
+        first = nodes[0]
+        if len(nodes) > 1:
+            new.update((id(each), []) for each in nodes)
+            names = (each.input(i) for each in nodes for i in (1, 2, 3))
+            outputs = tuple(each.outputs[0] for each in nodes)
+            attributes = {name: first.attributes[name] for name in ("K", "block_size")}
+            attributes |= {name: first.attributes.get(name, default) for name, default in NBITS_DEFAULTS.items()}
+            attributes["widths"] = [each.attributes["N"] for each in nodes]
+            parts = tuple(part for each in nodes for part in each.parts or (each.label,))
+            new[id(first)] = [Node("ParallelMatMulNBits", DOMAIN, (first.inputs[0], *names), outputs, attributes,
+                                   first.name, parts, origin=first.label)]  # fmt: skip
+    if not new:
+        return graph
+    return replace(graph, nodes=[each for node in graph.nodes for each in new.get(id(node), [node])])
 
 
 def halves(x: Array) -> Array:
@@ -134,5 +213,6 @@ def blocks(x: Array, axis: int, size: int, count: int) -> Array:
 
 OPERATORS = [
     Operator("MatMulNBits", matmul_nbits, domain=MICROSOFT, prepared=True, traits=SAME_TYPE),
+    Operator("ParallelMatMulNBits", parallel_matmul_nbits, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
     Operator("GatherBlockQuantized", gather_block_quantized, domain=MICROSOFT, traits=SHAPED),
 ]

@@ -16,6 +16,7 @@ Float patterns are functions that exporters spell out::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
+    MatMulNBits(x), MatMulNBits(x)    one product: see :mod:`int8blas.onnx.blocked`
     LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
     element-wise operators            chains: see :mod:`int8blas.onnx.chains`
     Reshape, Transpose and so on      views: see :mod:`int8blas.onnx.views`
@@ -28,6 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from int8blas.onnx.attention import rewritten_attention
+from int8blas.onnx.blocked import merged_graph
 from int8blas.onnx.chains import chained_graph
 from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
@@ -166,7 +168,7 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
         pattern = rewritten_pattern(pattern, formula)
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
         pattern = moved_before
-    return viewed_graph(chained_graph(moved_graph(rewritten_pattern(pattern, rewritten).graph)))
+    return viewed_graph(chained_graph(moved_graph(merged_graph(rewritten_pattern(pattern, rewritten).graph))))
 
 
 def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:

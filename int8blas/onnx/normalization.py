@@ -92,6 +92,8 @@ def residual_normalization(
 
 @wide
 def rms_normalization(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Array:
+    if x.dtype == FLOAT == scale.dtype and axis in (-1, x.ndim - 1) and x.shape[-1:] == scale.shape:
+        return rows.rms_norm(x, scale, epsilon=epsilon)
     axis = axis + x.ndim if axis < 0 else axis
     square = average(x * x, tuple(range(axis, x.ndim)))
     return np.asarray(x / np.sqrt(square + x.dtype.type(epsilon)) * scale, x.dtype)
@@ -101,6 +103,8 @@ def simplified_layer_norm(
     x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1, outputs: int
 ) -> Any:
     """Divide by the root of the mean of squares. The second result is the factor of each row."""
+    if outputs == 1 and axis == -1 and x.dtype == FLOAT == scale.dtype and x.shape[-1:] == scale.shape:
+        return rows.rms_norm(x, scale, epsilon=epsilon)
     y = rms_normalization(x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
     return y if outputs == 1 else (y, inverse_root(x, axis, epsilon))
 

@@ -10,7 +10,7 @@ from elementwise import random_floats, random_integers
 from layers import assert_same_bits, name_of
 
 import int8blas
-from int8blas.elementwise.normalization import layer_norm_of_sum
+from int8blas.elementwise.normalization import layer_norm_of_sum, rms_norm
 
 SRC_DTYPES = (np.uint8, np.int8, np.int32, np.float32, np.float16)
 DST_DTYPES = (np.uint8, np.int8, np.float32, np.float16)
@@ -375,3 +375,12 @@ def test_rows_of_small_int32_do_not_change_beside_large_ones(isa, rng):
     small = int8blas.layer_norm(src)
     src[3] += 2**30
     assert_same_bits(np.delete(int8blas.layer_norm(src), 3, axis=0), np.delete(small, 3, axis=0))
+
+
+def test_rms_norm(isa, rng):
+    for n in (1, 15, 63, 64, 65, 127, 256, 1000):
+        x, gamma = rng.normal(0, 3, (4, 3, n)).astype(np.float32), rng.normal(0, 1, n).astype(np.float32)
+        for array in (x, x[::2], x[:, 0]):
+            assert_same_bits(rms_norm(array, gamma, epsilon=1e-6), reference.rms_norm(array, gamma, 1e-6))
+    with pytest.raises(ValueError, match="gamma must have the size of the last dimension"):
+        rms_norm(x, gamma[1:])

@@ -351,6 +351,11 @@ PATTERNS = {
                              "{ f = Cast<to = 1>(v) w = Mul(f, s) p = MatMul(x, w) y = Relu(p) }",
     "int8blas.StoredMatMul, dynamic": "float[b,n,K] x => float[b,n,M] y <int8[K,M] v = {$ints}, float s = {0.5}> "
                                       "{ f = Cast<to = 1>(v) w = Mul(f, s) p = MatMul(x, w) y = Relu(p) }",
+    "int8blas.ParallelMatMulNBits": "float[b,n,16] x => float[b,n,4] y, float[b,n,4] z "
+                                    "<uint8[4,1,8] v = {$ints}, float[4] s = {1, 2, 3, 4}> { "
+                                    "y = com.microsoft.MatMulNBits<K = 16, N = 4, bits = 4, block_size = 16>(x, v, s) "
+                                    "z = com.microsoft.MatMulNBits<K = 16, N = 4, bits = 4, block_size = 16>(x, v, s) "
+                                    "}",
     "int8blas.ResidualNormalization": "float[n,m,k] x, float[m,k] z, float[k] s => float[n,m,k] y "
                                       "{ p = Add(x, z) y = LayerNormalization(p, s) }",
     "int8blas.Attention": "float[b,n,k] x, float[b,k,m] z, float[b,m,c] v, float[n,m] a => float[b,n,c] y "
