@@ -1,6 +1,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy.typing as npt
+
 @final
 class Program:
     def __init__(
@@ -19,3 +21,5 @@ class Program:
 def run_calls(
     calls: list[tuple[Any, ...]], slots: list[Any], described: Callable[[Exception, Any], Exception]
 ) -> None: ...
+def is_apart(array: npt.NDArray[Any], others: list[Any]) -> bool: ...
+def is_same_memory(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool: ...

@@ -3,9 +3,12 @@
 cimport cython
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcmp
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
+from int8blas.core.arrays cimport bounds
 from int8blas.core.turns cimport enter_run, leave_run
 
 cnp.import_array()
@@ -116,3 +119,27 @@ cpdef run_calls(list calls, list slots, described):
 cdef object as_result(object value):
     """Return a value unchanged, or a scalar of NumPy as an array."""
     return np.asarray(value) if isinstance(value, SCALAR) else value
+
+
+def is_apart(cnp.ndarray array, list others):
+    """Return whether an array shares no memory with others: by the bounds of their memory, and without lists."""
+    cdef uintptr_t low, high, other_low, other_high
+    cdef object other
+    bounds(array, &low, &high)
+    for other in others:
+        if isinstance(other, cnp.ndarray):
+            bounds(<cnp.ndarray>other, &other_low, &other_high)
+            if low < other_high and other_low < high:
+                return False
+        elif other is not None:
+            return False
+    return True
+
+
+def is_same_memory(cnp.ndarray a, cnp.ndarray b):
+    """Return whether two arrays of one type have the same elements in memory."""
+    cdef size_t size = a.ndim * sizeof(cnp.npy_intp)
+    return (a.ndim == b.ndim and cnp.PyArray_TYPE(a) == cnp.PyArray_TYPE(b)
+            and cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b)
+            and memcmp(cnp.PyArray_DIMS(a), cnp.PyArray_DIMS(b), size) == 0
+            and memcmp(cnp.PyArray_STRIDES(a), cnp.PyArray_STRIDES(b), size) == 0)

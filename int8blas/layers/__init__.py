@@ -7,4 +7,5 @@ real_product    RealProduct, of float32 matrices with int8 weights, and products
 real_steps      steps of LSTM and GRU of float32
 real_convolution  convolutions of float32 images
 real_attention  softmax between two float32 products
+cached_attention  causal attention with a cache of keys and values
 """

@@ -1,12 +1,13 @@
 """Attention in float32. Each step has the same bits on every CPU and with any number of threads::
 
-    scores = ((q * scale_q) @ (k * scale_k)) * scale + mask         products as in real_product.pyx
-    y = softmax(scores) @ v                                         row by row, as in elementwise/normalization.pyx
+    scores = ((q * scale_q) @ (k * scale_k)) * scale                products as in real_product.pyx
+    scores = cap * tanh(scores / cap)                               only with a cap
+    y = softmax(scores + mask) @ v                                  row by row, as in elementwise/normalization.pyx
 
 Each unit of work computes all columns of some rows of scores. These scores stay in cache for the product with v.
 """
 
-from libc.stddef cimport ptrdiff_t
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -21,21 +22,13 @@ from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.layers.real_product cimport (
     BLOCK_ROWS, FEW_ROWS, THREAD_PRODUCTS, RealArea, RealJob, area_floats, find_area, multiply_area, set_a, set_b,
     set_y, stack_shape)
+from int8blas.stage.attributes import Eltwise
+from int8blas.stage.output_stage cimport set_post_op
 
 cnp.import_array()
 
+cdef object TANH = Eltwise("tanh")
 cdef int64_t SCORES = 1 << 15   # scores of a unit of work, 128 KiB; a unit has at least one row
-
-
-cdef struct AttentionJob:
-    RealJob scores, values
-    i8_normalize_args softmax
-    int64_t rows, width                     # size of the scores in memory
-    int64_t q_width                         # row step of the scaled q, in elements
-    float q_scale, scale
-    const char *mask                        # or NULL
-    ptrdiff_t mask_row                      # in bytes; 0 for a mask with one row
-    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, for each dimension
 
 
 cdef struct Workspace:
@@ -69,16 +62,39 @@ cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
     return mask
 
 
+cdef void cap_scores(const AttentionJob *j, float *y) noexcept nogil:
+    """Limit a row of scores to less than the cap."""
+    cdef int64_t i
+    for i in range(j.softmax.n):
+        y[i] = y[i] / j.cap
+    j.scores.kernels.elementwise.apply(&j.tanh, y, NULL, j.softmax.n)
+    j.scores.kernels.elementwise.load[I8_TYPE_F32](y, y, j.softmax.n, j.cap, 0)
+
+
+cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nogil:
+    """Set the scores of hidden columns to -inf, in a row of all rows of its product."""
+    cdef int64_t end = j.first + row % j.length + 1, i
+    for i in range(end - j.window if 0 <= j.window <= end else 0):
+        y[i] = -INFINITY
+    for i in range(end, j.softmax.n):
+        y[i] = -INFINITY
+
+
 cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
-    """Scale the scores, add the mask, and apply softmax."""
+    """Scale and cap the scores, hide some, add the mask, and apply softmax."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
     cdef float *y
     cdef const char *mask
-    cdef int64_t row
-    for row in range(rows if j.scale != 1 else 0):
+    cdef int64_t row, before = share(j.scores.rows, unit % j.scores.blocks, j.scores.blocks)
+    for row in range(rows):
         y = space.scores + row * j.width
-        kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
+        if j.scale != 1:
+            kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
+        if j.cap:
+            cap_scores(j, y)
+        if j.length:
+            hide_scores(j, y, before + row)
     if j.mask is not NULL:
         mask = mask_of(j, unit)
         softmax.plus, softmax.plus_row = <const float *>mask, j.mask_row
@@ -130,6 +146,13 @@ cdef void divide(RealJob *job, int64_t blocks) noexcept:
     job.panels = ceil_div(job.columns, I8_PANEL)
     job.per = <int>min(<int64_t>job.kernels.stage.real_panels, job.panels)
     job.groups = ceil_div(job.panels, job.per)
+
+
+cdef int set_cap(AttentionJob *job, float cap) except -1:
+    """Set the cap of the scores; 0 for none."""
+    job.cap = cap
+    set_post_op(&job.tanh, TANH, cnp.NPY_FLOAT32)
+    return 0
 
 
 cdef int run(AttentionJob *job) except -1:
@@ -226,6 +249,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     stack_shape(&job.scores, queries, keys)
     shape = stack_shape(&job.values, queries, values)
     job.q_scale, job.scores.b_factor, job.scale = scales
+    job.length, job.cap = 0, 0
     job.mask, job.mask_row = NULL, 0
     if mask is not None:
         mask = set_mask(&job, mask, queries.ndim)

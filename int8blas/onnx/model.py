@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import as_array
+from int8blas.core.calls import is_apart, is_same_memory
 from int8blas.core.file import register, save
 from int8blas.core.parameters import integer
 from int8blas.core.results import Recycling
@@ -26,6 +27,7 @@ from int8blas.onnx.quantizing import quantized
 from int8blas.onnx.reader import read
 from int8blas.onnx.saturation import Saturations, saturations
 from int8blas.onnx.stored import network_of, plain
+from int8blas.onnx.table import Cache
 from int8blas.onnx.widening import widened
 
 # onnxruntime's type names.
@@ -142,14 +144,9 @@ class Model:
         nothing that was computed or packed from their own values. The model keeps the plan for later runs that replace
         the same constants.
         """
-        if output_names is not None:
-            names = [value.name for value in self._outputs]
-            unknown = [name for name in output_names if name not in names]
-            if unknown:
-                raise ValueError(f"output_names must be among {names}, got {unknown}")
-        plan, arguments = self._prepared(feeds)
-        with np.errstate(all="ignore"), Recycling(), self._limit():
-            results = plan.run(arguments)
+        names = [value.name for value in self._outputs]
+        check_names(output_names or (), names)
+        results = self._computed(*self._prepared(feeds))
         if output_names is not None:
             results = [results[names.index(name)] for name in output_names]
         return separated(results, set())
@@ -162,12 +159,14 @@ class Model:
         outputs : mapping of str to ndarray
             An array for each wanted output, of its dtype and shape. Any memory order is taken.
         feeds : mapping of str to array_like
-            Feeds as for :meth:`run`.
+            Feeds as for :meth:`run`. A feed may be an array of `outputs`: if a GroupQueryAttention reads its past keys
+            or values from the array, and returns all of them there, it adds the new ones in place.
 
         Raises
         ------
         TypeError, ValueError
-            As :meth:`run`; or if an array does not fit its output. Then nothing is written.
+            As :meth:`run`; or if an array does not fit its output. Then nothing is written, except new keys and values
+            that go to their feed.
 
         Examples
         --------
@@ -180,16 +179,28 @@ class Model:
         >>> y
         array([0., 2.], dtype=float32)
         """
+        names = [value.name for value in self._outputs]
+        check_names(outputs, names)
         for name, array in outputs.items():
             if not isinstance(array, np.ndarray) or not array.flags.writeable:
                 what = "a read-only array" if isinstance(array, np.ndarray) else type(array).__name__
                 raise TypeError(f"outputs[{name!r}] must be a writable ndarray, got {what}")
-        results = self.run(list(outputs), feeds)
-        for (name, array), result in zip(outputs.items(), results, strict=True):
+        plan, arguments = self._prepared(feeds)
+        for at, source in plan.updates.items():
+            cache, feed = outputs.get(names[at]), arguments[source]
+            others = [*arguments[:source], *arguments[source + 1 :]]
+            if cache is not None and is_same_memory(cache, feed) and is_apart(cache, others):
+                arguments[source] = cache.view(Cache)
+        values = self._computed(plan, arguments)
+        pairs = [(name, array, values[names.index(name)]) for name, array in outputs.items()]
+        pairs = [(name, array, value) for name, array, value in pairs
+                 if not isinstance(value, np.ndarray) or not is_same_memory(array, value)]  # fmt: skip
+        results = separated([value for _, _, value in pairs], set())
+        for (name, array, _), result in zip(pairs, results, strict=True):
             if not isinstance(result, np.ndarray) or (result.dtype, result.shape) != (array.dtype, array.shape):
                 wanted = f"{result.dtype} {result.shape}" if isinstance(result, np.ndarray) else "no array"
                 raise ValueError(f"outputs[{name!r}] must be {wanted}, got {array.dtype} {array.shape}")
-        for array, result in zip(outputs.values(), results, strict=True):
+        for (_, array, _), result in zip(pairs, results, strict=True):
             array[...] = result
 
     def warm_up(self, *feeds: Mapping[str, Any]) -> None:
@@ -291,6 +302,11 @@ class Model:
         """Return the context that limits the threads of a run."""
         return UNLIMITED if self._network.threads is None else ThreadLimit(self._network.threads)
 
+    def _computed(self, plan: Plan, arguments: list[Any]) -> list[Any]:
+        """Return all outputs, which may share memory."""
+        with np.errstate(all="ignore"), Recycling(), self._limit():
+            return plan.run(arguments)
+
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
         replaced = tuple([value for value in self._network.overridable if value.name in feeds])
@@ -324,6 +340,13 @@ def planned(network: Network) -> Plan:
     check_operators(network)
     with Recycling():
         return make_plan(fused(network))
+
+
+def check_names(given: Iterable[str], names: Sequence[str]) -> None:
+    """Check names of outputs."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"output_names must be among {names}, got {unknown}")
 
 
 def restored(values: Any) -> Model:

@@ -107,6 +107,26 @@ class Plan:
         # Several threads may run a plan at the same time: a run changes nothing but the memory of shapes.
         self.run: Callable[[Sequence[Any]], list[Any]] = program.run
 
+    @functools.cached_property
+    def updates(self) -> dict[int, int]:
+        """The outputs that a run may write to the memory of an input, by position, and the positions of these inputs.
+        The input has one reader: the node that updates it."""
+        result = {}
+        for i, slot in enumerate(self.inputs):
+            readers = []
+            for step in self.steps:
+                if step.plans:
+                    return {}
+                if slot in step.inputs and not TABLE.traits_of(step.node).of_shape:
+                    readers.append(step)
+                if slot in step.outputs:
+                    break  # another tensor has the slot from here on
+            for at, source in TABLE.traits_of(readers[0].node).updates.items() if len(readers) == 1 else ():
+                step = readers[0]
+                if step.inputs[source] == slot and step.inputs.count(slot) == 1 and len(step.outputs) > at:
+                    result.update({j: i for j, output in enumerate(self.outputs) if output == step.outputs[at] != 0})
+        return result
+
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
         """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. The
         time of a call in a subgraph is the sum over all turns of the subgraph. This time also counts for the node that

@@ -50,6 +50,10 @@ NAMES = {int: "an integer", float: "a number", str: "a string"}
 Call = Callable[..., Any]
 
 
+class Cache(np.ndarray):
+    """A feed that the node of its updated value may write to."""
+
+
 class Factors(NamedTuple):
     """The two factors of a product of 8-bit integers.
 
@@ -109,6 +113,9 @@ class Traits:
         The factors of a product of 8-bit integers.
     heavy : bool
         Whether a node usually takes longer than the call of an onnxruntime session, 10 to 20 us.
+    updates : mapping of int to int
+        The positions of results that are updated inputs, and of these inputs. If such an input is a :class:`Cache`, the
+        function may update it in place.
     """
 
     elementwise: bool = False
@@ -126,6 +133,7 @@ class Traits:
     algorithm: str = ""
     factors: Factors | None = None
     heavy: bool = False
+    updates: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
 UNKNOWN = Traits()

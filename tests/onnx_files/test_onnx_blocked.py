@@ -164,8 +164,8 @@ def test_rotary_embedding(interleaved, rng):
 
 
 @pytest.mark.parametrize("rotary", [0, 1])
-@pytest.mark.parametrize("window", [-1, 3])
-def test_group_query_attention_goes_on_where_it_stopped(rotary, window, rng):
+@pytest.mark.parametrize(("window", "cap"), [(-1, 0), (3, 0), (-1, 0.7)])
+def test_group_query_attention_goes_on_where_it_stopped(rotary, window, cap, rng):
     """Compare attention over all positions in one call with the formula, then attention over these positions in two
     calls with a cache."""
     batch, length, heads, groups, size = 2, 9, 4, 2, 16
@@ -174,6 +174,7 @@ def test_group_query_attention_goes_on_where_it_stopped(rotary, window, rng):
     turn = (lambda x: turned(x, angles[:length, None], 0)) if rotary else (lambda x: x)
     keys, values = (np.repeat(x, heads // groups, 2).transpose(0, 2, 1, 3) for x in (turn(k), v))
     scores = turn(q).transpose(0, 2, 1, 3) @ keys.swapaxes(-1, -2) / np.sqrt(size)
+    scores = cap * np.tanh(scores / cap) if cap else scores
     apart = np.arange(length)[:, None] - np.arange(length)
     scores[:, :, (apart < 0) | ((apart >= window) & (window >= 0))] = -np.inf
     weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -181,7 +182,7 @@ def test_group_query_attention_goes_on_where_it_stopped(rotary, window, rng):
     text = f"""g (float[B, S, H] q, float[B, S, G] k, float[B, S, G] v, float[B, A, P, D] pk, float[B, A, P, D] pv,
         int32[B] last, int32 total) => (float[B, S, H] y, float[B, A, T, D] nk, float[B, A, T, D] nv) {{
         y, nk, nv = com.microsoft.GroupQueryAttention<num_heads={heads}, kv_num_heads={groups}, do_rotary={rotary},
-        local_window_size={window}>(q, k, v, pk, pv, last, total, cos, sin) }}"""
+        local_window_size={window}, softcap={float(cap)}>(q, k, v, pk, pv, last, total, cos, sin) }}"""
     model = loaded(text, microsoft=True, constants=constants)
     past, done = [np.zeros((batch, groups, 0, size), np.float32)] * 2, 0
     parts = []
@@ -195,6 +196,98 @@ def test_group_query_attention_goes_on_where_it_stopped(rotary, window, rng):
         past = [result["nk"], result["nv"]]
         assert_same(past[1], v[:, :done].transpose(0, 2, 1, 3), done=done)
     assert np.abs(np.concatenate(parts, 1) - expected).max() < 1e-5
+
+
+CACHED = """g (float[B, S, H] q, float[B, A, P, D] pk, float[B, A, P, D] pv, int32[B] last, int32 total)
+    => (float[B, S, I] y, float[B, A, T, D] nk, float[B, A, T, D] nv) {
+    y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1>(q, , , pk, pv, last, total,
+    cos, sin) }"""
+
+
+def cached(rng, batch=2, room=12):
+    """A model with a cache, rows of packed queries, keys and values, and an empty cache with room."""
+    model = loaded(CACHED, microsoft=True, constants=tables(32, 8)[1])
+    rows = rng.normal(0, 1, (batch, room, 8 * 16)).astype(np.float32)
+    return model, rows, np.zeros((2, batch, 2, room, 16), np.float32)
+
+
+def step(rows, done, count, keys, values):
+    return {"q": rows[:, done : done + count], "pk": keys, "pv": values, "total": np.array(done + count, np.int32),
+            "last": np.full(len(rows), done + count - 1, np.int32)}  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_cache_stays_in_place(isa, whole, rng):
+    """run_into writes new keys and values to the arrays of earlier ones, which may be parts of one array."""
+    model, rows, caches = cached(rng)
+    pk, pv = (caches[0], caches[1]) if whole else (x.copy() for x in caches)
+    past, done = [x[:, :, :0] for x in caches.copy()], 0
+    for count in (5, 1, 1, 3):
+        wanted = outputs(model, step(rows, done, count, *past))
+        y = np.empty((2, count, 64), np.float32)
+        model.run_into({"y": y, "nk": pk, "nv": pv}, step(rows, done, count, pk, pv))
+        assert_same(y, wanted["y"], done=done)
+        past, done = [wanted["nk"], wanted["nv"]], done + count
+        for name, array in (("nk", pk), ("nv", pv)):
+            assert_same(array[:, :, :done], wanted[name], done=done)
+            assert not array[:, :, done:].any()
+    plan = model._plan
+    assert plan.updates == {1: 1, 2: 2}
+
+
+def test_a_cache_that_cannot_stay_in_place_is_copied(rng):
+    """One array for keys and values would be written twice; an array without room is too small for the result."""
+    model, rows, (pk, _) = cached(rng)
+    before, feeds = pk.copy(), step(rows, 0, 5, pk, pk)
+    wanted = outputs(model, feeds)
+    y = np.empty((2, 5, 64), np.float32)
+    model.run_into({"y": y, "nk": pk}, feeds)
+    assert_same(y, wanted["y"])
+    assert_same(pk, wanted["nk"])
+    assert (before != pk).any()
+    full = np.ones((2, 2, 5, 16), np.float32)
+    feeds = step(rows, 5, 1, full, full.copy())
+    with pytest.raises(ValueError, match=r"outputs\['nk'\] must be float32 \(2, 2, 6, 16\), got float32"):
+        model.run_into({"nk": full}, feeds)
+    assert (full == 1).all()
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"last": np.array([3], np.int32)}, "seqlens_k must have 2 elements, got 1"),
+    ({"last": np.array([3, 20], np.int32)}, "seqlens_k must be from 0 to 12 for 1 new positions and a past of 12"),
+    ({"pk": np.zeros((2, 2, 12, 8), np.float32)}, "past_key must have shape"),
+    ({"pv": np.zeros((2, 2, 9, 16), np.float32)}, "past_value must have as many positions"),
+])  # fmt: skip
+def test_a_wrong_cache_is_refused(change, message, rng):
+    model, rows, (pk, pv) = cached(rng)
+    with pytest.raises(ValueError, match=message):
+        model.run(None, step(rows, 3, 1, pk, pv) | change)
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_products_of_one_source_are_one_product(isa, level, symmetric, rng):
+    """The results are the bits of single products."""
+    widths, k, block = (48, 7, 20), 72, 32
+    constants, lines = {}, []
+    for i, n in enumerate(widths):
+        constants[f"b{i}"] = rng.integers(0, 256, (n, 3, 16), np.uint8)
+        constants[f"s{i}"] = rng.uniform(0.01, 0.1, (n, 3)).astype(np.float32)
+        if not symmetric:
+            constants[f"z{i}"] = rng.integers(0, 256, (n, 2), np.uint8)
+        zeros = "" if symmetric else f", z{i}"
+        lines.append(f"y{i} = com.microsoft.MatMulNBits<K={k}, N={n}, bits=4, block_size={block}, "
+                     f"accuracy_level={level}>(x, b{i}, s{i}{zeros})")  # fmt: skip
+    x = rng.normal(0, 1, (2, 3, k)).astype(np.float32)
+    ports = [f"float[A, B, {n}] y{i}" for i, n in enumerate(widths)]
+    head = f"g (float[A, B, {k}] x) => "
+    one = loaded(f"{head}({', '.join(ports)}) {{ {' '.join(lines)} }}", microsoft=True, constants=constants)
+    assert [call.operator for call in one.explain()] == ["int8blas.ParallelMatMulNBits"]
+    together = outputs(one, {"x": x})
+    for i, (port, line) in enumerate(zip(ports, lines, strict=True)):
+        own = {name: value for name, value in constants.items() if name.endswith(str(i))}
+        single = loaded(f"{head}({port}) {{ {line} }}", microsoft=True, constants=own)
+        assert_same(together[f"y{i}"], outputs(single, {"x": x})[f"y{i}"], i=i)
 
 
 def test_what_is_not_computed():

@@ -1,0 +1,284 @@
+"""Causal attention with a cache of keys and values: onnxruntime's GroupQueryAttention, in float32.
+
+The arithmetic is that of real_attention.pyx. Rotary positions are computed before it, each operation rounded once::
+
+    y[i] = x[i] * cos - x[j] * sin          for each pair i, j of a head's elements
+    y[j] = x[i] * sin + x[j] * cos
+
+New keys go straight to their place in the cache. Groups of query heads share a head of keys and values, which is read
+in place, once for all of them if there is one new position.
+"""
+
+from libc.math cimport sqrt
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core.arrays cimport float32s
+from int8blas.core.results cimport empty_of
+from int8blas.layers.real_attention cimport AttentionJob, run, set_cap
+from int8blas.layers.real_product cimport RealJob
+
+cnp.import_array()
+
+
+cdef struct Turns:
+    # Tables of cosines and sines, with a row for each position and a column for each pair of elements.
+    const float *cos
+    const float *sin
+    int64_t rows, pairs                     # no pairs: nothing is rotated
+    bint interleaved                        # pairs are neighbors, not half the rotated elements apart
+
+
+cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t row) noexcept nogil:
+    """Rotate the pairs of a head by the angles of a row, and copy its other elements."""
+    cdef const float *cos = t.cos + row * t.pairs
+    cdef const float *sin = t.sin + row * t.pairs
+    cdef int64_t i, n = t.pairs
+    if t.interleaved:
+        for i in range(n):
+            y[2 * i] = x[2 * i] * cos[i] - x[2 * i + 1] * sin[i]
+            y[2 * i + 1] = x[2 * i] * sin[i] + x[2 * i + 1] * cos[i]
+    else:
+        for i in range(n):
+            y[i] = x[i] * cos[i] - x[n + i] * sin[i]
+        for i in range(n):
+            y[n + i] = x[i] * sin[i] + x[n + i] * cos[i]
+    memcpy(y + 2 * n, x + 2 * n, 4 * (size - 2 * n))
+
+
+cdef struct Cache:
+    # Keys or values (batch, heads, room, size): where they go, and where they come from.
+    float *data
+    const float *past                       # (batch, heads, known, size); `data` itself if the cache stays in place
+    const char *new                         # new positions, (batch, length, heads * size), steps in bytes
+    ptrdiff_t new_batch, new_row
+    int64_t heads, known, room, size
+
+
+cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_step, int64_t sequence,
+                     const int64_t *places, int64_t length) noexcept nogil:
+    """Rotate the heads of a sequence's new positions, and store each head at y, `head_step` elements apart."""
+    cdef const char *row = c.new + sequence * c.new_batch
+    cdef int64_t i, h
+    for i in range(length):
+        for h in range(c.heads):
+            rotate(t, y + h * head_step + i * c.size, <const float *>row + h * c.size, c.size, places[i])
+        row += c.new_row
+
+
+cdef void extend(const Cache *c, const Turns *t, int64_t sequence, int64_t start, const int64_t *places,
+                 int64_t length) noexcept nogil:
+    """Store the first `start` positions of the past, the new positions, and zeros."""
+    cdef float *y = c.data + sequence * c.heads * c.room * c.size
+    cdef int64_t h, end = start + length
+    for h in range(c.heads if c.past is not c.data else 0):
+        if start:
+            memcpy(y + h * c.room * c.size, c.past + (sequence * c.heads + h) * c.known * c.size, 4 * start * c.size)
+        memset(y + (h * c.room + end) * c.size, 0, 4 * (c.room - end) * c.size)
+    take_heads(c, t, y + start * c.size, c.room * c.size, sequence, places, length)
+
+
+cdef cnp.ndarray contiguous(object x, str name):
+    """Return float32 values as an aligned C-contiguous array."""
+    cdef cnp.ndarray array = float32s(x, name)
+    return array if cnp.PyArray_ISCARRAY_RO(array) else np.ascontiguousarray(array)
+
+
+cdef cnp.ndarray rows_of(object x, str name, int64_t batch, int64_t length, int64_t heads):
+    """Return float32 rows of heads, contiguous along the last axis."""
+    cdef cnp.ndarray array = float32s(x, name)
+    if (array.ndim != 3 or (batch >= 0 and (array.shape[0] != batch or array.shape[1] != length))
+            or array.shape[2] % heads):
+        wanted = "batch, length" if batch < 0 else f"{batch}, {length}"
+        raise ValueError(f"{name} must have shape ({wanted}, {heads} * size), got {(<object>array).shape}")
+    if not cnp.PyArray_ISALIGNED(array) or (array.shape[2] > 1 and array.strides[2] != 4):
+        array = np.ascontiguousarray(array)
+    return array
+
+
+cdef cnp.ndarray cache_of(object x, str name, int64_t batch, int64_t heads, int64_t size):
+    """Return a cache (batch, heads, known, size) as a C-contiguous array, or None."""
+    if x is None:
+        return None
+    cdef cnp.ndarray array = contiguous(x, name)
+    if array.ndim != 4 or array.shape[0] != batch or array.shape[1] != heads or array.shape[3] != size:
+        raise ValueError(f"{name} must have shape ({batch}, {heads}, known, {size}), got {(<object>array).shape}")
+    return array
+
+
+cdef list set_turns(Turns *turns, object cos, object sin, bint interleaved, int64_t size):
+    """Set the tables of a rotation, and return the arrays that hold them."""
+    cdef cnp.ndarray cosines, sines
+    turns.rows, turns.pairs, turns.interleaved = 1, 0, interleaved
+    turns.cos = turns.sin = NULL
+    if cos is None or sin is None:
+        return []
+    cosines, sines = contiguous(cos, "cos"), contiguous(sin, "sin")
+    if (cosines.ndim != 2 or sines.ndim != 2 or cosines.shape[0] != sines.shape[0] or not cosines.shape[0]
+            or cosines.shape[1] != sines.shape[1] or 2 * cosines.shape[1] > size):
+        raise ValueError(f"cos and sin must have one shape (positions, up to {size // 2}), got "
+                         f"{(<object>cosines).shape} and {(<object>sines).shape}")
+    turns.cos, turns.sin = <const float *>cnp.PyArray_DATA(cosines), <const float *>cnp.PyArray_DATA(sines)
+    turns.rows, turns.pairs = cosines.shape[0], cosines.shape[1]
+    return [cosines, sines]
+
+
+cdef cnp.ndarray starts_of(object last, int64_t batch, int64_t length, int64_t total, int64_t known, int64_t *most):
+    """Return the first new position of each sequence, and set the largest. The first call has right padding; all others
+    have as many new positions in each sequence."""
+    cdef cnp.ndarray starts = np.array(last, np.int64)
+    cdef int64_t *start = <int64_t *>cnp.PyArray_DATA(starts)
+    cdef int64_t i
+    if cnp.PyArray_SIZE(starts) != batch:
+        raise ValueError(f"seqlens_k must have {batch} elements, got {starts.size}")
+    most[0] = 0
+    for i in range(batch):
+        start[i] = 0 if length == total else start[i] + 1 - length
+        if not 0 <= start[i] <= known:
+            raise ValueError(f"seqlens_k must be from {length - 1} to {length - 1 + known} for {length} new positions "
+                             f"and a past of {known}, got {np.min(last)} to {np.max(last)}")
+        most[0] = max(most[0], start[i])
+    return starts
+
+
+cdef cnp.ndarray places_of(object positions, cnp.ndarray starts, int64_t length, int64_t rows):
+    """Return the row of the tables for each new position, (batch, length)."""
+    cdef int64_t batch = cnp.PyArray_SIZE(starts), i
+    cdef const int64_t *start = <const int64_t *>cnp.PyArray_DATA(starts)
+    cdef cnp.ndarray places
+    cdef int64_t *place
+    places = empty_of((batch, length), cnp.NPY_INT64) if positions is None else np.array(positions, np.int64)
+    if cnp.PyArray_SIZE(places) != batch * length:
+        raise ValueError(f"position_ids must have {batch * length} elements, got {places.size}")
+    place = <int64_t *>cnp.PyArray_DATA(places)
+    for i in range(batch * length):
+        if positions is None:
+            place[i] = min(start[i // length] + i % length, rows - 1)
+        elif not 0 <= place[i] < rows:
+            raise ValueError(f"position_ids must be from 0 to {rows - 1}, got {place[i]}")
+    return places
+
+
+cdef cnp.ndarray mask_of(object mask, int64_t batch, int64_t heads, int64_t length, int64_t end):
+    """Return the numbers to add to scores as an array, contiguous along the last axis, or None."""
+    if mask is None:
+        return None
+    cdef cnp.ndarray array = float32s(mask, "attention_bias")
+    if (array.ndim != 4 or array.shape[0] not in (1, batch) or array.shape[1] not in (1, heads)
+            or array.shape[2] < length or array.shape[3] < end):
+        raise ValueError(f"attention_bias must have shape ({batch} or 1, {heads} or 1, {length}, {end}), got "
+                         f"{(<object>array).shape}")
+    return array if array.strides[3] == 4 and cnp.PyArray_ISALIGNED(array) else np.ascontiguousarray(array)
+
+
+cdef void set_cache(Cache *c, cnp.ndarray data, cnp.ndarray past, cnp.ndarray new) noexcept:
+    c.data, c.past, c.known = <float *>cnp.PyArray_DATA(data), NULL, 0
+    c.heads, c.room, c.size = data.shape[1], data.shape[2], data.shape[3]
+    if past is not None:
+        c.past, c.known = <const float *>cnp.PyArray_DATA(past), past.shape[2]
+    c.new, c.new_batch, c.new_row = cnp.PyArray_BYTES(new), new.strides[0], new.strides[1]
+
+
+cdef void set_product(RealJob *job, const float *a, int64_t rows, int64_t k, const Cache *b, int64_t columns, char *y,
+                      int64_t group) noexcept:
+    """Set the products of one sequence: `group` of them for each head of keys or values."""
+    job.dims, job.shape[0], job.shape[1], job.count = 2, b.heads, group, b.heads * group
+    job.rows, job.k, job.columns, job.room = rows, k, columns, columns
+    job.a, job.a_row, job.a_steps[0], job.a_steps[1] = <const char *>a, k, 4 * group * rows * k, 4 * rows * k
+    job.b_steps[0], job.b_steps[1], job.b_factor, job.windows = 4 * b.room * b.size, 0, 1, NULL
+    job.weights, job.scale, job.block_scales = NULL, NULL, NULL
+    # With one product for a head, its rows are the query heads; otherwise they are positions.
+    job.y, job.y_row = y, b.size if group == 1 else b.heads * group * b.size
+    job.y_steps[0], job.y_steps[1] = 4 * b.size * (rows if group == 1 else group), 4 * b.size
+
+
+cdef int attend_to(const Cache *keys, const Cache *values, const float *q, char *y, int64_t sequence, int64_t group,
+                   int64_t start, int64_t length, AttentionJob *job) except -1:
+    """Compute the attention of a sequence's queries, (heads, length, size)."""
+    cdef bint together = length == 1    # all queries of a group are rows of one product
+    cdef int64_t rows = group if together else length, products = 1 if together else group, end = start + length
+    set_product(&job.scores, q, rows, keys.size, keys, end, y, products)
+    job.scores.b = <const char *>(keys.data + sequence * keys.heads * keys.room * keys.size)
+    job.scores.b_row, job.scores.b_column = 1, keys.size
+    set_product(&job.values, q, rows, end, values, values.size, y, products)
+    job.values.b = <const char *>(values.data + sequence * values.heads * values.room * values.size)
+    job.values.b_row, job.values.b_column = values.size, 1
+    job.first, job.length = start, length
+    return run(job)
+
+
+cdef void set_mask(AttentionJob *job, cnp.ndarray mask, int64_t sequence, int64_t group, int64_t length) noexcept:
+    """Set the steps of a mask (batch or 1, heads or 1, length, end)."""
+    cdef ptrdiff_t head
+    job.mask, job.mask_row = NULL, 0
+    if mask is None:
+        return
+    head = mask.strides[1] if mask.shape[1] > 1 else 0
+    job.mask = cnp.PyArray_BYTES(mask) + (sequence * mask.strides[0] if mask.shape[0] > 1 else 0)
+    job.mask_row = head if length == 1 else mask.strides[2]
+    job.mask_steps[0], job.mask_steps[1] = group * head, head
+
+
+def cached_attention(query, key, value, past_key, past_value, last, int64_t total, *, int64_t heads,
+                     int64_t shared_heads, cos=None, sin=None, positions=None, mask=None, bint interleaved=False,
+                     int64_t window=-1, float scale=0, float softcap=0, bint in_place=False):
+    """Return the attention of new positions, all keys, and all values.
+
+    query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
+    positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, `total` is the number
+    of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place`
+    they are the arrays of the past, if that has room.
+    """
+    if min(heads, shared_heads) < 1 or heads % shared_heads:
+        raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")
+    cdef cnp.ndarray q = rows_of(query, "query", -1, 0, heads), k, v, past_k, past_v, turned, y
+    cdef int64_t batch = q.shape[0], length = q.shape[1], size = q.shape[2] // heads, width, room, end, i
+    cdef int64_t known = 0, group = heads // shared_heads
+    cdef Turns turns, none
+    cdef Cache queries, keys, values
+    cdef AttentionJob job
+    cdef const int64_t *first
+    cdef const int64_t *place
+    k, v = rows_of(key, "key", batch, length, shared_heads), rows_of(value, "value", batch, length, shared_heads)
+    if k.shape[2] != shared_heads * size:
+        raise ValueError(f"key must have {shared_heads} heads of {size} for a query of {heads}, got shape "
+                         f"{(<object>k).shape}")
+    width = v.shape[2] // shared_heads
+    past_k = cache_of(past_key, "past_key", batch, shared_heads, size)
+    past_v = cache_of(past_value, "past_value", batch, shared_heads, width)
+    if (past_k is None) != (past_v is None) or (past_k is not None and past_k.shape[2] != past_v.shape[2]):
+        raise ValueError("past_key and past_value must have as many positions as each other")
+    known = 0 if past_k is None else past_k.shape[2]
+    starts = starts_of(last, batch, length, total, known, &end)
+    end += length
+    _tables = set_turns(&turns, cos, sin, interleaved, size)
+    set_turns(&none, None, None, False, size)
+    places = places_of(positions if turns.pairs else None, starts, length, turns.rows)
+    mask = mask_of(mask, batch, heads, length, end)
+    room = max(total, known, end)
+    in_place = in_place and room == known and past_k is past_key and past_v is past_value
+    all_k = past_k if in_place else empty_of((batch, shared_heads, room, size), cnp.NPY_FLOAT32)
+    all_v = past_v if in_place else empty_of((batch, shared_heads, room, width), cnp.NPY_FLOAT32)
+    turned = empty_of((batch, heads, length, size), cnp.NPY_FLOAT32)
+    y = empty_of((batch, length, heads * width), cnp.NPY_FLOAT32)
+    if size == 0:
+        y.fill(0)
+    set_cache(&keys, all_k, past_k, k)
+    set_cache(&values, all_v, past_v, v)
+    set_cache(&queries, turned, None, q)
+    first, place = <const int64_t *>cnp.PyArray_DATA(starts), <const int64_t *>cnp.PyArray_DATA(places)
+    set_cap(&job, softcap)
+    job.q_scale, job.scale, job.window = 1, scale or 1 / sqrt(size), window
+    for i in range(batch):
+        extend(&keys, &turns, i, first[i], place + i * length, length)
+        extend(&values, &none, i, first[i], place + i * length, length)
+        take_heads(&queries, &turns, queries.data + i * heads * length * size, length * size, i, place + i * length,
+                   length)
+        set_mask(&job, mask, i, group, length)
+        if turned.size and y.size:
+            attend_to(&keys, &values, queries.data + i * heads * length * size, cnp.PyArray_BYTES(y)
+                      + i * y.strides[0], i, group, first[i], length, &job)
+    return y, all_k, all_v

@@ -1,0 +1,27 @@
+# Attention in float32, also to a cache (see real_attention.pyx).
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.kernels cimport i8_normalize_args, i8_post_op
+from int8blas.layers.real_product cimport RealJob
+
+
+cdef struct AttentionJob:
+    RealJob scores, values
+    i8_normalize_args softmax
+    int64_t rows, width                     # size of the scores in memory
+    int64_t q_width                         # row step of the scaled q, in elements
+    float q_scale, scale
+    float cap                               # 0 for none
+    i8_post_op tanh                         # only with a cap
+    # Causal attention: row i of a product is at position p = first + i % length, and sees column p, columns before it,
+    # and no column before p + 1 - window, if the window is not negative. With length 0, rows see every column.
+    int64_t first, length, window
+    const char *mask                        # or NULL
+    ptrdiff_t mask_row                      # in bytes; 0 for a mask with one row
+    ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, for each dimension
+
+
+cdef int set_cap(AttentionJob *job, float cap) except -1
+cdef int run(AttentionJob *job) except -1
