@@ -25,11 +25,11 @@ def by_outputs(weight: Tensor, groups: int) -> Tensor:
 
 
 class Int8Conv(Int8Module):
-    """A convolution, or a transposed convolution, with int8 weights, which quantizes each image of a source in each
-    call.
+    """A convolution, or a transposed convolution, with int8 weights. A call quantizes each image of its source.
 
-    :func:`quantize_` creates it from ``nn.Conv1d``, ``Conv2d``, ``Conv3d`` and of ``nn.ConvTranspose1d``, ``2d`` and
-    ``3d``. Images with their channels last in memory (``torch.channels_last``) are fastest, and so is their result.
+    :func:`quantize_` creates it from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``, ``ConvTranspose2d``
+    and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are fastest. Their
+    result has its channels last, too.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Int8Conv(Int8Module):
         self._layer = self._layer_for(self.output_padding)
 
     def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
-        """Return the layer of int8blas with an output padding, which is made once."""
+        """Return the layer with an output padding. Make it if there is none."""
         pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
         parameters = self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else ()
         return layer_of(

@@ -41,8 +41,8 @@ def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
 
 
 class Int8Module(nn.Module):
-    """The base class of int8 modules: their buffers are the state of a layer of int8blas, in `_layer`; `dtype` is the
-    dtype of the original weights, `label` the name that the module had in the model of :func:`quantize_`."""
+    """The base class of int8 modules. The buffers are the state of a layer of int8blas, `_layer`. `dtype` is
+    the dtype of the original weights, and `label` is the name of the module in its model."""
 
     dtype: torch.dtype
     label = ""
@@ -68,7 +68,7 @@ class Int8Module(nn.Module):
         return f"module {self.label!r}, {self}" if self.label else f"{self}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Refuse other devices. Keep the integers; tables return the new dtype, and so does dequantize_."""
+        """Refuse other devices. Keep the integers, and remember a new dtype for tables and for dequantize_."""
         converted = fn(torch.empty(0, dtype=self.dtype))
         if converted.device.type != "cpu":
             raise RuntimeError(
@@ -109,7 +109,7 @@ class Int8Module(nn.Module):
 
 
 class Int8Linear(Int8Module):
-    """A linear layer with int8 weights, which quantizes each row of a source in each call, or no source.
+    """A linear layer with int8 weights. A call quantizes each row of its source, or nothing if only weights are int8.
 
     :func:`quantize_` creates it. The result has the dtype of the source: float32, bfloat16 or float16.
 
@@ -121,7 +121,7 @@ class Int8Linear(Int8Module):
     Attributes
     ----------
     weight_only : bool
-        Whether sources are not quantized.
+        Whether sources stay floats.
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
@@ -173,7 +173,7 @@ class Int8Linear(Int8Module):
         group : int, optional
             A scale for each `group` of inputs and each output channel, as for :class:`int8blas.InnerProduct`.
         weight_only : bool, optional
-            Whether sources are not quantized.
+            Whether sources stay floats.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class Int8Linear(Int8Module):
         bias : Tensor of float, optional
             (out_features,).
         weight_only : bool, optional
-            Whether sources are not quantized.
+            Whether sources stay floats.
 
         Returns
         -------
@@ -268,13 +268,14 @@ class Int8Linear(Int8Module):
         self._take(unpacked(self.packed, self.scale, self.in_features))
 
     def _take(self, packed: PackedB) -> None:
-        """Set the layer from packed weights and the module's scale and bias."""
+        """Make the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
         self._layer = make_layer(packed, self.scale, self.bias, self.weight_only)
         keep_layer(self.packed, (self.weight_only,), self._layer, (self.scale, self.bias))
 
 
-# The elements that quantized_rows converts at a time: 1 MB of float32, as whole copies of large weights cost memory.
+# The number of elements that quantized_rows converts at a time: 1 MB of float32. A copy of all weights in float32 would
+# need as much memory as the weights.
 BLOCK = 1 << 18
 
 
@@ -311,7 +312,7 @@ class Int8MultiheadAttention(nn.Module):
     group : int, optional
         As for :meth:`Int8Linear.from_float`.
     weight_only : bool, optional
-        Whether sources are not quantized.
+        Whether sources stay floats.
 
     Examples
     --------

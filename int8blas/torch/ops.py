@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
-# A layer of one row takes a few microseconds: names that need no look-up in two modules save one of them.
+# A call with one row takes a few microseconds. Importing these names, instead of their modules, saves one microsecond.
 from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -49,13 +49,13 @@ def lowered(y: Tensor) -> Tensor:
 
 
 def version(tensor: Tensor | None) -> int | None:
-    """Return how often a tensor was changed in place, or None for a tensor of ``torch.inference_mode``, which does not
-    count."""
+    """Return how often a tensor was changed in place; None for a tensor of ``torch.inference_mode``, whose changes
+    torch does not count."""
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
 class Held:
-    """The tensors of which a layer was made, and their versions at that time."""
+    """The tensors that a layer was made from, and their versions at that time."""
 
     def __init__(self, tensors: Iterable[Tensor | None]) -> None:
         self.pairs = [(tensor, version(tensor)) for tensor in tensors]
@@ -70,8 +70,8 @@ class Held:
         return True
 
 
-# For each tensor of weights, by the parameters that are no tensors: a layer, the version of the weights, and the other
-# tensors of the layer.
+# The layers of each tensor of weights. A key consists of the layer's parameters that are not tensors. A value consists
+# of the layer, the version of the weights, and the layer's other tensors.
 LAYERS: MutableMapping[Any, dict[tuple[Any, ...], tuple[Any, int | None, Held]]] = WeakTensorKeyDictionary()
 
 
@@ -197,8 +197,8 @@ def _(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
 
 
 def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
-    """Return a rule of torch.vmap that raises. The last argument of an operator is the name of its module, or left
-    out."""
+    """Return a rule of torch.vmap that raises an error. The last argument of an operator is the name of its module;
+    torch leaves an empty name out."""
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         name = args[-1] if args and isinstance(args[-1], str) else ""
@@ -241,19 +241,19 @@ def make_convolution(
 
 
 def geometry(strides: Any, pads: Any, dilation: Any, groups: int, output_padding: Any) -> tuple[Any, ...]:
-    """Return the parameters of a convolution that are no tensors, as a key."""
+    """Return the parameters of a convolution that are not tensors, as a key of LAYERS."""
     return tuple(strides), tuple(map(tuple, pads)), tuple(dilation), groups, tuple(output_padding)
 
 
 def result_format(x: Tensor) -> torch.memory_format:
-    """Return the memory format of a convolution's result: channels last for such images only."""
+    """Return the memory format of a convolution's result: channels last if the images have their channels last."""
     last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
     return torch.channels_last if last else torch.contiguous_format
 
 
 def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
     """Apply a convolution to images (n, channels, ...)."""
-    # Axes move in NumPy: torch refuses to change a view in place behind an operator.
+    # NumPy moves the axes, because torch refuses to change in place a view that an operator returns.
     y = multiply(lambda source: np.moveaxis(layer(np.moveaxis(source, 1, -1)), -1, 1), x)
     return y.contiguous(memory_format=result_format(x))
 
@@ -315,7 +315,7 @@ embedding.register_vmap(refuse_vmap("Int8Embedding", "give it the indices of the
 
 
 def traces() -> bool:
-    """Return whether torch.jit traces, for which sizes are tensors."""
+    """Return whether torch.jit is tracing. Sizes are tensors then."""
     return _get_tracing_state() is not None
 
 
@@ -331,7 +331,7 @@ def runs_now(x: Tensor) -> bool:
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor in the memory of a read-only array, which it keeps. torch has no read-only tensors and warns."""
+    """Return a tensor that shares the memory of a read-only array. torch has no read-only tensors, so it would warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.from_numpy(array)

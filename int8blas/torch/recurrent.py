@@ -171,12 +171,12 @@ def run(
             found, *last = zip(*every, strict=True)
             results = np.concatenate(found, axis=2), *map(np.stack, last)
     y, h, *rest = map(torch.from_numpy, results)
-    c = rest[0] if rest else c.clone()  # no operator returns an argument
+    c = rest[0] if rest else c.clone()  # an operator must not return an argument
     return y.to(x.dtype), h.to(x.dtype), c.to(x.dtype)
 
 
 def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors of a layer besides its first weights; a missing bias is an empty tensor, and left out."""
+    """Return the tensors of a layer except its first weights and the empty tensors that stand for missing biases."""
     return [*weights[1:], *scales, *(bias for bias in biases if bias.numel())]
 
 
@@ -185,8 +185,11 @@ def recurrent(
     x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor, mode: str, weights: Sequence[Tensor],
     scales: Sequence[Tensor], biases: Sequence[Tensor], name: str = "",
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Execute one layer: x (steps, sequences, inputs), lengths in falling order, states (directions, sequences, units);
-    c is empty if the layer has none. Return all results and the last states."""
+    """Execute one layer, and return all results and the last states.
+
+    x has the shape (steps, sequences, inputs), and the states have the shape (directions, sequences, units). The
+    lengths are in falling order. c is empty unless the layer is an LSTM.
+    """
     others = others_of(weights, scales, biases)
     layer = layer_of(weights[0], others, (), make_recurrent, mode, len(h), weights, scales, biases)
     return run(layer, x, lengths, h, c)
@@ -202,7 +205,7 @@ def _(
 
 
 def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-    """Return operators that raise, for all inputs that may have a gradient."""
+    """Return an operator that raises an error for each input that may have a gradient."""
     x, h, c = (refuse_gradient(gradients[0], shape, ctx.text) for shape in ctx.shapes)
     nothing = [None] * ctx.count
     return x, None, h, c, None, nothing, nothing, nothing, None
@@ -418,7 +421,7 @@ CELLS: dict[Any, Any] = {nn.LSTMCell: nn.LSTM, nn.GRUCell: nn.GRU, nn.RNNCell: n
 class Int8RecurrentCell(nn.Module):
     """One step of a recurrent layer with int8 weights: an :class:`Int8Recurrent` for each call.
 
-    :func:`quantize_` makes it of ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
+    :func:`quantize_` creates it from ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
 
     Parameters
     ----------

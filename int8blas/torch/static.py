@@ -81,12 +81,12 @@ def single(results: Sequence[Any]) -> Any:
 
 
 class Observed(nn.Module):
-    """A part of a model in floats, which observes the tensors that :func:`convert` quantizes.
+    """A part of a model that computes in floats and observes the tensors that :func:`convert` will quantize.
 
     Parameters
     ----------
     network : Network
-        In floats.
+        The part, in floats.
     shapes : str
         As for :class:`Int8Network`.
     keep : list of str
@@ -155,7 +155,7 @@ def _(tensors: Sequence[Tensor], sizes: Sequence[int], state: Tensor, shapes: st
 
 
 def refuse(ctx: Any, gradients: list[Tensor]) -> tuple[Any, ...]:
-    """Return operators that raise, for all tensors."""
+    """Return an operator that raises an error for each tensor."""
     text = f"{told_of('Int8Network', ctx.name)} has no gradient: {Int8Network.REMEDY}"
     return [refuse_gradient(gradients[0], shape, text) for shape in ctx.shapes], None, None, None, None
 
@@ -172,14 +172,14 @@ network.register_vmap(refuse_vmap("Int8Network", "give it the whole batch"))
 
 
 class Int8Network(Int8Module):
-    """A part of a model, whose tensors are int8 between its layers, as an :class:`int8blas.onnx.Model`.
+    """A part of a model that int8blas computes, as an :class:`int8blas.onnx.Model`. Its inner tensors are int8.
 
     :func:`convert` creates it.
 
     Parameters
     ----------
     network : Network
-        With nodes of quantization.
+        A network with QuantizeLinear and DequantizeLinear.
     shapes : str
         The operators of torch that the network replaces, from which a compiler computes shapes.
 
@@ -252,7 +252,7 @@ class Int8Network(Int8Module):
 
 @dataclass(frozen=True)
 class Place:
-    """The number of a node, in a pickle."""
+    """The number of a node in a pickle."""
 
     number: int
 
@@ -320,7 +320,7 @@ def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
 
     try:
         return program(True)
-    except Exception:  # tensors that are broadcast, for one
+    except Exception:  # torch raises one for tensors that are broadcast, among others
         try:
             return program(False)
         except Exception as error:
@@ -383,7 +383,7 @@ def is_constant(node: fx.Node) -> bool:
 
 
 def take_constant(graph: Translation, node: fx.Node, root: nn.Module) -> None:
-    """Add a parameter or buffer, or the nodes that make a constant of such."""
+    """Add a parameter or a buffer, or the nodes that compute a constant from parameters and buffers."""
     if node in graph.names:
         return
     if node.op == "get_attr":
@@ -425,7 +425,7 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
     given : dict of fx.Node to fx.Node
         For each placeholder, the node of the outer graph that supplies its value.
     root : nn.Module
-        Which has the parameters.
+        The module that has the parameters.
     """
     graph, inputs = Translation({}), []
     for node in part.graph.nodes:
@@ -493,7 +493,7 @@ class Prepared(nn.Module):
         self.graph: fx.GraphModule | None = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Compute in floats, and let the observers see the tensors."""
+        """Compute in floats, and show the tensors to the observers."""
         with torch.no_grad():
             if self.graph is None:
                 self.graph = self._traced(args, options)
@@ -560,7 +560,7 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
 
 
 def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
-    """Return the static int8 network of a model that :func:`prepare` made and data were shown to, or PT2E quantized.
+    """Return the static int8 network of a model that :func:`prepare` made and you called on data, or of a PT2E model.
 
     A convolution or a linear layer, with its batch normalization and activation, is one call from int8 to int8.
     Operators that int8blas lacks are computed by torch, in floats, between such parts.

@@ -47,7 +47,7 @@ class Translation:
     Parameters
     ----------
     names : dict of fx.Node to Name
-        The tensors that are there; `translate` adds the results of nodes.
+        The tensors that exist before the part; `translate` adds the results of nodes.
     """
 
     def __init__(self, names: dict[fx.Node, Name]) -> None:
