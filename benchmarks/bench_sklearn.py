@@ -51,6 +51,12 @@ def main() -> None:
                 lambda: ours.KMeans(100, random_state=0, max_iter=30).fit(x),
                 lambda: cluster.KMeans(100, random_state=0, n_init=1, max_iter=30).fit(wide),
             ],
+            "MiniBatchKMeans(100).fit, given centers, 2 passes": [
+                lambda: ours.MiniBatchKMeans(100, init=first, max_iter=2, max_no_improvement=None).fit(x),
+                lambda: cluster.MiniBatchKMeans(
+                    100, init=first, n_init=1, max_iter=2, max_no_improvement=None, tol=0.0
+                ).fit(wide),
+            ],
             "MLPClassifier((512, 256)).predict": [
                 lambda: int8_mlp.predict(scaled),
                 lambda: mlp.predict(scaled),
