@@ -1,14 +1,14 @@
-"""A packed B of 4 bits, multiplied as it is packed (csrc/gemm/four_bits_body.h).
+"""Multiply by a packed B of 4 bits without unpacking it (csrc/gemm/four_bits_body.h).
 
-With few rows, reading B from memory takes the time, half of the bytes of an 8-bit B. Rows of A are made first, s8 and
-padded with zeros: copied, or quantized if A is a dynamic source. Then each thread multiplies them by panels of its own,
-a few at a time, and the sums go to C by the epilogue while they are in the L1 cache. With more rows, tiles of an
-unpacked B are faster (pack_b.pyx), except where VNNI multiplies scale groups: such a product takes blocks of rows that
-fit the L2 cache.
+With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
+writes rows of A as s8, padded with zeros. It copies the rows, or quantizes them if A is a dynamic source. Then each
+thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums while
+they are in the L1 cache. With more rows, tiles of an unpacked B are faster (pack_b.pyx), except where VNNI multiplies
+scale groups: for such a product the path takes blocks of rows that fit the L2 cache.
 
-B' is the values of B less a zero point. The kernels multiply the values as they are, so the sums of the rows of A are
-computed too. With scale groups the kernels subtract all zero points; otherwise they subtract what all columns share,
-and the epilogue subtracts the rest.
+B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
+the rows of A. With scale groups the kernels subtract the terms of all zero points. Otherwise the kernels subtract the
+term that all columns share, and the epilogue subtracts the other terms.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -34,7 +34,7 @@ from int8blas.gemm.problem cimport (
     STEP_K, Problem, element, has_scale_groups, is_doubled, row_scales_from, thread_work, zero_by_row)
 
 cdef enum:
-    # Rows that are multiplied so, and without VNNI: more make unpacking pay.
+    # The maximum number of rows, with VNNI and without. For more rows, tiles of an unpacked B are faster.
     ROWS = 16
     PAIRED_ROWS = 8
     # Panels that are multiplied together. The sums of a row then fill whole lines of C, and stay in the L1 cache.
@@ -42,12 +42,12 @@ cdef enum:
     COLUMNS = PANELS * I8_PANEL
 
 
-# A block of rows of A, which all threads read, and what the sums need to know of the rows.
+# A block of rows of A, which all threads read, and the values of each row that the sums need.
 cdef struct Rows:
     int64_t first, count        # the rows of the block
     int8_t *a
     ptrdiff_t row               # bytes from one row to the next
-    int64_t groups, size        # scale groups, and k of each; without, one group of all of K
+    int64_t groups, size        # scale groups, and k of each; without scale groups, one group has all of K
     int32_t *sums               # of the rows in each group, [rows][groups]
     float *scales
     int64_t *zeros              # of A', of a dynamic source
@@ -64,7 +64,7 @@ cdef struct FourBitsJob:
 
 
 cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
-    """Return whether scales or zero points other than those of 4-bit weights differ from group to group."""
+    """Return whether scales or zero points differ from group to group, except zero points of 4-bit weights."""
     return s.row_scales is not NULL or s.row_zeros is not NULL or s.column_zeros is not NULL
 
 
@@ -96,7 +96,7 @@ cdef int64_t block_rows(const Problem *g) noexcept nogil:
 
 
 cdef size_t lay_out(const Problem *g, Rows *r, char *memory) noexcept nogil:
-    """Set the pointers of `r` into `memory`, and return how much of it they take."""
+    """Set the pointers of `r` into `memory`, and return the bytes that they take."""
     cdef char *start = memory
     cdef int64_t rows = block_rows(g)
     r.size = g.epilogue.scale_groups.size if has_scale_groups(g) else g.k
@@ -115,7 +115,7 @@ cdef size_t lay_out(const Problem *g, Rows *r, char *memory) noexcept nogil:
 
 
 cdef int make_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Make a part of a block's rows of A as s8, padded with zeros, with their scales, zero points and sums."""
+    """Write a part of a block's rows of A as s8, padded with zeros, and find their scales, zero points and sums."""
     cdef const Problem *g = (<const FourBitsJob *>job).g
     cdef const Rows *r = &(<const FourBitsJob *>job).rows
     cdef int64_t first = share(r.count, part, parts), end = share(r.count, part + 1, parts), i, j
@@ -146,7 +146,7 @@ cdef int make_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
-    """Add up a row in each group, and set what its sums start with."""
+    """Add up a row in each group, and set the start value of its sums."""
     cdef int64_t group, total, all = 0
     cdef uint32_t init
     for group in range(r.groups):
@@ -268,7 +268,7 @@ cdef int run_four_bits(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_four_bits(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Tell the size of the largest kernel, whose panels are the units."""
+    """Describe the plan: the size of the largest kernel, whose panels are the units."""
     d.tile[0], d.tile[1] = I8_MAX_FOUR_BITS, COLUMNS
     d.unit[0], d.unit[1] = g.m, COLUMNS
 

@@ -7,13 +7,13 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: the path is faster from these numbers on: of rows of A (B is shifted once), of columns (a row of A is
-    # loaded once), and of elements of C (the plan takes time).
+    # small_k: the minimum number of rows of A (B is shifted once for all rows), of columns (a row of A is loaded once
+    # for all columns), and of elements of C (the plan takes time). Smaller problems are faster on other paths.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. Dot products take 3.5 us for 1000
-    # x 4 x 32, tiles 2.6 us; for 1000 x 1 x 32 they take 1.5 us, tiles 3.5 us (AVX512-VNNI).
+    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. For 1000 x 4 x 32 dot products
+    # take 3.5 us and tiles 2.6 us; for 1000 x 1 x 32 dot products take 1.5 us and tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
     # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. All
