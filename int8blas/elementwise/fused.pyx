@@ -456,7 +456,8 @@ cdef bint is_clamp(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Choose the kernel of int8 sums or products, if the steps are such an operation and its numbers stay in range."""
+    """Choose the kernel of int8 sums or products, if the steps are a sum or a product of int8 tensors, and all numbers
+    stay in range."""
     cdef const Link *link
     cdef double largest[2]
     cdef double y, quotient

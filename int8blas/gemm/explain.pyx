@@ -44,7 +44,7 @@ from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation
 cnp.import_array()
 
 
-# For each class of layers, the function of a layer and its source that explains it.
+# For each class of layers, the function that makes the Explanation of a layer and its source.
 _layers = {}
 
 

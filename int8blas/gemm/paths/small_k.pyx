@@ -37,8 +37,8 @@ cdef struct SmallKPlan:
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether this path takes a problem: K is small and C is not, and no micro-kernel could apply an epilogue
-    that this path's kernel lacks."""
+    """Return whether this path takes a problem: K is small and C is large, and if micro-kernels can apply the epilogue,
+    this path's kernel can apply it too."""
     return (
         is_small_k(g) and not is_quantized(g) and (not p.to_output or g.epilogue.kind == I8_DISTANCES)
         and not needs_blocks(g, p)
