@@ -64,14 +64,31 @@ cdef void start_rows(LoopState *x) noexcept nogil:
 cdef void copy_tail(const LoopState *x) noexcept nogil:
     """Copy the last, incomplete group of each row of an A that is read in place, padded with zeros."""
     cdef const Problem *g = x.g
-    cdef uint8_t *tail = <uint8_t *>x.arena.rows.a_tail
-    cdef int64_t i, j, first = g.k - g.k % I8_GROUP
+    cdef uint32_t *tail = x.arena.rows.a_tail
+    cdef int count = <int>(g.k % I8_GROUP), j
+    cdef int64_t rows = x.at.rows, whole = rows, i
+    cdef ptrdiff_t step = g.a.row
+    cdef const uint8_t *a = address(&g.a, x.at.row, g.k - count)
     if tail is NULL:
         return
-    memset(tail, 0, I8_GROUP * x.at.rows)
-    for i in range(x.at.rows):
-        for j in range(g.k - first):
-            tail[I8_GROUP * i + j] = g.a.data[(x.at.row + i) * g.a.row + first + j]
+    if g.k > I8_GROUP:
+        # Read the dword that ends with the row.
+        for i in range(rows):
+            memcpy(&tail[i], a + i * step - (I8_GROUP - count), I8_GROUP)
+            tail[i] >>= 8 * (I8_GROUP - count)
+        return
+    # Read the dword that begins with the row, if the next rows of A contain its end.
+    if step < count or (g.m - x.at.row - rows) * step + count < I8_GROUP:
+        whole = max(<int64_t>0, rows - I8_GROUP)
+    if step < count:
+        whole = 0
+    for i in range(whole):
+        memcpy(&tail[i], a + i * step, I8_GROUP)
+        tail[i] &= (<uint32_t>1 << 8 * count) - 1
+    memset(tail + whole, 0, I8_GROUP * (rows - whole))
+    for i in range(whole, rows):
+        for j in range(count):
+            (<uint8_t *>&tail[i])[j] = a[i * step + j]
 
 
 cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:

@@ -329,11 +329,91 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
+/* A tile with fewer columns than this is flattened. Rows of I8_FLAT_COLUMNS columns or more fill their chunks well. */
+enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
+
+/* Return how many rows of `cols` columns begin and end with whole chunks. */
+I8_INLINE int i8_flat_rows(int cols)
+{
+    return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);
+}
+
+/* Return whether a tile of a primitive can be computed as one row of chunks: C has no gaps, and all terms depend on the
+ * column alone. */
+I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
+{
+    const i8_epilogue *e = o->epilogue;
+    if (e->kind != I8_QUANTIZED || o->cols >= I8_FLAT_COLUMNS || o->cols % I8_CHUNK == 0 || o->rows < 4 ||
+        o->c_row != o->cols * size || !o->acc32 || (o->acc_row != o->cols && o->cols > I8_CHUNK) || o->ao || o->bo ||
+        o->row_scale || e->co_rows)
+        return 0;
+    for (int k = 0; k < e->stage->op_count; ++k)
+        if (e->stage->ops[k].operand)
+            return 0;
+    return 1;
+}
+
+/* Repeat the values of the columns of one row over `to`, which has `count` values and a chunk. */
+I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t column, int cols, int count)
+{
+    if (!values)
+        return NULL;
+    memcpy(to, (const uint32_t *)values + column, (size_t)cols * sizeof *to);
+    for (int n = cols; n < count; n += n)
+        memcpy(to + n, to, (size_t)(2 * n < count ? n : count - n) * sizeof *to);
+    memset(to + count, 0, I8_CHUNK * sizeof *to);
+    return to;
+}
+
+/* Compute a tile of a few columns as rows of whole chunks. Each such row consists of several rows of the tile, so the
+ * values of the columns are repeated. The last row may be shorter. */
+I8_NOINLINE void i8_output_flat(const i8_output_args *o, int size)
+{
+    const int cols = o->cols, together = i8_flat_rows(cols), row = together * cols;
+    const int most = o->acc_row == cols ? o->rows : I8_FLAT_SUMS / row * together;
+    uint32_t values[11][I8_FLAT_ROW + I8_CHUNK];
+    int32_t sums[I8_FLAT_SUMS + I8_CHUNK];
+    i8_output_args flat = *o;
+    i8_epilogue e = *o->epilogue;
+    i8_stage s = *e.stage;
+    i8_column_values *const floats[] = {&s.scale, &s.bias, &s.dst_scale, &s.dst_zero};
+    i8_requantization *q = &s.requantization;
+    const int32_t **const integers[] = {&e.co_cols, &s.offset, &q->multiplier, &q->exponent, &q->zero_point, &q->low,
+                                        &q->high};
+    for (int i = 0; i < 4; ++i)
+        if (floats[i]->step)
+            floats[i]->values = i8_repeat_values(values[i], floats[i]->values, o->column, cols, row);
+    for (int i = 0; i < (q->scheme == I8_FLOAT ? 2 : 7); ++i)
+        *integers[i] = i8_repeat_values(values[4 + i], *integers[i], o->column, cols, row);
+    flat.epilogue = &e, e.stage = &s, flat.column = 0;
+    flat.c_row = (ptrdiff_t)row * size, flat.acc_row = row;
+    for (int i = 0; i < o->rows; i += most) {
+        const int rows = o->rows - i < most ? o->rows - i : most, whole = rows / together;
+        flat.acc32 = o->acc32 + i * o->acc_row, flat.c = o->c + i * o->c_row;
+        if (o->acc_row != cols) {
+            for (int r = 0; cols <= 4 && r < rows; ++r)
+                memcpy(sums + r * cols, flat.acc32 + r * o->acc_row, 4 * sizeof *sums);
+            for (int r = 0; cols > 4 && r < rows; ++r)
+                memcpy(sums + r * cols, flat.acc32 + r * o->acc_row, I8_CHUNK * sizeof *sums);
+            flat.acc32 = sums;
+        }
+        flat.rows = whole, flat.cols = row;
+        if (whole)
+            i8_output_quantized(&flat);
+        flat.acc32 += whole * row, flat.c += whole * flat.c_row;
+        flat.rows = 1, flat.cols = rows % together * cols;
+        if (flat.cols)
+            i8_output_quantized(&flat);
+    }
+}
+
 static void i8_output(const i8_output_args *o)
 {
     const int size = (int)i8_size(o->epilogue->type);
     if (i8_is_identity(o))
         i8_transpose_store(o->c, o->c_row, o->c_col, (const char *)o->acc32, o->acc_row * size, o->rows, o->cols, size);
+    else if (o->c_col == size && i8_is_flat(o, size))
+        i8_output_flat(o, size);
     else if (o->c_col == size)
         i8_output_rows(o);
     else
