@@ -21,6 +21,7 @@ cdef struct DepthwiseJob:
     int64_t pixels              # outputs of a stretch
     int64_t block               # lines, or runs of `together` lines, in a unit of work
     bint plain, copies
+    bint flat                   # a line of pixels and channels is one row of the kernel
     bint strided                # whether the kernel for stride 2 runs
     Windows windows
 
@@ -32,6 +33,7 @@ cdef class DepthwiseFilters(Filters):
 
     cdef object split_weights(self, weights)
     cdef bint is_strided(self, const Problem *g) noexcept
+    cdef bint is_flat(self, const DepthwiseJob *j) noexcept
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 

@@ -6,6 +6,26 @@
 
 #include "isa/shared_dots.h"
 
+/* The dwords of a vector in the order in which i8_interleave, which works within units of 128 bits, leaves channels in
+ * order: dword q of unit u gets dword q * I8_LANES / 4 + u. */
+#if I8_LANES == 16
+static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+#else
+static const int32_t i8_depthwise_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+#endif
+
+/* Add to the start values of sums the correction for image bytes that were shifted by 128. The weights of the sums are
+ * `count` vectors, `step` bytes apart. */
+I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
+{
+    i8_vec sums = i8_zero();
+    if (!I8_SHARED_FLIP)
+        return;
+    for (int i = 0; i < count; ++i)
+        sums = i8_add_fours(sums, i8_load((const char *)weights + i * step));
+    *start = i8_finish_dots(*start, sums);
+}
+
 #if I8_PAIRED
 #include "convolution/depthwise_pairs_body.h"
 #define I8_STEP(acc, a, b) (acc) = i8_dot2(acc, a, b)

@@ -1,6 +1,13 @@
 /* Convolutions in portable C: the reference. */
+#include "convolution/depthwise_flat_args.h"
 #include "isa/dot_ref.h"
 #include "isa/names.h"
+
+/* Return where a column is in a line, in bytes. */
+static ptrdiff_t i8_depthwise_place(const i8_depthwise_args *t, int column)
+{
+    return t->padding ? column * t->column_step : i8_depthwise_flat_place(t, column);
+}
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -12,13 +19,16 @@ static void i8_depthwise(const i8_depthwise_args *t)
             for (int tap = 0; tap < t->taps; ++tap, weights += tap_step) {
                 const int column = p % t->pixels * t->stride + tap * t->dilation;
                 for (int i = 0; i < t->lines; ++i) {
-                    const int inside = t->line[i] && column >= t->first && column < t->end;
-                    const uint8_t *src = inside ? t->line[i] + column * t->column_step : t->padding;
+                    const int inside = !t->padding || (t->line[i] && column >= t->first && column < t->end);
+                    const uint8_t *src = inside ? t->line[i] + i8_depthwise_place(t, column) : t->padding;
                     const int8_t *w = weights + i / I8_GROUP * I8_GROUP * I8_PANEL + c % I8_PANEL * I8_GROUP;
                     sum += (src[c] ^ t->flip) * w[i % I8_GROUP];
                 }
             }
-            t->dst[p * I8_MAX_DEPTHWISE + c] = sum;
+            if (t->padding)
+                t->dst[p * I8_MAX_DEPTHWISE + c] = sum;
+            else
+                t->dst[p / t->pixels * i8_depthwise_flat_row(t) + p % t->pixels * t->channels + c] = sum;
         }
 }
 

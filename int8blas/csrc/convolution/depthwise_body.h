@@ -13,15 +13,6 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-/* If a call has at most half of a kernel's channels, the kernel uses half of its vectors, with channels in order.
- * i8_interleave works within units of 128 bits, so this permutation comes before it: dword q of unit u gets the
- * channels from 4 * (q * I8_LANES / 4 + u) on. */
-#if I8_LANES == 16
-static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-#else
-static const int32_t i8_depthwise_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-#endif
-
 I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
 
 I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[4], int columns, ptrdiff_t dst_step,
@@ -48,19 +39,9 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 }
 
 #include "convolution/depthwise_columns.h"
+#include "convolution/depthwise_flat.h"
 #include "convolution/depthwise_output.h"
 
-/* Add to the start values of sums the correction for image bytes that were shifted by 128. The weights of the sums are
- * `count` vectors, `step` bytes apart. */
-I8_INLINE void i8_depthwise_finish(i8_vec *start, const void *weights, int count, ptrdiff_t step)
-{
-    i8_vec sums = i8_zero();
-    if (!I8_SHARED_FLIP)
-        return;
-    for (int i = 0; i < count; ++i)
-        sums = i8_add_fours(sums, i8_load((const char *)weights + i * step));
-    *start = i8_finish_dots(*start, sums);
-}
 #define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
 /* Sum `pixels` successive outputs of a line, `vectors` vectors of channels each. The weights [tap][group] begin at b,
@@ -156,6 +137,10 @@ I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 static void i8_depthwise(const i8_depthwise_args *t)
 {
     const int most = I8_DEPTHWISE_PIXELS;
+    if (!t->padding) {
+        i8_depthwise_flat(t);
+        return;
+    }
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (i8_depthwise_few(t)) {
         i8_depthwise_interleave(t);

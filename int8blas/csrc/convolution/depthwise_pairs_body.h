@@ -38,6 +38,7 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[
 }
 
 #include "convolution/depthwise_columns.h"
+#include "convolution/depthwise_flat.h"
 #include "convolution/depthwise_output.h"
 
 /* Return the number of pairs of lines of a window that starts with a pair (odd = 0), or one line later (odd = 1). */
@@ -98,6 +99,10 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
+    if (!t->padding) {
+        i8_depthwise_flat(t);
+        return;
+    }
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {
         i8_depthwise_order_values(t, s);
