@@ -30,6 +30,7 @@ cdef class Filters:
     cdef bint saturating, doubled
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
     cdef bint shares_zero           # whether all zero points are equal
+    cdef PackedB folded             # the weights of several neighbouring pixels (see fold_of), None until needed
     cdef bint partial               # the layer has more filters; compensation takes the sums of these filters
 
     cdef int set_zeros(self, zeros) except -1
@@ -38,6 +39,7 @@ cdef class Filters:
     cdef object matrix(self, weights)
     cdef int pack_weights(self, weights) except -1
     cdef int restore(self, PackedB packed) except -1
+    cdef int fold_weights(self, int64_t fold) except -1
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)
     cdef void set_problem(self, Problem *g, i8_image *image, Bound bound, const Images *src, const Images *dst,

@@ -3,15 +3,20 @@
 Each group of channels is a GEMM. Rows are output pixels, columns are output channels, and A is the matrix that im2col
 would make from the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the
 image itself. B has the groups side by side, each in whole panels of columns. k counts (d, h, w, channel) of a window.
+
+A few output channels fill a small part of a panel. If windows are single pixels, several neighbouring pixels then
+become one row of A, and B has the weights once for each of these pixels, in the blocks of its diagonal.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.string cimport memcpy
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.window_sums cimport Windows, window_sums
 from int8blas.core.arrays cimport bounds
-from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_column_values, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
@@ -20,12 +25,26 @@ from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.packing cimport pack
+from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.gemm.plan cimport threads_of
-from int8blas.gemm.problem cimport Problem, product_work, slice_panels, start
+from int8blas.gemm.problem cimport I8_QUANTIZED, Panels, Problem, product_work, size_of_c, slice_panels, start
 from int8blas.stage.output_stage cimport STAGE_OPS, Bound
 from int8blas.stage.requantization cimport skip_columns
 
 cnp.import_array()
+
+
+cdef enum:
+    # Folding: the maximum number of columns and of k of the folded product, and the minimum number of rows of a folded
+    # product, which makes the weights' first use pay.
+    FOLDED_COLUMNS = 96
+    FOLDED_K = 1024
+    FOLDED_ROWS = 64
+    # Folding multiplies by zeros. It saves about the time of FOLD_STEPS multiply-adds of a vector for each pixel: the
+    # epilogue of an incomplete panel, and groups of k at the end of a row.
+    FOLD_STEPS = 6
+    # The vectors of the epilogue that have a value for each column.
+    COLUMN_VECTORS = 12
 
 
 # The part of an execution that all groups share.
@@ -39,6 +58,8 @@ cdef struct PackingJob:
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     bint in_place               # A is the image itself
+    int64_t fold                # pixels in a row of A
+    Panels folded               # the B of folded pixels
     Windows windows
 
 
@@ -104,6 +125,79 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
         g.a.data = image.src + d * image.steps[1]
     else:
         g.source.image = &image
+    return gemm(&g) if j.fold == 1 else run_folded(&g, j)
+
+
+cdef int64_t fold_of(const PackingJob *j, const Problem *g) noexcept nogil:
+    """Return the number of neighbouring pixels that make one row of A: 1, or the number whose output channels fill
+    whole panels, if that is faster."""
+    cdef int64_t fold = I8_PANEL
+    cdef int i
+    while fold > 1 and g.n * (fold // 2) % I8_PANEL == 0:
+        fold //= 2
+    if (
+        fold == 1 or j.groups > 1 or not j.in_place or j.outer > 0 or g.c.line != 0 or g.saturating
+        or is_dot_k(g.k, g.n) or g.m < FOLDED_ROWS * fold or g.n * fold > FOLDED_COLUMNS or g.k * fold > FOLDED_K
+        or g.k * fold * ceil_div(g.n * fold, I8_PANEL) // (I8_GROUP * fold)
+        > ceil_div(g.k, I8_GROUP) * ceil_div(g.n, I8_PANEL) + FOLD_STEPS
+        or g.a.column != 1 or g.a.row != g.k or g.c.column != size_of_c(g) or g.c.row != g.n * g.c.column
+        or has_zero(&g.b) or g.a.zero_points is not NULL
+        or g.epilogue.kind != I8_QUANTIZED or g.epilogue.row_scales is not NULL or g.epilogue.doubled
+    ):
+        return 1
+    for i in range(g.epilogue.stage.op_count):
+        if g.epilogue.stage.ops[i].operand is not NULL:
+            return 1
+    return fold
+
+
+cdef const void *repeated(uint32_t *to, const void *values, int64_t count, int64_t times) noexcept nogil:
+    """Repeat the values of the columns of one pixel; NULL stays NULL."""
+    cdef int64_t i
+    if values is NULL:
+        return NULL
+    for i in range(times):
+        memcpy(to + i * count, values, count * sizeof(uint32_t))
+    return to
+
+
+cdef void repeat(uint32_t *to, i8_column_values *values, int64_t count, int64_t times) noexcept nogil:
+    """Repeat the values of the columns of one pixel, unless all columns share a value."""
+    if values.step:
+        values.values = <const float *>repeated(to, values.values, count, times)
+
+
+cdef int run_folded(const Problem *given, const PackingJob *j) noexcept nogil:
+    """Compute a product with several pixels in a row of A, and the last pixels by themselves. Return 0, or -1 if there
+    is no memory."""
+    cdef uint32_t values[COLUMN_VECTORS][FOLDED_COLUMNS + 4 * I8_PANEL]
+    cdef Problem g = given[0]
+    cdef i8_stage stage = given.epilogue.stage[0]
+    cdef int64_t fold = j.fold, n = given.n
+    g.m, g.n, g.k = given.m // fold, n * fold, given.k * fold
+    g.a.row, g.c.row, g.panels = given.a.row * fold, given.c.row * fold, j.folded
+    g.epilogue.stage, stage.col_sums = &stage, NULL
+    repeat(values[0], &stage.scale, n, fold)
+    repeat(values[1], &stage.bias, n, fold)
+    repeat(values[2], &stage.dst_scale, n, fold)
+    repeat(values[3], &stage.dst_zero, n, fold)
+    stage.offset = <const int32_t *>repeated(values[4], stage.offset, n, fold)
+    g.epilogue.co_cols = <const int32_t *>repeated(values[5], g.epilogue.co_cols, n, fold)
+    g.known.col_init = <const int32_t *>repeated(values[6], g.known.col_init, n, fold)
+    if stage.requantization.scheme:
+        stage.requantization.multiplier = <const int32_t *>repeated(values[7], stage.requantization.multiplier, n, fold)
+        stage.requantization.exponent = <const int32_t *>repeated(values[8], stage.requantization.exponent, n, fold)
+        stage.requantization.zero_point = <const int32_t *>repeated(values[9], stage.requantization.zero_point, n, fold)
+        stage.requantization.low = <const int32_t *>repeated(values[10], stage.requantization.low, n, fold)
+        stage.requantization.high = <const int32_t *>repeated(values[11], stage.requantization.high, n, fold)
+    if gemm(&g):
+        return -1
+    if given.m % fold == 0:
+        return 0
+    g = given[0]
+    g.m = given.m % fold
+    g.a.data += (given.m - g.m) * g.a.row
+    g.c.data += (given.m - g.m) * g.c.row
     return gemm(&g)
 
 
@@ -250,6 +344,23 @@ cdef class Filters:
         self.packed = packed
         return 0
 
+    cdef int fold_weights(self, int64_t fold) except -1:
+        """Pack the weights for `fold` neighbouring pixels, at the first use."""
+        cdef int64_t k = self.packed._k, n = self.outputs
+        cdef PackedB packed
+        if self.folded is not None:
+            return 0
+        data = self.packed._data.transpose(1, 3, 0, 2).reshape(self.packed._data.shape[1] * I8_GROUP, -1)
+        folded = np.zeros((fold, k, fold, n), np.int8)
+        pixels = np.arange(fold)
+        folded[pixels, :, pixels] = data[:k, :n]
+        packed = pack(folded.reshape(fold * k, fold * n), False)
+        with cython.critical_section(self):
+            # Another thread may have stored its matrix meanwhile. Keep that matrix, which may be in use.
+            if self.folded is None:
+                self.folded = packed
+        return 0
+
     cdef object column_sums(self):
         """Return the sum of the weights of each output channel, in the order of the columns of B."""
         return self.packed._sums
@@ -354,6 +465,7 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     cdef ptrdiff_t line_step
     cdef int d
     cdef bint pixels = True
+    cdef Problem own
     j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
     j.panels = ceil_div(f.outputs, I8_PANEL)
     f.set_problem(&j.g, &j.image, bound, src, dst, flip)
@@ -390,6 +502,13 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
     j.g.c.row = pixel_step(j.size, j.steps)
     j.g.epilogue.doubled = f.doubled
+    j.fold = fold_of(j, &j.g)
+    if j.fold > 1:
+        f.fold_weights(j.fold)
+        own = j.g
+        f.folded.fill(&own)
+        f.folded.fill_split(&own, own.m // j.fold)
+        j.folded = own.panels
     return 0
 
 

@@ -374,6 +374,58 @@ def test_depthwise_images_whose_lines_are_computed_together(isa, strides, images
 
 
 @every_primitive
+@pytest.mark.parametrize("channels", [*range(2, 17), 32])
+def test_depthwise_pixels_that_share_vectors(isa, channels, transposed, rng):
+    """Lines are longer than a stretch, columns are in several runs, the stride skips columns, and lines share
+    weights."""
+    for size, kernel, geometry in (
+        ((5, 2003), (3, 3), {"padding": 1}),
+        ((6, 301), (2, 5), {"padding": (0, 7), "strides": (1, 2), "dilation": (1, 3)}),
+        ((9, 31), (1, 1), {}),
+        ((9, 31), (1, 2), {"strides": 3}),
+        ((23, 7), (7, 3), {"padding": 3, "strides": (2, 1)}),
+        ((3, 9, 11), (2, 3, 3), {"padding": 1, "dilation": (2, 2, 1)}),
+    ):
+        random_convolution(
+            rng, size, kernel, channels, channels, groups=channels, n=2, src_dtype=SRC_DTYPES[channels % 2],
+            dst_dtype=DST_DTYPES[channels % len(DST_DTYPES)], ops=(Sum(0.5), Eltwise("abs")) if channels % 3 else (),
+            transposed=transposed, **geometry,
+        ).check()  # fmt: skip
+
+
+# Channels of the source and of the destination.
+POINTWISE = ((1, 1), (2, 1), (3, 2), (2, 12), (5, 8), (18, 1), (11, 2), (4, 4), (6, 3), (40, 1), (3, 17), (13, 24))
+
+
+@every_primitive
+@every_dst
+@every_src
+def test_pointwise_filters_of_few_channels(isa, src_dtype, dst_dtype, transposed, rng):
+    """Some pixels share a row of the product, and the last pixels do not."""
+    for ic, oc in POINTWISE:
+        for vectors, ops in ((("weights", "dst"), (ReLU(),)), ((), (Sum(0.5), Eltwise("abs")))):
+            random_convolution(
+                rng, (41, 53), (1, 1), ic, oc, src_dtype=src_dtype, dst_dtype=dst_dtype, vectors=vectors, ops=ops,
+                transposed=transposed,
+            ).check()  # fmt: skip
+
+
+def test_pointwise_filters_requantized_in_integers(isa, rng):
+    for ic, oc in POINTWISE:
+        src = random_values(rng, np.uint8, (1, 41, 53, ic))
+        weights, bias = random_values(rng, np.int8, (oc, ic, 1, 1)), rng.integers(-1000, 1000, oc, np.int32)
+        for scheme in ("doubling", "single"):
+            layer = int8blas.Convolution(
+                weights, bias, src_dtype=np.uint8, dst_dtype=np.uint8, zero_points={"src": 3, "dst": 100},
+                attributes=Attributes(scales={"weights": 1 << 0}, requantization=scheme),
+                scales={"src": 0.1, "dst": 0.5, "weights": rng.uniform(0.001, 0.01, oc)},
+            )  # fmt: skip
+            whole = layer(src)
+            parts = [layer(np.ascontiguousarray(src[:, i : i + 1])) for i in range(src.shape[1])]
+            assert_same_bits(whole, np.concatenate(parts, 1), scheme=scheme, channels=(ic, oc))
+
+
+@every_primitive
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("layout", LAYOUTS[2])
 def test_small_groups(isa, layout, size, transposed, rng):

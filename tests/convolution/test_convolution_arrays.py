@@ -137,7 +137,7 @@ def test_nothing_outside_the_arrays_is_read_or_written(isa, side, name, transpos
 @every_side
 def test_nothing_outside_plain_images_is_read_or_written(isa, side, transposed, rng):
     for channels, (kernel, pad), groups in product((1, 3, 4, 16, 21, 64), (((1, 1), 0), ((3, 3), 1)), (1, "all")):
-        for layout, size in product(LAYOUTS[2], ((1, 1), (3, 17))):
+        for layout, size in product(LAYOUTS[2], ((1, 1), (3, 17), (33, 37))):
             problem = random_convolution(
                 rng, size, kernel, channels, channels, groups=1 if groups == 1 else channels, padding=pad,
                 layout=layout, transposed=transposed,
