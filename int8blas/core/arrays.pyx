@@ -36,6 +36,8 @@ cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
 # The methods that make sparse arrays of SciPy, of the package sparse and of torch dense.
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
+# The dtypes of NumPy's types, which nearly all callers give.
+cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int32, np.int64, np.float32, np.float16)}
 # The type number of bfloat16, which a package registers with NumPy. It is -1 until the first such array arrives.
 cdef int bfloat16_type = -1
 
@@ -190,6 +192,10 @@ cdef bint is_torch_dtype(object x):
 
 cpdef object dtype_from(object x):
     """Return the NumPy dtype that `x`, such as a dtype of torch, stands for, or None."""
+    if isinstance(x, cnp.dtype):
+        return x
+    if type(x) is type and x in DTYPES:
+        return DTYPES[x]
     name = str(x).partition(".")[2] if is_torch_dtype(x) else x
     if isinstance(name, str) and name == "bfloat16":
         return bfloat16_dtype()
@@ -364,6 +370,8 @@ cdef int transpose_from(object flag, str name) except -1:
 
 cdef bint flag(object x, str name) except -1:
     """Return a bool, 0 or 1 of any integer type."""
+    if type(x) is bool:
+        return x
     try:
         value = int(x) if isinstance(x, np.bool_) else operator.index(x)
     except TypeError:
@@ -539,6 +547,9 @@ cdef tuple axes_from(object x, str name, int ndim):
 
 cdef int axis_from(object x, str name, int ndim) except -1:
     """Return the axis that an integer selects, from 0 to ndim - 1."""
+    cdef int64_t value
+    if is_within(x, -ndim, ndim - 1, &value):
+        return <int>(value + ndim if value < 0 else value)
     try:
         axis = operator.index(x)
     except TypeError:
@@ -678,13 +689,20 @@ cpdef dict by_tensor(object x, str name, tuple tensors):
 
 cpdef list items_of(object x, str name):
     """Return the items of a sequence or another iterable. Refuse strings and mappings."""
-    if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__"):
+    # The check for a Mapping takes longer than all other work for a small result.
+    if type(x) is not list and type(x) is not tuple and (
+        isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__")
+    ):
         raise TypeError(f"{name} must be a sequence, got {type(x).__name__}")
     return list(x)
 
 
 cdef int choice(object x, str name, tuple choices) except -1:
     """Return the index of a string among the allowed strings."""
+    cdef int index
+    for index in range(len(choices)):  # callers nearly always pass these very objects
+        if x is choices[index]:
+            return index
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, got {shown(x)}")
     return choices.index(x)
@@ -694,19 +712,27 @@ cdef int quantized_type(object dtype, str name) except -1:
     """Return the type number of uint8, int8 or int32."""
     found = dtype_from(dtype)
     for typenum in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32):
-        if found is not None and found == cnp.PyArray_DescrFromType(typenum):
+        descr = cnp.PyArray_DescrFromType(typenum)
+        if found is descr or (found is not None and found == descr):
             return typenum
     raise TypeError(f"{name} must be uint8, int8 or int32, got {dtype_argument(dtype)}")
 
 
 cdef cnp.ndarray finite_numbers(object x, str name):
-    """Return real numbers, at least one and all finite, as a new array of float64."""
+    """Return real numbers, at least one and all finite, as a new C-contiguous array of float64."""
     cdef cnp.ndarray array = widened(x, name)
+    cdef const double *values
+    cdef cnp.npy_intp i
+    cdef bint wrong = False
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be an array of real numbers, got {dtype_name(array.dtype)}")
-    array = np.array(array, np.float64)
-    if array.size == 0:
+    array = cnp.PyArray_FROM_OTF(
+        array, cnp.NPY_FLOAT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
+    if cnp.PyArray_SIZE(array) == 0:
         raise ValueError(f"{name} must not be empty, got shape {(<object>array).shape}")
-    if not np.isfinite(array).all():
+    values = <const double *>cnp.PyArray_DATA(array)
+    for i in range(cnp.PyArray_SIZE(array)):
+        wrong |= not isfinite(values[i])
+    if wrong:
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     return array

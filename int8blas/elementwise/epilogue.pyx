@@ -7,14 +7,17 @@ result::
     y = scales["src"] * (f32(result) - f32(zero_points["src"]))
     y = op(y)                                                               for each of `post_ops`
     dst = sat(rne(y * (1 / scales["dst"]) + zero_points["dst"]))            integers
+    dst = sat(rne(y / scales["dst"]) + zero_points["dst"])                  integers, with `onnx`
     dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 """
 
 from libc.math cimport isfinite
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
+cimport cython
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.arrays cimport by_tensor, divisor, elements_output, integers_in_range, scale_numbers
+from int8blas.core.arrays cimport (
+    by_tensor, divisor, elements_output, elements_output_like, integers_in_range, scale_numbers)
 from int8blas.core.results cimport empty_like, empty_of, view_of
 from int8blas.elementwise.elements cimport clash
 from int8blas.elementwise.fused cimport Step, fuse, reading, run
@@ -65,33 +68,40 @@ cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
     return check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
 
 
-cdef cnp.ndarray destination(object out, int typenum, tuple shape, cnp.ndarray like):
-    """Return `out`, or a new array, in the order of `like` if `like` has this shape."""
-    if out is not None:
-        return elements_output(out, "out", typenum, shape)
-    return empty_like(like, typenum) if (<object>like).shape == shape else empty_of(shape, typenum)
+cdef cnp.ndarray destination(object out, int typenum, cnp.ndarray like, tuple shape=None):
+    """Return `out`, or a new array, in the order of `like` if `like` has this shape. The default is its shape."""
+    if shape is None or (<object>like).shape == shape:
+        return empty_like(like, typenum) if out is None else elements_output_like(out, "out", typenum, like)
+    return empty_of(shape, typenum) if out is None else elements_output(out, "out", typenum, shape)
 
 
-cdef list post_ops_of(object ops, str name, cnp.ndarray old, tuple shape, int typenum):
-    """Return post-ops as steps; `old` is the user's destination, or None."""
+cdef tuple checked_ops(object ops, str name):
+    """Return a tuple of post-ops from one post-op or a sequence. The common cases come first: one function, or none."""
+    if type(ops) is Eltwise:
+        return (ops,)
+    return () if type(ops) is tuple and not ops else as_post_ops(ops, name)
+
+
+cdef list post_ops_of(tuple ops, str name, cnp.ndarray target, bint is_old):
+    """Return post-ops as steps; `is_old` says whether the target is the user's array."""
     cdef Step step
     cdef list steps = []
-    if type(ops) is tuple and not ops:
-        return steps
-    for op in as_post_ops(ops, name):
+    for op in ops:
         step = reading(None, 1, 0)
-        set_post_op(&step.op, op, typenum)
+        set_post_op(&step.op, op, cnp.PyArray_TYPE(target))
+        steps.append(step)
+        if isinstance(op, Eltwise):
+            continue
         if isinstance(op, Sum):
-            if old is None:
+            if not is_old:
                 raise ValueError("out must be given, as a Sum post-op adds to it")
-            if op.dtype is not None and old.itemsize != 1:
-                raise ValueError(f"dtype of Sum must not be given for a destination of {old.dtype}")
-            step.array = old if op.dtype is None else old.view(op.dtype)
-        elif not isinstance(op, Eltwise):
+            if op.dtype is not None and target.itemsize != 1:
+                raise ValueError(f"dtype of Sum must not be given for a destination of {target.dtype}")
+            step.array = target if op.dtype is None else target.view(op.dtype)
+        else:
             if op.operand is None:
                 raise ValueError(f"{name} must have operands, got a {type(op).__name__} without one")
-            step.array = broadcast(op.operand, shape, f"operand of {type(op).__name__}")
-        steps.append(step)
+            step.array = broadcast(op.operand, (<object>target).shape, f"operand of {type(op).__name__}")
     return steps
 
 
@@ -120,56 +130,55 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
     return view_of(array, ndim, sizes, strides, cnp.PyArray_BYTES(array), 0)
 
 
-cdef object compute(list steps, cnp.ndarray array, bint returns_out, object out, int typenum, float scale, float zero,
-                    bint onnx=False):
+cdef object compute(list steps, cnp.ndarray array, object out, float scale, float zero, bint onnx=False):
     """Run fused steps, and store the result in `array`. `out` is the argument of the caller."""
     cdef cnp.ndarray target = array
     cdef Step step
-    if returns_out:
+    if out is not None:
         for step in steps:
             if step.array is not None and clash(step.array, array):
-                target = empty_like(array, typenum)
+                target = empty_like(array, cnp.PyArray_TYPE(array))
                 break
     if cnp.PyArray_SIZE(target):
         run([fuse(steps, target, scale if onnx else <float>1 / scale, zero, onnx)])
     if target is not array:
         array[...] = target
-    if returns_out:
+    if out is not None:
         return out
     return array if cnp.PyArray_NDIM(array) else array[()]
 
 
+@cython.freelist(4)
 cdef class Epilogue:
     """Scales, zero points and post-ops of a primitive with one source."""
 
 
-cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum):
+cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, object post_ops, int typenum,
+                          str name="post_ops", bint onnx=False):
     """Return the checked values. If there are no values, `given` is false."""
     cdef Epilogue self = Epilogue.__new__(Epilogue)
     cdef dict values
-    self.typenum, self.post_ops = typenum, ()
+    self.typenum, self.name, self.onnx = typenum, name, onnx
+    self.post_ops = checked_ops(post_ops, name)
+    self.given = bool(self.post_ops)
     self.scale = self.dst_scale = 1
     # Most calls have no such values, and small problems must not spend time on them.
     if scales is not None:
         values = by_tensor(scales, "scales", TENSORS)
         self.scale = scale_from(values.get("src", 1), "scales['src']")
         self.dst_scale = divisor(values.get("dst", 1), "scales['dst']")
-        self.given = bool(values)
+        self.given = self.given or bool(values)
     if zero_points is not None:
         values = by_tensor(zero_points, "zero_points", TENSORS)
         self.zero = zero_point_from(values.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(src))
-        self.dst_zero = zero_point_from(values.get("dst", 0), "zero_points['dst']", typenum)
+        self.dst_zero = zero_point_from(values.get("dst", 0), "zero_points['dst']", typenum, onnx)
         self.given = self.given or bool(values)
-    if type(post_ops) is not tuple or post_ops:
-        self.post_ops = as_post_ops(post_ops, "post_ops")
-        self.given = self.given or bool(self.post_ops)
     return self
 
 
 cdef object finished(cnp.ndarray result, Epilogue e, object out):
-    """Apply an epilogue to a result to which no caller has a reference."""
-    cdef tuple shape = (<object>result).shape
-    cdef cnp.ndarray target = destination(out, e.typenum, shape, result)
-    cdef list steps = [reading(result, e.scale, e.zero)]
-    steps += post_ops_of(e.post_ops, "post_ops", None if out is None else target, shape, e.typenum)
-    return compute(steps, target, out is not None, out, e.typenum, e.dst_scale, e.dst_zero)
+    """Apply an epilogue to an array, and store the result in `out` or in a new array."""
+    cdef cnp.ndarray target = destination(out, e.typenum, result)
+    cdef list steps = post_ops_of(e.post_ops, e.name, target, out is not None)
+    steps.insert(0, reading(result, e.scale, e.zero))
+    return compute(steps, target, out, e.dst_scale, e.dst_zero, e.onnx)

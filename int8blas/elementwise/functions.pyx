@@ -6,12 +6,13 @@ from sys import maxsize
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.arrays cimport axes_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
+from int8blas.core.arrays cimport axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
 from int8blas.core.kernels cimport I8_ADD
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport (
-    broadcast, compute, destination, part_of, post_ops_of, scale_from, type_of, zero_point_from)
+    broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, scale_from, type_of,
+    zero_point_from)
 from int8blas.elementwise.fused cimport (
     Replay, ReplayParts, Step, copying, fuse, looking_up, reading, replay, replay_parts, run)
 from int8blas.stage.output_stage cimport binary_kind
@@ -191,48 +192,34 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     >>> int8blas.eltwise(x, int8blas.ReLU(0.1), dst_dtype=np.float32)
     array([-10.,  -2.,   0.,  20., 100.], dtype=float32)
     """
-    cdef cnp.ndarray array = elements(src, "src", TYPES), target
+    cdef cnp.ndarray array = elements(src, "src", TYPES)
     cdef int typenum = type_of(dst_dtype, array)
-    cdef tuple shape = (<object>array).shape
-    cdef dict scale = by_tensor(scales, "scales", ("src", "dst"))
-    cdef dict zero = by_tensor(zero_points, "zero_points", ("src", "dst"))
-    cdef float dst_scale = divisor(scale.get("dst", 1), "scales['dst']")
-    cdef float dst_zero = zero_point_from(zero.get("dst", 0), "zero_points['dst']", typenum, scheme == "onnx")
     cdef bint onnx = is_onnx(scheme, typenum)
-    cdef list steps = [
-        reading(array, scale_from(scale.get("src", 1), "scales['src']"),
-                zero_point_from(zero.get("src", 0), "zero_points['src']", cnp.PyArray_TYPE(array))),
-    ]
-    target = destination(out, typenum, shape, array)
-    steps += post_ops_of(ops, "ops", None if out is None else target, shape, typenum)
-    return compute(steps, target, out is not None, out, typenum, dst_scale, dst_zero, onnx)
+    return finished(array, epilogue_of(array, scales, zero_points, ops, typenum, "ops", onnx), out)
 
 
 @cython.final
 cdef class PreparedEltwise:
     """:func:`eltwise` of real numbers with the same `ops` in each call."""
 
-    cdef object ops
+    cdef tuple ops
     cdef Replay known               # the replay of the last call, or None
 
     def __init__(self, ops):
-        self.ops = ops
+        self.ops = checked_ops(ops, "ops")
 
     def __call__(self, cnp.ndarray src not None):
         """Return the result for an array of floats."""
         cdef Replay known = self.known  # another thread may replace it
         cdef cnp.ndarray array, target = None if known is None else known.run(src, None)
-        cdef tuple shape = (<object>src).shape
-        cdef int typenum
         cdef list steps
         if target is not None:
             return target
         array = elements(src, "src", TYPES)
-        typenum = cnp.PyArray_TYPE(array)
-        target = destination(None, typenum, shape, array)
-        steps = [reading(array, 1, 0)] + post_ops_of(self.ops, "ops", None, shape, typenum)
+        target = destination(None, cnp.PyArray_TYPE(array), array)
+        steps = [reading(array, 1, 0), *post_ops_of(self.ops, "ops", target, False)]
         if not (cnp.PyArray_NDIM(target) and cnp.PyArray_SIZE(target)):
-            return compute(steps, target, False, None, typenum, 1, 0, False)
+            return compute(steps, target, None, 1, 0)
         job = fuse(steps, target, 1, 0)
         run([job])
         self.known = replay(job, [array, target])
@@ -325,7 +312,7 @@ cdef class PreparedBinary:
     cdef float zeros[3]
     cdef int types[2]
     cdef bint onnx
-    cdef object post_ops
+    cdef tuple post_ops
     cdef Replay known               # the replay of the last call, or None
 
     def __init__(self, op, src_dtypes, *, scales=None, zero_points=None, post_ops=(), dst_dtype=None, scheme="float"):
@@ -333,18 +320,25 @@ cdef class PreparedBinary:
 
     cdef int prepare(self, object op, int first, int second, object scales, object zero_points, object post_ops,
                      object dst_dtype, object scheme) except -1:
-        cdef dict scale = by_tensor(scales, "scales", PAIR), zero = by_tensor(zero_points, "zero_points", PAIR)
+        cdef dict values
+        cdef int i
         self.kind = binary_kind(BINARY[choice(op, "op", BINARY)])
         self.types[0], self.types[1] = first, second
         self.typenum = self.types[0] if dst_dtype is None else check_dtype(dst_dtype, "dst_dtype", DST_DTYPES).num
-        self.scales[2] = divisor(scale.get("dst", 1), "scales['dst']")
-        self.zeros[2] = zero_point_from(zero.get("dst", 0), "zero_points['dst']", self.typenum, scheme == "onnx")
         self.onnx = is_onnx(scheme, self.typenum)
-        self.scales[0] = scale_from(scale.get("src0", 1), "scales['src0']")
-        self.scales[1] = scale_from(scale.get("src1", 1), "scales['src1']")
-        self.zeros[0] = zero_point_from(zero.get("src0", 0), "zero_points['src0']", self.types[0])
-        self.zeros[1] = zero_point_from(zero.get("src1", 0), "zero_points['src1']", self.types[1])
-        self.post_ops = post_ops
+        self.post_ops = checked_ops(post_ops, "post_ops")
+        for i in range(3):
+            self.scales[i], self.zeros[i] = 1, 0
+        if scales is not None:
+            values = by_tensor(scales, "scales", PAIR)
+            self.scales[0] = scale_from(values.get("src0", 1), "scales['src0']")
+            self.scales[1] = scale_from(values.get("src1", 1), "scales['src1']")
+            self.scales[2] = divisor(values.get("dst", 1), "scales['dst']")
+        if zero_points is not None:
+            values = by_tensor(zero_points, "zero_points", PAIR)
+            self.zeros[0] = zero_point_from(values.get("src0", 0), "zero_points['src0']", self.types[0])
+            self.zeros[1] = zero_point_from(values.get("src1", 0), "zero_points['src1']", self.types[1])
+            self.zeros[2] = zero_point_from(values.get("dst", 0), "zero_points['dst']", self.typenum, self.onnx)
         return 0
 
     def __call__(self, cnp.ndarray src0 not None, cnp.ndarray src1 not None):
@@ -361,19 +355,22 @@ cdef class PreparedBinary:
 
     cdef object apply(self, cnp.ndarray first, cnp.ndarray second, object out, bint again):
         cdef object job
-        cdef tuple shape = (<object>first).shape
-        cdef cnp.ndarray target
+        cdef tuple shape = None
+        cdef cnp.ndarray target, like = first, x = first, y = second
         cdef Step step
-        if (<object>second).shape != shape:
-            shape = broadcast_shape(shape, (<object>second).shape)
-        cdef list steps = [reading(broadcast(first, shape, "src0"), self.scales[0], self.zeros[0])]
-        step = reading(broadcast(second, shape, "src1"), self.scales[1], self.zeros[1])
+        cdef list steps
+        if not cnp.PyArray_SAMESHAPE(first, second):
+            shape = broadcast_shape((<object>first).shape, (<object>second).shape)
+            like = first if (<object>first).shape == shape else second
+            x, y = broadcast(first, shape, "src0"), broadcast(second, shape, "src1")
+        steps = [reading(x, self.scales[0], self.zeros[0])]
+        step = reading(y, self.scales[1], self.zeros[1])
         step.op.kind = self.kind
         steps.append(step)
-        target = destination(out, self.typenum, shape, first if (<object>first).shape == shape else second)
-        steps += post_ops_of(self.post_ops, "post_ops", None if out is None else target, shape, self.typenum)
+        target = destination(out, self.typenum, like, shape)
+        steps += post_ops_of(self.post_ops, "post_ops", target, out is not None)
         if not (again and cnp.PyArray_NDIM(target) and cnp.PyArray_SIZE(target)):
-            return compute(steps, target, out is not None, out, self.typenum, self.scales[2], self.zeros[2], self.onnx)
+            return compute(steps, target, out, self.scales[2], self.zeros[2], self.onnx)
         job = fuse(steps, target, self.scales[2] if self.onnx else <float>1 / self.scales[2], self.zeros[2], self.onnx)
         run([job])
         self.known = replay(job, [first, second, target])
@@ -443,21 +440,21 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     cdef list arrays = sources(srcs), steps = []
     cdef cnp.ndarray first = arrays[0], array, target
     cdef int typenum = type_of(dst_dtype, first)
-    cdef tuple shape = (<object>first).shape
     cdef float scale = divisor(dst_scale, "dst_scale")
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
     cdef Step step
     scales = one_for_each(scales, "scales", len(arrays), 1)
     zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
     for i, array in enumerate(arrays):
-        if (<object>array).shape != shape:
-            raise ValueError(f"srcs[{i}] must have shape {shape}, as srcs[0] has, got {(<object>array).shape}")
+        if not cnp.PyArray_SAMESHAPE(array, first):
+            raise ValueError(f"srcs[{i}] must have shape {(<object>first).shape}, as srcs[0] has, got "
+                             f"{(<object>array).shape}")
         step = source_step(arrays, i, factor_from(scales, i), zero_points)
         step.op.kind = I8_ADD
         steps.append(step)
-    target = destination(out, typenum, shape, first)
-    steps += post_ops_of(post_ops, "post_ops", None if out is None else target, shape, typenum)
-    return compute(steps, target, out is not None, out, typenum, scale, zero)
+    target = destination(out, typenum, first)
+    steps += post_ops_of(checked_ops(post_ops, "post_ops"), "post_ops", target, out is not None)
+    return compute(steps, target, out, scale, zero)
 
 
 @traced("srcs")
@@ -530,10 +527,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     cdef Step step
     if first.ndim == 0:
         raise ValueError("srcs[0] must have at least one dimension, got none")
-    axes = axes_from(axis, "axis", first.ndim)
-    if len(axes) != 1 or isinstance(axis, (tuple, list)):
-        raise TypeError(f"axis must be an integer, got {shown(axis)}")
-    along = axes[0]
+    along = axis_from(axis, "axis", first.ndim)
     shape = list((<object>first).shape)
     scales = one_for_each(scales, "scales", len(arrays), 1)
     zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
@@ -558,7 +552,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
             if share_memory(array, result):
                 target = empty_like(result, typenum)
                 break
-    ops = post_ops_of(post_ops, "post_ops", None if out is None else result, tuple(shape), typenum)
+    ops = post_ops_of(checked_ops(post_ops, "post_ops"), "post_ops", result, out is not None)
     if target is result and any([step.array is not None and clash(step.array, result) for step in ops]):
         target = empty_like(result, typenum)
     start = 0
@@ -583,7 +577,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
 def look_up(src, table, *, out=None):
     """Return the elements of `table`, 256 bytes, at the indices in `src`."""
     cdef cnp.ndarray array = elements(src, "src", BYTES), values = table_of(table)
-    cdef cnp.ndarray target = destination(out, cnp.PyArray_TYPE(values), (<object>array).shape, array)
+    cdef cnp.ndarray target = destination(out, cnp.PyArray_TYPE(values), array)
     if cnp.PyArray_SIZE(target):
         run([looking_up(array, values, target)])
     return target

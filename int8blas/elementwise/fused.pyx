@@ -275,6 +275,7 @@ cdef void compute_bytes(const FusedJob *job, const Block *block) noexcept nogil:
 
 # --------------------------------------------------------------------------------------------------------- jobs ------
 
+@cython.freelist(8)
 cdef class Step:
     """A step: a post-op with the operand scale * (array - zero), or a post-op alone, or an operand alone."""
 
@@ -287,14 +288,17 @@ cdef Step reading(cnp.ndarray array, float scale, float zero):
 
 cdef class Fused:
     """A job, and the objects to which it points."""
-    cdef FusedJob job
+    cdef FusedJob *job              # the job, and its links
     cdef int64_t size               # bytes read and written
-    cdef object memory, arrays
+    cdef list arrays
     cdef list repeated              # the memory of repeated operands
     # For a ReplayParts: the offsets of this part in bytes, from the address of the source and from the address of the
     # whole target; and NumPy's type number of the source.
     cdef ptrdiff_t offsets[2]
     cdef int source_type
+
+    def __dealloc__(self):
+        free(self.job)
 
 
 cdef void set_operand(Operand *operand, cnp.ndarray array, const Order *order) noexcept:
@@ -323,7 +327,7 @@ cdef bint one_run(list arrays):
 cdef Fused laid_out(list steps, cnp.ndarray target):
     """Return the job of some steps. All arrays have one shape."""
     cdef Fused self = Fused.__new__(Fused)
-    cdef FusedJob *job = &self.job
+    cdef FusedJob *job = <FusedJob *>malloc(sizeof(FusedJob) + len(steps) * sizeof(Link))
     cdef Step step
     cdef Link *link
     cdef cnp.ndarray array
@@ -331,6 +335,9 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
     cdef const Order *ordering = NULL
     cdef int d
     cdef list arrays = [target]
+    if job is NULL:
+        raise MemoryError("no memory for the steps of an element-wise operator")
+    self.job = job
     for step in steps:
         if step.array is not None:
             arrays.append(step.array)
@@ -348,8 +355,7 @@ cdef Fused laid_out(list steps, cnp.ndarray target):
             job.outer *= job.shape[d]
         job.n //= job.outer
     self.arrays = arrays
-    self.memory = bytearray(len(steps) * sizeof(Link))
-    job.links, job.count = <Link *><char *>self.memory, len(steps)
+    job.links, job.count = <Link *>&job[1], len(steps)
     set_operand(&job.out, target, ordering)
     link, d = job.links, 0
     for step in steps:
@@ -387,7 +393,7 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 cdef int repeat_runs(Fused self, int64_t block) except -1:
     """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
     Such a run is then repeated in memory. Without sharing, each run takes some 100 ns for its own block."""
-    cdef FusedJob *job = &self.job
+    cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
     cdef int i
@@ -493,9 +499,15 @@ cdef bint set_bytes(FusedJob *job) noexcept:
     return job.bytes_function is not NULL
 
 
-cdef bint reads_behind(Fused self, cnp.ndarray target):
+cdef bint reads_behind(list steps, cnp.ndarray target):
     """Return whether a step after the first reads the memory of the target."""
-    return any([share_memory(array, target) for array in self.arrays[2 if self.job.links[0].reads else 1:]])
+    cdef Step step
+    cdef Py_ssize_t i
+    for i in range(1, len(steps)):
+        step = steps[i]
+        if step.array is not None and share_memory(step.array, target):
+            return True
+    return False
 
 
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
@@ -505,7 +517,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     No step may read an element of `target` after an earlier block has written it.
     """
     cdef Fused self = laid_out(steps, target)
-    cdef FusedJob *job = &self.job
+    cdef FusedJob *job = self.job
     job.dst_scale, job.dst_zero, job.onnx = dst_scale, dst_zero, onnx
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
@@ -519,7 +531,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
         repeat_runs(self, BUFFER)
     else:
         job.compute = compute_floats
-        job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(self, target)
+        job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(steps, target)
         set_blocks(job, FLOATS, LONG_FLOATS)
         repeat_runs(self, FLOATS)
     return self
@@ -530,7 +542,7 @@ cdef object copying(cnp.ndarray array, cnp.ndarray target):
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     cdef int64_t block = COPIED // self.job.out.size
     self.job.compute = compute_copy
-    set_blocks(&self.job, block, block)
+    set_blocks(self.job, block, block)
     return self
 
 
@@ -539,7 +551,7 @@ cdef object looking_up(cnp.ndarray array, cnp.ndarray table, cnp.ndarray target)
     cdef Fused self = laid_out([reading(array, 1, 0)], target)
     memcpy(self.job.table, cnp.PyArray_DATA(table), 256)
     self.job.compute, self.job.clamps = compute_lookup, False
-    set_blocks(&self.job, BUFFER, LONG_LOOKUP)
+    set_blocks(self.job, BUFFER, LONG_LOOKUP)
     return self
 
 
@@ -563,7 +575,7 @@ cdef int run(list fused) except -1:
     interleaved in memory."""
     cdef Work work
     cdef Fused one = fused[0]
-    cdef const FusedJob *first = &one.job
+    cdef const FusedJob *first = one.job
     cdef int64_t size = 0, parts
     cdef int i
     work.jobs, work.count = &first, len(fused)
@@ -571,7 +583,7 @@ cdef int run(list fused) except -1:
         memory = np.empty(work.count, np.uintp)
         work.jobs = <const FusedJob **>cnp.PyArray_DATA(memory)
     for i, one in enumerate(fused):
-        work.jobs[i] = &one.job
+        work.jobs[i] = one.job
         size += one.size
     parts = first.blocks if work.count == 1 else ceil_div(size, PART_BYTES)
     run_work(do_part, &work, parts, <double>size, THREAD_BYTES, GIL_BYTES)
@@ -608,7 +620,7 @@ cdef class Replay:
         ):
             return None
         target = new_target(&self.target, self.types[2], self.in_order)
-        job = fused.job
+        job = fused.job[0]
         memcpy(links, job.links, job.count * sizeof(Link))
         job.links = links
         job.out.data = cnp.PyArray_BYTES(target) + self.offsets[2]
@@ -682,7 +694,7 @@ cdef class ReplayParts:
         jobs = <const FusedJob **>&pieces[count]
         for i in range(count):
             fused, part = self.fused[i], parts[i]
-            pieces[i].job, pieces[i].link = fused.job, fused.job.links[0]
+            pieces[i].job, pieces[i].link = fused.job[0], fused.job.links[0]
             pieces[i].job.links = &pieces[i].link
             pieces[i].link.operand.data = cnp.PyArray_BYTES(part) + fused.offsets[0]
             pieces[i].job.out.data = cnp.PyArray_BYTES(target) + fused.offsets[1]

@@ -12,7 +12,7 @@ from int8blas.elementwise.elements cimport clash
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
-from int8blas.core.results cimport empty_like
+from int8blas.core.results cimport empty, empty_like
 from int8blas.elementwise.normalize cimport divide_by_rms, normalize
 from int8blas.stage.output_stage cimport element_type
 from int8blas.core.traced import traced
@@ -174,7 +174,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     cdef Epilogue e
     cdef cnp.ndarray array = source(src)
     cdef int along = axis_from(axis, "axis", array.ndim)
-    if not isinstance(log, (bool, np.bool_)):
+    if type(log) is not bool and not isinstance(log, np.bool_):
         raise TypeError(f"log must be a bool, got {type(log).__name__}")
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
@@ -188,16 +188,17 @@ cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint u
     """Return n float32 values, or n copies of the default for None. They are aligned, and readable up to a whole chunk.
     Unused values are only checked."""
     cdef cnp.ndarray array, values
+    cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:
         array = float32s(x, name)
         if (<object>array).shape != (n,):
             raise ValueError(f"{name} must have shape {(n,)}, as the rows of src, got {(<object>array).shape}")
         if n >= I8_CHUNK and cnp.PyArray_ISCARRAY_RO(array):
             return array
-    if not used:
-        return np.empty(0, np.float32)
-    values = np.full(max(n, <int64_t>I8_CHUNK), default, np.float32)
-    if x is not None:
+    values = empty(1, &room, cnp.NPY_FLOAT32)
+    for i in range(room):
+        (<float *>cnp.PyArray_DATA(values))[i] = default
+    if used and x is not None:
         values[:n] = array
     return values
 

@@ -3,8 +3,6 @@
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 
-import math
-
 import numpy as np
 
 from int8blas.core.arrays cimport dtype_argument, dtype_from, elements_output, flag, int8_operand
@@ -20,7 +18,7 @@ from int8blas.core.traced import traced
 cnp.import_array()
 
 # The maximum number of elements of a window: the sum of 2**52 bytes fits 64 bits.
-cdef object LARGEST_WINDOW = 2**52
+cdef double LARGEST_WINDOW = 2**52
 
 
 cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, object post_ops, object dst_dtype,
@@ -165,18 +163,22 @@ cdef tuple set_window(Axis *window, cnp.ndarray src, object kernel, object strid
                       object layout):
     """Set the window along each spatial dimension. Return the axes of `src` in the order N, spatial, C."""
     cdef int d
+    cdef double elements = 1
     spatial, channels_last = parse_layout(layout, cnp.PyArray_NDIM(src), "src")
     kernel = per_dimension(kernel, spatial, "kernel", 1)
     strides = kernel if strides is None else per_dimension(strides, spatial, "strides", 1)
     dilation = per_dimension(dilation, spatial, "dilation", 1)
     axes = CHANNELS_LAST_AXES[spatial, channels_last]
-    sizes = [cnp.PyArray_DIM(src, axis) for axis in axes[1:-1]]
-    padding = padding_of(parse_padding(padding, spatial), sizes, kernel, strides, dilation)
-    if math.prod(kernel) > LARGEST_WINDOW:
-        raise ValueError(f"kernel must have at most {LARGEST_WINDOW} elements, got {kernel}")
+    padding = parse_padding(padding, spatial)
+    if isinstance(padding, str):
+        sizes = [cnp.PyArray_DIM(src, axis) for axis in axes[1:-1]]
+        padding = padding_of(padding, sizes, kernel, strides, dilation)
     for d in range(spatial):
+        elements *= <int64_t>kernel[d]
         window[d].kernel, window[d].stride, window[d].dilation = kernel[d], strides[d], dilation[d]
         window[d].before, window[d].after = padding[d]
+    if elements > LARGEST_WINDOW:
+        raise ValueError(f"kernel must have at most {LARGEST_WINDOW} elements, got {kernel}")
     return axes
 
 

@@ -16,6 +16,7 @@ from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()
 
+cdef tuple FLOATS = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
 
 
@@ -120,7 +121,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     >>> int8blas.quantize(x[0], 0.5, 1), int8blas.quantize(x[0], 0.5, 1, scheme="onnx")
     (array([-1,  2,  2], dtype=int8), array([-1,  1,  3], dtype=int8))
     """
-    cdef cnp.ndarray array = elements(x, "x", (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)), zero_points, saturated
+    cdef cnp.ndarray array = elements(x, "x", FLOATS), zero_points, saturated
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)

@@ -4,6 +4,8 @@ Real values times their factor are the quantized values. A factor is the recipro
 :func:`int8blas.quantize`.
 """
 
+from libc.math cimport fabs, isfinite, rint
+from libc.stdint cimport int32_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -12,14 +14,22 @@ from int8blas.core.arrays cimport axes_from, finite_numbers, scale_numbers
 cnp.import_array()
 
 
-cdef object factor(double top, cnp.ndarray largest, str name):
-    """Return top / largest in float64, or 1 if all values are 0."""
-    with np.errstate(over="ignore", divide="ignore"):
-        factors = np.where(largest > 0, top / largest, 1.0)
-    if not np.isfinite(factors).all():
-        raise ValueError(f"{name} must have a maximum of at least 1e-305 where it is not all 0, got "
-                         f"{largest[~np.isfinite(factors)][0]}")
-    return factors if factors.ndim else float(factors)
+cdef object factor(double top, cnp.ndarray values, int kept, str name):
+    """Return top / max(abs(values)), or 1 if all values are 0, for each index of the first `kept` dimensions of a
+    C-contiguous float64 array."""
+    cdef cnp.ndarray factors = cnp.PyArray_EMPTY(kept, cnp.PyArray_DIMS(values), cnp.NPY_FLOAT64, 0)
+    cdef double *results = <double *>cnp.PyArray_DATA(factors)
+    cdef const double *x = <const double *>cnp.PyArray_DATA(values)
+    cdef cnp.npy_intp n = cnp.PyArray_SIZE(values) // cnp.PyArray_SIZE(factors), i, j
+    cdef double largest
+    for i in range(cnp.PyArray_SIZE(factors)):
+        largest = 0
+        for j in range(n):
+            largest = max(largest, fabs(x[i * n + j]))
+        results[i] = top / largest if largest > 0 else 1
+        if not isfinite(results[i]):
+            raise ValueError(f"{name} must have a maximum of at least 1e-305 where it is not all 0, got {largest}")
+    return factors if kept else results[0]
 
 
 def activation_factor(x):
@@ -56,9 +66,13 @@ def activation_factor(x):
     array([255, 238, 255, 136, 187], dtype=uint8)
     """
     cdef cnp.ndarray values = finite_numbers(x, "x")
-    if values.min() < 0:
-        raise ValueError(f"x must not be negative, got {values.min()}")
-    return factor(255, np.asarray(values.max()), "x")
+    cdef double least = 0
+    cdef cnp.npy_intp i
+    for i in range(cnp.PyArray_SIZE(values)):
+        least = min(least, (<const double *>cnp.PyArray_DATA(values))[i])
+    if least < 0:
+        raise ValueError(f"x must not be negative, got {least}")
+    return factor(255, values, 0, "x")
 
 
 def weights_factor(w, *, axis=None):
@@ -103,9 +117,10 @@ def weights_factor(w, *, axis=None):
     """
     cdef cnp.ndarray values = finite_numbers(w, "w")
     cdef tuple axes = axes_from(axis, "axis", values.ndim)
-    others = tuple([other for other in range(values.ndim) if other not in axes])
-    largest = np.asarray(np.abs(values).max(axis=others))
-    return factor(127, largest.transpose([sorted(axes).index(chosen) for chosen in axes]), "w")
+    if axes:
+        others = [other for other in range(values.ndim) if other not in axes]
+        values = np.ascontiguousarray(values.transpose((*axes, *others)))
+    return factor(127, values, len(axes), "w")
 
 
 def quantize_bias(bias, q_a, q_w):
@@ -142,9 +157,17 @@ def quantize_bias(bias, q_a, q_w):
     >>> int8blas.quantize_bias([2.4, -5.2, -8], 255 / 15, 127 / 9.8)
     array([  529, -1146, -1762], dtype=int32)
     """
-    cdef cnp.ndarray values = finite_numbers(bias, "bias")
-    q_a = scale_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ())
-    q_w = scale_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.where(values == 0, 0, np.rint((q_a * q_w) * values))  # 0 stays 0, even if the factor is infinite
-    return np.clip(scaled, -2147483648, 2147483647).astype(np.int32)
+    cdef cnp.ndarray values = finite_numbers(bias, "bias"), factors, result
+    cdef double activations = scale_numbers(q_a, "q_a", cnp.NPY_FLOAT64, ()), product, scaled
+    cdef const double *x = <const double *>cnp.PyArray_DATA(values)
+    cdef const double *weights
+    cdef bint each
+    cdef cnp.npy_intp i
+    factors = scale_numbers(q_w, "q_w", cnp.NPY_FLOAT64, (<object>values).shape)
+    weights, each = <const double *>cnp.PyArray_DATA(factors), cnp.PyArray_NDIM(factors) > 0
+    result = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_INT32, 0)
+    for i in range(cnp.PyArray_SIZE(values)):
+        product = activations * weights[i if each else 0]  # may be infinite, but 0 stays 0
+        scaled = rint(product * x[i]) if x[i] != 0 else 0
+        (<int32_t *>cnp.PyArray_DATA(result))[i] = <int32_t>min(max(scaled, -2147483648.0), 2147483647.0)
+    return result if cnp.PyArray_NDIM(result) else result[()]

@@ -82,13 +82,13 @@ cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
     """Set a post-op in the kernels' form, without its operand."""
     p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
     p.operand_row = p.operand_col = 0
-    if isinstance(op, Sum):
+    if isinstance(op, Eltwise):
+        p.kind = ELTWISE_KINDS[op.algorithm]
+        p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
+    elif isinstance(op, Sum):
         p.kind = I8_SUM
         p.scale, p.alpha = op.scale, op.zero_point
         p.type = element_type(dst_type if op.dtype is None else op.dtype.num)
-    elif isinstance(op, Eltwise):
-        p.kind = ELTWISE_KINDS[op.algorithm]
-        p.alpha, p.beta, p.scale = op.alpha, op.beta, op.scale
     else:
         p.kind = I8_PRELU if isinstance(op, PReLU) else BINARY_KINDS[op.algorithm]
     return 0
