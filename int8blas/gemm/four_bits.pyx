@@ -7,38 +7,26 @@ K is padded to a multiple of 8 and N to a multiple of 16 with zeros of B.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core import file
-from int8blas.core.file import freeze, is_constant, packed_bytes_of
 from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, current_kernels, i8_kernels
 from int8blas.core.memory cimport acquire, release
-from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div
-from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
+from int8blas.core.streams import aligned_bytes
 from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
-from int8blas.core.words import shown
 from int8blas.gemm.operand cimport set_as_s8
+from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 from int8blas.gemm.problem cimport STEP_BYTES, STEP_K
 
 cnp.import_array()
 
-# matmul, which is above this module.
-cdef object _product = None
-
-
-cdef void set_product(object function):
-    """Let ``a @ packed`` call this function."""
-    global _product
-    _product = function
-
-
 @cython.final
-cdef class PackedB4:
+cdef class PackedB4(Packed):
     """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.
 
     :func:`matmul`, :func:`gemm_u8s4s32` and :func:`gemm_s8s4s32` take it as B. It takes half of the bytes of a
@@ -79,13 +67,11 @@ cdef class PackedB4:
     True
     """
 
-    __signature__ = Signature()
+    _what = "packed matrix of 4 bits"
 
     def __cinit__(self):
         # Without elements, so that whatever comes from __new__ is safe to use.
-        self._typenum = cnp.NPY_INT8
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.uint8)
-        self._sums = np.empty(0, np.int64)
 
     def __init__(self, *args, **kwargs):
         """A PackedB4 is made by :func:`pack_b` or :meth:`load`."""
@@ -121,63 +107,19 @@ cdef class PackedB4:
         return array
 
     @property
-    def shape(self):
-        return (self._k, self._n)
-
-    @property
-    def ndim(self):
-        return 2
-
-    @property
     def bits(self):
         return 4
-
-    @property
-    def dtype(self):
-        return np.dtype(np.uint8 if self._typenum == cnp.NPY_UINT8 else np.int8)
-
-    @property
-    def data(self):
-        return self._data.view()
 
     @property
     def column_sums(self):
         return self._sums[:self._n]
 
-    @property
-    def nbytes(self):
-        return self._data.nbytes
-
     def __repr__(self):
         return f"PackedB4(shape={self.shape}, dtype={name_of_type(self._typenum)})"
-
-    def __eq__(self, other):
-        if not isinstance(other, PackedB4):
-            return NotImplemented
-        return self.shape == other.shape and self.dtype == other.dtype and np.array_equal(self.data, other.data)
-
-    def __hash__(self):
-        return hash((self.shape, self.dtype, self._data.tobytes()))
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
 
     def __reduce__(self):
         # The array itself, for the reasons that PackedB.__reduce__ gives.
         return _restore, (self._k, self._n, name_of_type(self._typenum), self._data)
-
-    # NumPy leaves `a @ packed` to the PackedB4.
-    __array_ufunc__ = None
-
-    def __rmatmul__(self, a):
-        """``a @ packed`` is :func:`matmul`."""
-        return _product(a, self)
-
-    def __array__(self, dtype=None, copy=None):
-        raise TypeError("a PackedB4 is no array: give .unpack() of it, or multiply by it from the left")
 
     def unpack(self):
         """The matrix B, as a new C-ordered array.
@@ -193,43 +135,6 @@ cdef class PackedB4:
         if self._typenum == cnp.NPY_UINT8:
             return np.array(b, order="C")
         return np.subtract(b.view(np.int8), np.int8(8), order="C")
-
-    def save(self, path):
-        """Write the matrix to a file that :meth:`load` maps.
-
-        Parameters
-        ----------
-        path : path-like or file object
-            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
-        """
-        file.save(path, self)
-
-    @staticmethod
-    def load(path, mmap=None):
-        """A matrix from a file that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : path-like or file object
-            The file, or a file object as of :func:`load`.
-        mmap : bool, optional
-            As of :meth:`PackedB.load`.
-
-        Returns
-        -------
-        PackedB4
-
-        Raises
-        ------
-        TypeError, OSError
-            If `path` is neither, or the file cannot be read.
-        ValueError
-            If the file is not one that `save` wrote, or is truncated or corrupted; the text says which.
-        """
-        packed = file.load(path, mmap)
-        if not isinstance(packed, PackedB4):
-            raise ValueError(f"{name_of(path)} is not a packed matrix of 4 bits: it holds a {type(packed).__name__}")
-        return packed
 
 
 cdef enum:
@@ -259,12 +164,8 @@ cdef object packed_bytes(object k, object n):
 def _restore(k, n, dtype, buffer):
     """The inverse of PackedB4.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
-    if dtype not in ("int4", "uint4"):
-        raise ValueError(f"dtype of a packed matrix of 4 bits must be int4 or uint4, got {shown(dtype)}")
-    if k < 0 or n < 0:
-        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
-    data = packed_bytes_of(buffer, packed_bytes(k, n), f"a packed {k} x {n} matrix of 4 bits")
-    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
+    data = checked_bytes(k, n, dtype, buffer, packed_bytes(k, n), ("int4", "uint4"), PackedB4._what)
+    if not can_keep(buffer, data):
         copy = aligned_bytes(data.size).view(np.uint8)
         copy[...] = data
         data = copy
@@ -282,11 +183,7 @@ cdef PackedB4 from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(sums_array)
     cdef const uint8_t *bytes_ = <const uint8_t *>cnp.PyArray_DATA(data)
     cdef int8_t *values
-    packed._k, packed._n = k, n
-    packed._typenum = cnp.NPY_UINT8 if dtype == "uint4" else cnp.NPY_INT8
-    freeze(data)
-    packed._data = data.reshape(panels, steps, I8_PANEL, I8_GROUP)
-    packed._data.flags.writeable = False
+    packed.set_data(k, n, cnp.NPY_UINT8 if dtype == "uint4" else cnp.NPY_INT8, data, steps, I8_GROUP)
     packed._matrix.data, packed._matrix.step = bytes_, steps * STEP_BYTES
     packed._matrix.zero = 0 if dtype == "uint4" else 8
     packed._matrix.zeros, packed._matrix.size = NULL, 0

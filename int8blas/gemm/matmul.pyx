@@ -24,7 +24,6 @@ from int8blas.gemm.call cimport (
     warn_saturated,
 )
 from int8blas.gemm.four_bits cimport PackedB4
-from int8blas.gemm.four_bits cimport set_product as set_product_of_four_bits
 from int8blas.gemm.integers cimport (
     RAISE,
     SATURATE,
@@ -41,7 +40,8 @@ from int8blas.gemm.integers cimport (
 )
 from int8blas.gemm.modular cimport reduce_to, residues_of, sums_of_residues
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
-from int8blas.gemm.packing cimport PackedB, set_product
+from int8blas.gemm.packed cimport set_product
+from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.wide cimport DIRECT_WORK
@@ -505,4 +505,3 @@ cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept
 
 
 set_product(matmul)
-set_product_of_four_bits(matmul)

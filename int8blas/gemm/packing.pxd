@@ -4,6 +4,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_kernels
 from int8blas.gemm.operand cimport set_as_s8
+from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.problem cimport Panels, Problem
 
 
@@ -16,11 +17,7 @@ cdef struct PackedMatrix:
     Panels panels
 
 
-cdef class PackedB:
-    cdef int64_t _k, _n
-    cdef int _typenum
-    cdef cnp.ndarray _data          # int8 [panels, groups, 16, 4], read-only
-    cdef cnp.ndarray _sums          # int64 [panels * 16], of the stored bytes
+cdef class PackedB(Packed):
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
     # The arrays to which Panels points, None until a product needs them; bool [panels], or [0] if no panel is split.
@@ -32,7 +29,6 @@ cdef class PackedB:
     cdef object _as_s8              # a PackedB of the values as s8; False if a value does not fit s8; None until needed
     cdef Panels _s8_form            # the panels of _as_s8
     cdef PackedMatrix _matrix
-    cdef object __weakref__
 
     cdef void fill(self, Problem *g) noexcept
     cdef cnp.ndarray group_sums(self, int64_t size)
@@ -46,7 +42,6 @@ cdef class PackedB:
     cdef void fill_outliers(self, Problem *g) noexcept
 
 
-cdef void set_product(object function)
 cdef PackedB pack(cnp.ndarray b, bint transpose)
 cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdiff_t k_stride, ptrdiff_t n_stride,
                     uint8_t flip) noexcept nogil

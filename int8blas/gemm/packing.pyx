@@ -17,7 +17,6 @@ import numpy as np
 
 from int8blas.core import file
 from int8blas.core.arrays cimport check_transpose, int8_operand
-from int8blas.core.file import freeze, is_constant, packed_bytes_of
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_GROUP,
@@ -30,26 +29,16 @@ from int8blas.core.kernels cimport (
 )
 from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
+from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
-from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, even_size, round_up
-from int8blas.core.streams import ALIGNMENT, aligned_bytes, name_of
+from int8blas.core.streams import aligned_bytes
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
 from int8blas.core.traced import traced
 from int8blas.core.words import shown
 
 cnp.import_array()
-
-# The function matmul, which this module may not import.
-cdef object _product = None
-
-
-cdef void set_product(object function):
-    """Let ``a @ packed`` call this function."""
-    global _product
-    _product = function
-
 
 # The time to look for outliers, relative to the time to pack.
 cdef int64_t SPLIT_WORK = 32
@@ -226,7 +215,7 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 
 
 @cython.final
-cdef class PackedB:
+cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
     A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
@@ -278,13 +267,9 @@ cdef class PackedB:
     True
     """
 
-    __signature__ = Signature()
-
     def __cinit__(self):
         # An empty matrix, so that an object from __new__ is safe to use.
-        self._typenum = cnp.NPY_INT8
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
-        self._sums = np.empty(0, np.int64)
         self._certified = np.empty(0, np.bool_)
 
     def __init__(self, *args, **kwargs):
@@ -451,22 +436,6 @@ cdef class PackedB:
         return 0
 
     @property
-    def shape(self):
-        return (self._k, self._n)
-
-    @property
-    def ndim(self):
-        return 2
-
-    @property
-    def dtype(self):
-        return np.dtype(np.uint8 if self._typenum == cnp.NPY_UINT8 else np.int8)
-
-    @property
-    def data(self):
-        return self._data.view()
-
-    @property
     def column_sums(self):
         sums = self._sums[:self._n] + (128 * self._k if self._typenum == cnp.NPY_UINT8 else 0)
         sums.flags.writeable = False
@@ -475,10 +444,6 @@ cdef class PackedB:
     @property
     def certified(self):
         return self._certified.view()
-
-    @property
-    def nbytes(self):
-        return self._data.nbytes
 
     @property
     def address(self):
@@ -498,34 +463,10 @@ cdef class PackedB:
     def __repr__(self):
         return f"PackedB(shape={self.shape}, dtype={self.dtype})"
 
-    def __eq__(self, other):
-        if not isinstance(other, PackedB):
-            return NotImplemented
-        return self.shape == other.shape and self.dtype == other.dtype and np.array_equal(self.data, other.data)
-
-    def __hash__(self):
-        return hash((self.shape, self.dtype, self._data.tobytes()))
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
     def __reduce__(self):
         # Pickle the array itself, not a view or bytes: NumPy pickles it out of band if the protocol allows, and joblib,
         # which recognizes arrays by identity, writes a large array to shared memory once for all tasks and workers.
         return _restore, (self._k, self._n, self.dtype.name, self._data)
-
-    # Make NumPy leave `a @ packed` to PackedB.
-    __array_ufunc__ = None
-
-    def __rmatmul__(self, a):
-        """Return ``matmul(a, self)``."""
-        return _product(a, self)
-
-    def __array__(self, dtype=None, copy=None):
-        raise TypeError("a PackedB is not an array: give .unpack() of it, or use it as the right operand")
 
     def unpack(self):
         """Return the matrix B as a new C-ordered array.
@@ -541,53 +482,6 @@ cdef class PackedB:
             return np.ascontiguousarray(b).view(np.uint8) ^ np.uint8(0x80)
         return np.array(b, order="C")
 
-    def save(self, path):
-        """Write the matrix to a file that :meth:`load` maps.
-
-        Parameters
-        ----------
-        path : path-like or file object
-            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
-        """
-        file.save(path, self)
-
-    @staticmethod
-    def load(path, mmap=None):
-        """Load a matrix from a file that :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : path-like or file object
-            The file, or a file object as for :func:`load`.
-        mmap : bool, optional
-            Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
-            mapped, and a file object is read. A mapped file must not change while it is in use.
-
-        Returns
-        -------
-        PackedB
-
-        Raises
-        ------
-        TypeError, OSError
-            If `path` is neither a path nor a file object, or the file cannot be read.
-        ValueError
-            If `save` did not write the file, or the file is truncated or corrupted; the text says which.
-
-        Examples
-        --------
-        >>> import os, tempfile, numpy as np, int8blas
-        >>> packed = int8blas.pack_b(np.eye(20, dtype=np.int8))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     packed.save(os.path.join(folder, "b.i8"))
-        ...     int8blas.PackedB.load(os.path.join(folder, "b.i8"), mmap=False) == packed
-        True
-        """
-        packed = file.load(path, mmap)
-        if not isinstance(packed, PackedB):
-            raise ValueError(f"{name_of(path)} is not a packed matrix: it holds a {type(packed).__name__}")
-        return packed
-
 
 cdef object packed_bytes(object k, object n):
     """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
@@ -598,12 +492,8 @@ def _restore(k, n, dtype, buffer):
     """Make a PackedB from the values of PackedB.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
     cdef const int8_t *source = NULL
-    if dtype not in ("int8", "uint8"):
-        raise ValueError(f"dtype of a packed matrix must be int8 or uint8, got {shown(dtype)}")
-    if k < 0 or n < 0:
-        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
-    given = data = packed_bytes_of(buffer, packed_bytes(k, n), f"a packed {k} x {n} matrix").view(np.int8)
-    if not is_constant(buffer) or <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT:
+    given = data = checked_bytes(k, n, dtype, buffer, packed_bytes(k, n), ("int8", "uint8"), PackedB._what).view(np.int8)
+    if not can_keep(buffer, data):
         source = <const int8_t *>cnp.PyArray_DATA(data)
         data = aligned_bytes(data.size)
     return from_data(k, n, dtype, data, source)  # `given` keeps the source
@@ -627,14 +517,10 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
-    packed._k, packed._n = k, n
-    packed._typenum = cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8
     # If K is 0, all sums are 0; NumPy's zeros take no memory until they are written to.
     packed._sums = column_values(np.zeros if k == 0 else np.empty, panels * I8_PANEL, np.int64)
     packed._certified = column_values(np.ones if k == 0 else np.empty, panels, np.bool_)
-    freeze(data)
-    packed._data = data.reshape(panels, groups, I8_PANEL, I8_GROUP)
-    packed._data.flags.writeable = False
+    packed.set_data(k, n, cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8, data, groups, I8_GROUP)
     cdef PackedMatrix *matrix = &packed._matrix
     cdef int8_t *bytes_ = <int8_t *>cnp.PyArray_DATA(data)
     cdef int64_t *sums = <int64_t *>cnp.PyArray_DATA(packed._sums)

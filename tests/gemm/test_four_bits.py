@@ -218,7 +218,7 @@ def test_wrong_operands():
         int8blas.gemm_u8s4s32(1, a, packed.unpack())
     with refused(TypeError, "b must be a PackedB4, which pack_b(b, bits=4) makes, got PackedB"):
         int8blas.gemm_u8s4s32(1, a, int8blas.pack_b(packed.unpack()))
-    with refused(TypeError, "b must be an array, got PackedB4 (a PackedB4 is no array"):
+    with refused(TypeError, "b must be an array, got PackedB4 (a PackedB4 is not an array"):
         int8blas.gemm_u8s8s32(1, a, packed)
     with refused(ValueError, "trans_b must be False for a PackedB4"):
         int8blas.gemm_u8s4s32(1, a, packed, trans_b=True)

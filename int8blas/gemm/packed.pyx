@@ -1,0 +1,156 @@
+"""The base of packed matrices: shape, dtype, packed bytes, comparison, copies, pickles and files."""
+
+from libc.stdint cimport int64_t, uintptr_t
+cimport cython
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.core import file
+from int8blas.core.file import freeze, is_constant, packed_bytes_of
+from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.signatures import Signature
+from int8blas.core.split cimport ceil_div
+from int8blas.core.streams import ALIGNMENT, name_of
+from int8blas.core.words import shown
+
+cnp.import_array()
+
+# The function matmul, which this module may not import.
+cdef object _product = None
+
+
+cdef void set_product(object function):
+    """Let ``a @ packed`` call this function."""
+    global _product
+    _product = function
+
+
+cdef class Packed:
+    """A matrix B packed for multiplication from the right: the base of :class:`PackedB` and :class:`PackedB4`."""
+
+    __signature__ = Signature()
+    # The name of these matrices in errors.
+    _what = "packed matrix"
+
+    def __cinit__(self):
+        # An empty matrix, so that an object from __new__ is safe to use.
+        self._typenum = cnp.NPY_INT8
+        self._data = np.empty((0, 0, I8_PANEL, 1), np.int8)
+        self._sums = np.empty(0, np.int64)
+
+    cdef int set_data(self, int64_t k, int64_t n, int typenum, cnp.ndarray data, int64_t groups, int width) except -1:
+        """Keep packed values, `width` of a column in each group, and make them read-only."""
+        self._k, self._n, self._typenum = k, n, typenum
+        freeze(data)
+        self._data = data.reshape(ceil_div(n, I8_PANEL), groups, I8_PANEL, width)
+        self._data.flags.writeable = False
+        return 0
+
+    @property
+    def shape(self):
+        return (self._k, self._n)
+
+    @property
+    def ndim(self):
+        return 2
+
+    @property
+    def dtype(self):
+        return cnp.PyArray_DescrFromType(self._typenum)
+
+    @property
+    def data(self):
+        return self._data.view()
+
+    @property
+    def nbytes(self):
+        return self._data.nbytes
+
+    def __eq__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.shape == other.shape and self.dtype == other.dtype and np.array_equal(self.data, other.data)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype, self._data.tobytes()))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # Make NumPy leave `a @ packed` to this class.
+    __array_ufunc__ = None
+
+    def __rmatmul__(self, a):
+        """Return ``matmul(a, self)``."""
+        return _product(a, self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(f"a {type(self).__name__} is not an array: give .unpack() of it, or use it as the right "
+                        "operand")
+
+    def save(self, path):
+        """Write the matrix to a file that :meth:`load` maps.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
+        """
+        file.save(path, self)
+
+    @classmethod
+    @cython.binding(True)  # inspect finds no signature in a built-in class method
+    def load(cls, path, mmap=None):
+        """Load a matrix from a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like or file object
+            The file, or a file object as for :func:`load`.
+        mmap : bool, optional
+            Map the file into memory, which all processes that map it share, instead of reading it. By default a path is
+            mapped, and a file object is read. A mapped file must not change while it is in use.
+
+        Returns
+        -------
+        PackedB, PackedB4
+            A matrix of this class.
+
+        Raises
+        ------
+        TypeError, OSError
+            If `path` is neither a path nor a file object, or the file cannot be read.
+        ValueError
+            If `save` did not write the file, or the file is truncated or corrupted; the text says which.
+
+        Examples
+        --------
+        >>> import os, tempfile, numpy as np, int8blas
+        >>> packed = int8blas.pack_b(np.eye(20, dtype=np.int8))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     packed.save(os.path.join(folder, "b.i8"))
+        ...     int8blas.PackedB.load(os.path.join(folder, "b.i8"), mmap=False) == packed
+        True
+        """
+        packed = file.load(path, mmap)
+        if type(packed) is not cls:
+            raise ValueError(f"{name_of(path)} is not a {cls._what}: it holds a {type(packed).__name__}")
+        return packed
+
+
+cdef cnp.ndarray checked_bytes(object k, object n, object dtype, object buffer, object size, tuple names, str what):
+    """Return the packed bytes in a buffer, as uint8, after a check of the values of `__reduce__`; `size` is their
+    number."""
+    if dtype not in names:
+        raise ValueError(f"dtype of a {what} must be {' or '.join(names)}, got {shown(dtype)}")
+    if k < 0 or n < 0:
+        raise ValueError(f"a packed matrix must have a shape, got {k} x {n}")
+    return packed_bytes_of(buffer, size, f"a {what.replace('packed', f'packed {k} x {n}')}")
+
+
+cdef bint can_keep(object buffer, cnp.ndarray data):
+    """Return whether a matrix may keep the bytes of a buffer: they are aligned, and nothing can change them."""
+    return is_constant(buffer) and <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT == 0
