@@ -12,7 +12,7 @@ The rooms. Each imports only the rooms to its left::
                                  +- neighbors <- sklearn
 
     core          arrays, checked and turned into pointers; kernels, machine, memory, threads, files
-    gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, PackedB4, would_saturate, explain
+    gemm          gemm_u8s8s32 and its variants, syrk_u8s32, matmul, pack_b, PackedB, PackedB4, PackedB16, explain
     stage         Attributes and post-ops, weights_scales; the epilogue of layers
     convolution   Convolution, Deconvolution, im2col
     layers        InnerProduct, RealProduct, RNN, LSTM, GRU, DynamicLSTM
@@ -60,14 +60,15 @@ from int8blas.elementwise.quantization import dequantize, quantize, quantized_mu
 from int8blas.elementwise.quantization_factors import activation_factor, quantize_bias, weights_factor
 from int8blas.elementwise.reorder import reorder
 from int8blas.gemm.blas import gemm_s8s4s32, gemm_s8s8s32, gemm_s8u8s32, gemm_u8s4s32, gemm_u8s8s32, gemm_u8u8s32
-from int8blas.gemm.blas16 import gemm_s16s8s32, gemm_s16s16s32, gemm_u16s8s32
+from int8blas.gemm.blas16 import gemm_s16s8s32, gemm_s16s16s32, gemm_u16s8s32, syrk_s16s64
 from int8blas.gemm.contractions import dot, einsum, inner, tensordot, vecdot
 from int8blas.gemm.explain import explain
-from int8blas.gemm.explanation import Explanation
+from int8blas.gemm.explanation import Explanation, WideExplanation
 from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.matmul import matmul
 from int8blas.gemm.packing import PackedB, pack_b
 from int8blas.gemm.saturation import Saturation, would_saturate
+from int8blas.gemm.sixteen_bits import PackedB16
 from int8blas.gemm.syrk import syrk_s8s32, syrk_u8s32
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
@@ -99,10 +100,12 @@ __all__ = [
     "PReLU",
     "PackedB",
     "PackedB4",
+    "PackedB16",
     "ReLU",
     "RealProduct",
     "Saturation",
     "Sum",
+    "WideExplanation",
     "__version__",
     "activation_factor",
     "available_isas",
@@ -155,6 +158,7 @@ __all__ = [
     "sqeuclidean",
     "sum",
     "syrk_s8s32",
+    "syrk_s16s64",
     "syrk_u8s32",
     "tensordot",
     "use_isa",

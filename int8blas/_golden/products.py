@@ -156,6 +156,24 @@ def gemm_of_16_bits(draws: Draws, function: Any, shape: Any) -> Result:
     return [gemm(1, a, b), gemm(2**-18, a, b, ao=ao, bo=bo)]
 
 
+@golden(shape=((1, 70, 300), (29, 49, 33), (90, 257, 130)), bits=(11, 15))
+def sixteen_bits(draws: Draws, shape: Any, bits: Any) -> Result:
+    """Return the values, sums and products of a packed matrix of 16 bits, and one triangle of a product."""
+    (m, n, k), end = shape, 1 << bits
+    a, b = (draws.integers(size, "int16", -end, end - 1) for size in ((m, k), (k, n)))
+    made = int8blas.pack_b(b)
+    return [made.data, made.column_sums, int8blas.matmul(a, made), int8blas.syrk_s16s64(3, a, ao=5)]
+
+
+@golden(src_dtype=("int16", "uint16"), layer=("InnerProduct", "Convolution"))
+def source_of_16_bits(draws: Draws, src_dtype: Any, layer: Any) -> Result:
+    shape, kernel = ((33, 70), ()) if layer == "InnerProduct" else ((2, 7, 8, 70), (3, 3))
+    weights = draws.integers((20, 70, *kernel), "int8")
+    made = getattr(int8blas, layer)(weights, src_dtype=src_dtype, dst_dtype="int8", zero_points={"src": 99},
+                                    scales={"src": 0.001, "weights": 0.01, "dst": 4.0})  # fmt: skip
+    return made(draws.integers(shape, src_dtype))
+
+
 @golden(dtype=("int16", "int32", "int64", "uint64"), bits=(7, 12, 20, 40), overflow=("wrap", "saturate"))
 def integer_matmul(draws: Draws, dtype: Any, bits: Any, overflow: Any) -> Result:
     info = np.iinfo(np.dtype(dtype))

@@ -348,7 +348,7 @@ def _node(value: Any, name: str, data: list[Bytes]) -> Any:
     if kind is pickle.PickleBuffer:
         return {"buffer": _add(np.frombuffer(value.raw(), np.uint8), data)}
     if kind in CLASSES:
-        if CLASSES[kind] == "PackedB":
+        if CLASSES[kind].startswith("PackedB"):
             _check_empty(value.shape, name)
         restore, arguments = value.__reduce_ex__(5)
         keywords = restore.keywords if isinstance(restore, functools.partial) else {}
@@ -394,6 +394,6 @@ def _value(node: Any, data: list[Bytes]) -> Any:
     arguments, keywords = content
     if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array could be billions
         raise ValueError(f"the arguments of {tag} must be a list and an object")
-    if tag == "PackedB":
+    if tag.startswith("PackedB"):
         _check_empty([size for size in arguments[:2] if type(size) is int], "a packed matrix")
     return RESTORE[tag](*_value(arguments, data), **_value({"dict": keywords}, data))

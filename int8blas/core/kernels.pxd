@@ -641,6 +641,7 @@ cdef extern from "isa/kernels.h" nogil:
         int64_t groups
         const char *a
         const char *b
+        ptrdiff_t panel
         void *c
         ptrdiff_t c_row
         int rows, cols, add

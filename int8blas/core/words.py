@@ -1,6 +1,9 @@
 """How errors show values and dtypes, and the remedies that they suggest."""
 
+import sys
+import warnings
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,15 @@ def either(names: Iterable[object]) -> str:
     """Return names as part of a sentence: a, b or c."""
     items = list(map(str, names))
     return f"{', '.join(items[:-1])} or {items[-1]}" if len(items) > 1 else items[0]
+
+
+def warn(text: str) -> None:
+    """Give a RuntimeWarning whose place is the nearest caller outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "int8blas":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, RuntimeWarning, stacklevel=level if frame is not None else 2)
 
 
 def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object], given: object = None) -> TypeError:

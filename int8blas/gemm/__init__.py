@@ -1,8 +1,10 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports only core.
 
-blas, syrk, matmul      the public functions, and blas16; packing, PackedB; four_bits, PackedB4; packed, the base of
-                        both; saturation, where 16-bit sums saturate; explain, which describes a plan by an explanation
+blas, syrk, matmul      the public functions, and blas16; packing, PackedB; four_bits, PackedB4; sixteen_bits,
+                        PackedB16; packed, their base; saturation, where 16-bit sums saturate; explain, which describes
+                        a plan by an explanation
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
+bits            how many bits the elements of an array have
 modular         products modulo p
 contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes, by matmul
 call            makes a Problem from arrays, and runs the driver

@@ -1,7 +1,6 @@
 """Set up a Problem from Python arguments and run it: the code that ``blas`` and ``matmul`` share."""
 
 import sys
-import warnings
 
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdio cimport fputs, snprintf, stderr
@@ -10,10 +9,12 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.arrays cimport bounds, check_transpose, check_type, integers, is_within
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
+from int8blas.core.words import warn
 from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.operand cimport SHIFT
+from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport LOWER, WHOLE
 
@@ -109,7 +110,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
     bounds(a, &from_, &to)
     if low < to and from_ < high:
         return False
-    if not cnp.PyArray_CheckExact(b) and (b is None or type(b) is PackedB or type(b) is PackedB4):
+    if b is None or isinstance(b, Packed):
         return True
     bounds(<cnp.ndarray>b, &from_, &to)
     return low >= to or from_ >= high
@@ -143,8 +144,8 @@ cdef int no_memory(str name) except -1:
 cdef int warn_saturated(str name) except -1:
     """Warn that elements saturated. Call this when the result is complete: a filter may turn the warning into an
     error."""
-    warnings.warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 "
-                  "has them all", RuntimeWarning, stacklevel=1)
+    warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 has them "
+         "all")
     return 0
 
 

@@ -7,7 +7,7 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, check_numerics, check_transpose, int8_operand
+from int8blas.core.arrays cimport as_array, check_numerics, check_transpose
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_DOT4_SAT,
@@ -16,30 +16,37 @@ from int8blas.core.kernels cimport (
     I8_GROUP,
     I8_MAX_PAIR_SUM,
     I8_PANEL,
+    I8_WIDE_S16_FULL,
+    current_kernels,
     i8_gemm_kernels,
     i8_kernels,
 )
 from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport Grid, ceil_div, equal_parts, pieces_of_parts, round_up
-from int8blas.core.threads cimport max_threads
+from int8blas.core.threads cimport max_threads, paid_threads
+from int8blas.gemm.bits cimport Bits, bits_of, levels
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.call cimport set_a_operand, set_b_operand
 from int8blas.gemm.copies cimport copied_bytes, copies_operands, copy_operands
 from int8blas.gemm.driver cimport set_segment
-from int8blas.gemm.four_bits cimport PackedB4
+from int8blas.gemm.integers cimport Shape, as_bytes, choose_kind, integer_operand, kind_name, set_sizes
+from int8blas.gemm.matmul cimport limbs_of
 from int8blas.gemm.nest cimport LoopState
 from int8blas.gemm.operand cimport SHIFT, address
+from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport Description, Plan, planned_threads
 from int8blas.gemm.plan cimport Resolved, describe, resolve
 from int8blas.gemm.problem cimport start, thread_work
 from int8blas.gemm.pack_b cimport FOUR_BITS_PAIR
+from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot
+from int8blas.gemm.wide cimport WIDE_THREAD_WORK, WideProduct, is_direct
 
 from int8blas.core.kernels import table_address
 from int8blas.core.words import shown
-from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation
+from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation, WideExplanation
 
 cnp.import_array()
 
@@ -59,9 +66,9 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
     Parameters
     ----------
-    a : array_like of uint8 or int8
-        A, as in :func:`gemm_u8s8s32`.
-    b : array_like of uint8 or int8, PackedB, PackedB4, Convolution or Deconvolution
+    a : array_like of integers
+        A, as in :func:`gemm_u8s8s32`, or of any integer dtype, as in :func:`matmul`.
+    b : array_like of integers, PackedB, PackedB4, PackedB16, Convolution or Deconvolution
         B, or a layer. `a` is then the source of the layer, and the explanation is for the product of one group of
         channels (for a deconvolution, of its first phase). The layer must have been created with all scales and zero
         points.
@@ -72,7 +79,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
     Returns
     -------
-    Explanation
+    Explanation, or WideExplanation if the values of an operand do not fit 8 bits
         The decisions as attributes; its ``str`` describes them in words.
 
     Examples
@@ -82,6 +89,13 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     ...     plan = int8blas.explain(np.zeros((64, 32), np.uint8), np.zeros((32, 48), np.int8))
     >>> plan.isa, plan.tile, plan.threads
     ('ref', (4, 16), 1)
+    >>> with int8blas.use_isa("ref"), int8blas.num_threads(1):
+    ...     print(int8blas.explain(np.full((64, 32), 1000), np.full((32, 48), -30000)))
+    64 x 48 x 32: kernel ref s16 4x8: pairs of int16, with sums of 32 bits in a tile
+      values of 10 and 15 bits without signs
+      sums of 62 k have 32 bits, and are added in 64 bits
+      B is packed during the call
+      1 thread(s) of 1
     """
     cdef Problem g
     cdef cnp.ndarray array
@@ -92,11 +106,20 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         if numerics != "exact":
             raise ValueError(f"numerics must not be given for a layer, which has its own, got {shown(numerics)}")
         return _layers[type(b)](b, as_array(a, "a"))
-    array = int8_operand(a, "a")
-    if isinstance(b, (PackedB, PackedB4)):
+    array = integer_operand(a, "a")
+    if not isinstance(b, Packed):
+        b = integer_operand(b, "b")
+    small, b = narrowed(array, b)
+    if small is None:
+        array = array.T if check_transpose(trans_a, "trans_a") else array
+        transposed = check_transpose(trans_b, "trans_b")
+        if numerics != "exact":
+            raise ValueError(f"numerics must be 'exact' when an operand is wider than 8 bits, got {shown(numerics)}")
+        return explain_wide(array, b if isinstance(b, Packed) or not transposed else b.T)
+    array = small
+    if isinstance(b, Packed):
         b_type = cnp.NPY_INT8  # it is not asked for
     else:
-        b = int8_operand(b, "b")
         b_type = cnp.PyArray_TYPE(b)
     start(&g, check_numerics(numerics))
     g.threads = max_threads()
@@ -105,6 +128,54 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     g.c.row, g.c.column = g.n * sizeof(int32_t), sizeof(int32_t)
     certified = (int(np.count_nonzero(b.certified)), b.certified.size) if isinstance(b, PackedB) else None
     return explain_problem(&g, numerics, certified, True)
+
+
+cdef tuple narrowed(cnp.ndarray x, object y):
+    """Return both operands as bytes, or None and B if they do not fit, or if B is a PackedB16."""
+    if type(y) is PackedB16:
+        return None, y
+    bytes_ = as_bytes(x)
+    right = y if bytes_ is None or isinstance(y, Packed) else as_bytes(y)
+    return (None, y) if right is None else (bytes_, right)
+
+
+cdef object explain_wide(cnp.ndarray x, object y):
+    """Explain a product of values that do not fit 8 bits. `y` is an array or a packed matrix."""
+    cdef WideProduct w
+    cdef Shape shape
+    cdef Bits a, b
+    cdef int limbs = 1, both, threads = max_threads()
+    cdef Packed packed = y if isinstance(y, Packed) else None
+    cdef cnp.ndarray right = None if packed is not None else y
+    if cnp.PyArray_NDIM(x) != 2 or y.ndim != 2:
+        raise ValueError(f"a and b must have 2 dimensions, got shapes {(<object>x).shape} and {y.shape}")
+    w.kernels = current_kernels().wide
+    a = bits_of(w.kernels, x)
+    if packed is None or type(packed) is PackedB16:
+        set_sizes(&w, x, y, &shape)
+        b = (<PackedB16>packed)._bits if packed is not None else bits_of(w.kernels, right)
+        choose_kind(&w, &a, &b)
+    else:
+        w.m, w.n, w.k = cnp.PyArray_DIM(x, 0), packed._n, cnp.PyArray_DIM(x, 1)
+        b = Bits(8, True)
+    both = a.count + b.count + levels(w.k)
+    kind = kind_name(w.kind) if packed is None or type(packed) is PackedB16 else "bytes"
+    tile = (current_kernels().gemm.mr, current_kernels().gemm.np * I8_PANEL)
+    if packed is not None:
+        limbs = limbs_of(x, packed)
+        if type(packed) is PackedB16:
+            w.kind = I8_WIDE_S16_FULL if limbs > 1 else w.kind
+            kind = kind_name(w.kind)
+    elif is_direct(&w):
+        kind = "direct"
+    if kind != "bytes":
+        tile = (w.kernels.kinds[w.kind].rows, w.kernels.kinds[w.kind].columns)
+    return WideExplanation(
+        shape=(w.m, w.n, w.k), isa=current_kernels().name.decode(), multiply_add=kind, bits=(a.count, b.count),
+        limbs=limbs, segment=2 * w.segment if kind == "s16" else None, tile=tile,
+        threads=paid_threads(<double>w.m * w.n * w.k, WIDE_THREAD_WORK, threads), max_threads=threads,
+        b_is_packed=packed is not None,
+        searches_overflow=both > (62 if a.negative or b.negative else 63), exact_in_float64=both <= 53)
 
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):

@@ -198,3 +198,77 @@ class Explanation:
         else:
             how = "grid {} x {}".format(*self.thread_grid)
         return f"  {self.threads} thread(s), {reason}; {how}"
+
+
+# The multiply-adds of WideExplanation.multiply_add.
+WIDE_KINDS = {
+    "direct": "the operands are read in place, as the product is small",
+    "s16": "pairs of int16, with sums of 32 bits in a tile",
+    "s16_full": "pairs of int16 of all values, with two sums of 32 bits",
+    "s32": "int32, with sums of 64 bits",
+    "s64": "64 bits, with sums modulo 2**64",
+    "bytes": "bytes, by the kernels of 8 bits",
+}
+
+
+@dataclass(frozen=True)
+class WideExplanation:
+    """How one product of integers wider than 8 bits would be computed.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (M, N, K) of the matrices.
+    isa : str
+        The instruction set of the kernels.
+    multiply_add : str
+        What the values of both operands take: 's16' (pairs of int16), 's16_full' (pairs of int16 of all values), 's32',
+        's64', 'bytes' (limbs of 8 bits) or 'direct' (a small product, from operands in place).
+    bits : tuple of int
+        The bits of the values of A and of B, without signs.
+    limbs : int
+        The products by a packed B into which a wide A is divided, each of which `multiply_add` describes; else 1.
+    segment : int, or None
+        The k whose sums are kept in 32 bits before they are added in 64 bits; None if the sums have 64 bits.
+    tile : tuple of int
+        Rows and columns of a tile.
+    threads, max_threads : int
+        The number of threads that take part, and that could take part.
+    b_is_packed : bool
+        B was packed before.
+    searches_overflow : bool
+        Sums may exceed 64 bits, so that a second product, in float64, finds the sums that do.
+    exact_in_float64 : bool
+        All sums are below 2**53 in magnitude, so that a float64 BLAS would compute the same values. With 's32' and
+        's64' it may be faster.
+    """
+
+    shape: tuple[int, int, int]
+    isa: str
+    multiply_add: str
+    bits: tuple[int, int]
+    limbs: int
+    segment: int | None
+    tile: tuple[int, int]
+    threads: int
+    max_threads: int
+    b_is_packed: bool
+    searches_overflow: bool
+    exact_in_float64: bool
+
+    def __str__(self) -> str:
+        m, n, k = self.shape
+        lines = [f"{m} x {n} x {k}: kernel {self.isa} {self.multiply_add} {self.tile[0]}x{self.tile[1]}: "
+                 f"{WIDE_KINDS[self.multiply_add]}"]  # fmt: skip
+        lines.append("  values of {} and {} bits without signs".format(*self.bits))
+        if self.limbs > 1:
+            lines.append(f"  A is divided into {self.limbs} limbs, each with a product of its own")
+        if self.segment is not None:
+            lines.append(f"  sums of {self.segment} k have 32 bits, and are added in 64 bits")
+        lines.append("  B is packed already" if self.b_is_packed else "  B is packed during the call")
+        if self.searches_overflow:
+            lines.append("  sums may exceed 64 bits: a second product, in float64, finds the sums that do")
+        if self.exact_in_float64 and self.multiply_add in ("s32", "s64"):
+            lines.append("  all sums are below 2**53: a float64 BLAS would give the same values, and may be faster")
+        lines.append(f"  {self.threads} thread(s) of {self.max_threads}")
+        return "\n".join(lines)

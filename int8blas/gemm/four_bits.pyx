@@ -25,6 +25,7 @@ from int8blas.gemm.problem cimport STEP_BYTES, STEP_K
 
 cnp.import_array()
 
+
 @cython.final
 cdef class PackedB4(Packed):
     """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.

@@ -7,8 +7,6 @@ which ones do: its error is less than a bound that follows from K and the bits. 
 does not decide are computed again, from digits.
 """
 
-import warnings
-
 from libc.math cimport ldexp
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
@@ -17,7 +15,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, as_memory, dtype_argument, dtype_from, output_of
 from int8blas.core.kernels cimport (
-    I8_INT_U8,
+    I8_INT_S16,
     I8_INT_U64,
     I8_WIDE_F64,
     I8_WIDE_S16,
@@ -32,10 +30,12 @@ from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.gemm.bits cimport Bits, bits_of, fit_bytes, integer_code, integer_type, levels
 from int8blas.gemm.call cimport check_memory, is_usable
+from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.wide cimport WideOperand, WideProduct, exact_element, is_direct, multiply_wide
 
-from int8blas.core.words import dtype_error, dtype_name, shown
+from int8blas.core.words import dtype_error, dtype_name, shown, warn
 
 cnp.import_array()
 
@@ -52,30 +52,6 @@ cdef tuple WANTED = ("uint8", "int8")
 
 # The names of multiply-adds in the lines of INT8BLAS_VERBOSE.
 cdef tuple KINDS = ("s16", "s16_full", "s32", "s64", "f64")
-
-
-# All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
-cdef struct Bits:
-    int count
-    bint negative
-
-
-cdef inline int integer_code(int typenum, int size) noexcept:
-    """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
-    # NumPy's signed types have odd numbers, and the unsigned types the even numbers after them.
-    cdef int code = typenum % 2 == 0
-    while size > 1:
-        size >>= 1
-        code += 2
-    return code
-
-
-cdef int integer_type(cnp.ndarray array) noexcept:
-    """Return the kernels' code of the type of an array of integers or bool, or -1."""
-    cdef int typenum = cnp.PyArray_TYPE(array)
-    if typenum == cnp.NPY_BOOL:
-        return I8_INT_U8
-    return integer_code(typenum, <int>cnp.PyArray_ITEMSIZE(array)) if cnp.PyTypeNum_ISINTEGER(typenum) else -1
 
 
 cdef cnp.ndarray integer_operand(object x, str name):
@@ -137,43 +113,6 @@ cdef Overflow overflow_mode(object overflow) except *:
 
 # --------------------------------------------------------------------------------------- the bits of elements ------
 
-cdef Bits count_bits(const i8_int_bits *found) noexcept:
-    cdef Bits bits = Bits(0, <int64_t>found.sign < 0)
-    while bits.count < 64 and found.magnitude >> bits.count:
-        bits.count += 1
-    return bits
-
-
-cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
-    """Return whether all elements fit int8, or all fit uint8."""
-    return found.magnitude <= 127 or (found.magnitude <= 255 and <int64_t>found.sign >= 0)
-
-
-cdef void add_bits(const i8_wide_kernels *kernels, int type, const char *data, int axis, cnp.ndarray x,
-                   i8_int_bits *found) noexcept:
-    """Extend `found` by the bits of all elements, for the axes from `axis` on."""
-    cdef cnp.npy_intp i
-    if axis >= cnp.PyArray_NDIM(x) - 1:
-        kernels.bits[type](found, data, cnp.PyArray_STRIDE(x, axis) if axis < cnp.PyArray_NDIM(x) else 0,
-                           cnp.PyArray_DIM(x, axis) if axis < cnp.PyArray_NDIM(x) else 1)
-        return
-    for i in range(cnp.PyArray_DIM(x, axis)):
-        add_bits(kernels, type, data + i * cnp.PyArray_STRIDE(x, axis), axis + 1, x, found)
-
-
-cdef Bits bits_of(const i8_wide_kernels *kernels, cnp.ndarray x) noexcept:
-    """Find the bits of an array's elements, in one pass."""
-    cdef i8_int_bits found = i8_int_bits(0, 0)
-    cdef int type = integer_type(x)
-    if cnp.PyArray_SIZE(x) == 0:
-        return Bits(0, False)
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x):
-        kernels.bits[type](&found, cnp.PyArray_BYTES(x), cnp.PyArray_ITEMSIZE(x), cnp.PyArray_SIZE(x))
-    else:
-        add_bits(kernels, type, cnp.PyArray_BYTES(x), 0, x, &found)
-    return count_bits(&found)
-
-
 cdef cnp.ndarray as_bytes(cnp.ndarray x):
     """Return an array as int8 or uint8 if all elements fit, or None. The search stops soon after the first element that
     does not fit."""
@@ -210,14 +149,6 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
 
 # ------------------------------------------------------------------------------------------------- the product ------
 
-cdef inline int levels(int64_t k) noexcept:
-    """Return the bits that a sum of k products may have in addition to the bits of one product."""
-    cdef int bits = 0
-    while (<int64_t>1 << bits) < k:
-        bits += 1
-    return bits
-
-
 cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
     """Choose the multiply-add that operands of these bits take."""
     cdef int both = a.count + b.count
@@ -251,9 +182,9 @@ cdef void set_operand(WideOperand *operand, ptrdiff_t *steps, cnp.ndarray x, bin
             steps[axis] = cnp.PyArray_STRIDE(x, axis + own)
 
 
-cdef int set_batch(WideProduct *w, cnp.ndarray x, cnp.ndarray y) except -1:
+cdef int set_batch(WideProduct *w, cnp.ndarray x, object y) except -1:
     """Broadcast the operands' stacks of matrices, and set the shape of the result's stack."""
-    cdef tuple batch = (<object>x).shape[:-2], b_batch = (<object>y).shape[:-2]
+    cdef tuple batch = (<object>x).shape[:-2], b_batch = y.shape[:-2]
     if b_batch and b_batch != batch:
         try:
             batch = np.broadcast_shapes(batch, b_batch)
@@ -267,23 +198,38 @@ cdef int set_batch(WideProduct *w, cnp.ndarray x, cnp.ndarray y) except -1:
     return 0
 
 
-cdef int set_sizes(WideProduct *w, cnp.ndarray x, cnp.ndarray y, Shape *shape) except -1:
-    """Set the sizes and operands of a product, and the shape of the result."""
-    cdef int axis, x_dims = cnp.PyArray_NDIM(x), y_dims = cnp.PyArray_NDIM(y)
+cdef int set_packed(WideProduct *w, PackedB16 packed, int64_t *rows) except -1:
+    """Set B to a packed matrix, and its number of rows."""
+    cdef int axis
+    w.packed, w.n, rows[0] = cnp.PyArray_BYTES(packed._data), packed._n, packed._k
+    w.panel = cnp.PyArray_STRIDE(packed._data, 0)
+    w.b.data, w.b.type = w.packed, I8_INT_S16
+    for axis in range(w.dims):
+        w.b_steps[axis] = 0
+    return 0
+
+
+cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except -1:
+    """Set the sizes and operands of a product, and the shape of the result. `y` is an array or a PackedB16."""
+    cdef int axis, x_dims = cnp.PyArray_NDIM(x), y_dims = y.ndim
     cdef int64_t b_rows
+    cdef cnp.ndarray right = None if type(y) is PackedB16 else y
     if x_dims == 0 or y_dims == 0:
         raise ValueError(f"{'b' if x_dims else 'a'} must have at least 1 dimension, got a scalar")
     w.k = cnp.PyArray_DIM(x, x_dims - 1)
     w.m = cnp.PyArray_DIM(x, x_dims - 2) if x_dims > 1 else 1
-    b_rows = cnp.PyArray_DIM(y, max(0, y_dims - 2))
-    w.n = cnp.PyArray_DIM(y, y_dims - 1) if y_dims > 1 else 1
-    if b_rows != w.k:
-        raise ValueError(f"b must have {w.k} rows, as a has {w.k} columns, got {b_rows}")
-    w.count, w.dims = 1, 0
+    w.count, w.dims, w.packed = 1, 0, NULL
     if x_dims > 2 or y_dims > 2:
         set_batch(w, x, y)
+    if right is None:
+        set_packed(w, y, &b_rows)
+    else:
+        b_rows = cnp.PyArray_DIM(right, max(0, y_dims - 2))
+        w.n = cnp.PyArray_DIM(right, y_dims - 1) if y_dims > 1 else 1
+        set_operand(&w.b, w.b_steps, right, True, w.dims)
+    if b_rows != w.k:
+        raise ValueError(f"b must have {w.k} rows, as a has {w.k} columns, got {b_rows}")
     set_operand(&w.a, w.a_steps, x, False, w.dims)
-    set_operand(&w.b, w.b_steps, y, True, w.dims)
     shape.ndim = w.dims
     for axis in range(w.dims):
         shape.sizes[axis] = w.shape[axis]
@@ -405,12 +351,22 @@ cdef int tell_overflow(int typenum, Overflow overflow) except -1:
         raise OverflowError(f"matmul: elements of the result are beyond {name}, and overflow is 'raise'")
     wider = "overflow='wrap' has them modulo 2**64" if cnp.PyArray_DescrFromType(typenum).itemsize == 8 else (
         "int8blas.matmul with dtype=np.int64 has them all")
-    warnings.warn(f"matmul: elements of the result beyond {name} were saturated; {wider}", RuntimeWarning, stacklevel=1)
+    warn(f"matmul: elements of the result beyond {name} were saturated; {wider}")
     return 0
 
 
-cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, int typenum, Overflow overflow):
-    """Multiply two arrays of integers, to `given` or to a new array."""
+cdef str kind_name(int kind):
+    """Return the name of a kind of multiply-add."""
+    return KINDS[kind]
+
+
+cdef inline Bits bits_of_b(const i8_wide_kernels *kernels, object y):
+    """Return the bits of B, an array or a PackedB16."""
+    return (<PackedB16>y)._bits if type(y) is PackedB16 else bits_of(kernels, y)
+
+
+cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int typenum, Overflow overflow):
+    """Multiply an array of integers by another one or by a PackedB16, to `given` or to a new array."""
     cdef WideProduct w
     cdef Shape shape
     cdef Bits a, b
@@ -425,7 +381,7 @@ cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, i
                          f"{(<object>given).shape}")
     w.kind, a, b = I8_WIDE_S64, Bits(64, True), Bits(64, True)
     if overflow != WRAP or not is_direct(&w):
-        a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+        a, b = bits_of(w.kernels, x), bits_of_b(w.kernels, y)
         choose_kind(&w, &a, &b)
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
@@ -454,7 +410,7 @@ cdef object multiply_integers(cnp.ndarray x, cnp.ndarray y, cnp.ndarray given, i
     return given if given is not None else target if cnp.PyArray_NDIM(target) else target[()]
 
 
-cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, cnp.ndarray y, int *bits, str name):
+cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *bits, str name):
     """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the bits of its
     largest sum: up to 62, the product is exact."""
     cdef Shape shape
@@ -462,7 +418,7 @@ cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, cnp.ndarray y, 
     cdef cnp.ndarray sums
     w.kernels = current_kernels().wide
     set_sizes(w, x, y, &shape)
-    a, b = bits_of(w.kernels, x), bits_of(w.kernels, y)
+    a, b = bits_of(w.kernels, x), bits_of_b(w.kernels, y)
     choose_kind(w, &a, &b)
     bits[0] = a.count + b.count + levels(w.k)
     sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)

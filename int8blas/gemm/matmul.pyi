@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from int8blas.core.arrays import _Array, _Int8OrUInt8, _Integers, _MemoryT, _Numerics
 from int8blas.gemm.four_bits import PackedB4
+from int8blas.gemm.packed import Packed
 from int8blas.gemm.packing import PackedB
 
 _AnyInteger = np.integer[Any] | np.bool_
@@ -28,7 +29,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB | PackedB4,
+    b: _Array[_AnyInteger] | Packed,
     *,
     out: None = None,
     dtype: None = None,
@@ -41,7 +42,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB | PackedB4,
+    b: _Array[_AnyInteger] | Packed,
     *,
     out: npt.NDArray[_R],
     dtype: npt.DTypeLike | None = None,
@@ -54,7 +55,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB | PackedB4,
+    b: _Array[_AnyInteger] | Packed,
     *,
     out: _MemoryT,
     dtype: npt.DTypeLike | None = None,
@@ -67,7 +68,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB | PackedB4,
+    b: _Array[_AnyInteger] | Packed,
     *,
     out: None = None,
     dtype: type[_R] | np.dtype[_R],
@@ -80,7 +81,7 @@ def matmul(
 @overload
 def matmul(
     a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | PackedB | PackedB4,
+    b: _Array[_AnyInteger] | Packed,
     *,
     out: None = None,
     dtype: npt.DTypeLike,

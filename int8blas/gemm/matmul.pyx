@@ -9,9 +9,11 @@ from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, product_
 from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty, empty_of
+from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport verbose
+from int8blas.gemm.bits cimport Bits, bits_of, integer_type, levels
 from int8blas.gemm.call cimport (
     check_memory,
     is_usable,
@@ -32,7 +34,6 @@ from int8blas.gemm.integers cimport (
     as_bytes,
     integer_operand,
     integer_output,
-    integer_type,
     multiply_integers,
     overflow_mode,
     store,
@@ -40,10 +41,11 @@ from int8blas.gemm.integers cimport (
 )
 from int8blas.gemm.modular cimport reduce_to, residues_of, sums_of_residues
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
-from int8blas.gemm.packed cimport set_product
+from int8blas.gemm.packed cimport Packed, set_product
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
+from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.wide cimport DIRECT_WORK
 from int8blas.gemm.stack cimport Stack, run_stack, set_stack
 
@@ -100,7 +102,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     ----------
     a, b : array_like of integers or bool
         Matrices, stacks of matrices, or vectors, of any two integer dtypes and with any strides. Leading dimensions are
-        broadcast. `b` may be a :class:`PackedB` or a :class:`PackedB4`; `a` then has values of int8 or of uint8.
+        broadcast. `b` may be a packed matrix, which :func:`pack_b` makes; the sums then have less than 63 bits.
     out : ndarray of integers, optional
         The array to store the result in, of the result's shape, with any strides.
     dtype : dtype, optional
@@ -177,6 +179,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         and are_vectors(<cnp.ndarray>a, <cnp.ndarray>b)
     ):
         return multiply_vectors(<cnp.ndarray>a, <cnp.ndarray>b, dtype is not None)
+    if type(b) is PackedB16:
+        return multiply_any(a, b, out, dtype, ao, bo, numerics, overflow)
     cdef cnp.ndarray x = as_array(a, "a"), y = None, given, _ao_array, _bo_array
     cdef int typenum = cnp.NPY_INT32
     cdef PackedB packed = None
@@ -247,27 +251,20 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     cdef Overflow mode = overflow_mode(overflow)
     cdef cnp.ndarray x = integer_operand(a, "a"), y = None, given, target, sums
     cdef cnp.ndarray small_x = None, small_y = None
-    cdef object packed = b if type(b) is PackedB or type(b) is PackedB4 else None
+    cdef object packed = b if isinstance(b, Packed) else None
     cdef bint is_small
-    cdef int typenum
+    cdef int typenum, limbs
     cdef int64_t rows, columns, k
     cdef double work
     if packed is None:
         y = integer_operand(b, "b")
-    is_small = is_byte(x) and (packed is not None or is_byte(y))
+    is_small = is_byte(x) and (type(b) is not PackedB16 if packed is not None else is_byte(y))
     given = integer_output(out, dtype, default_type(x, y, is_small), &typenum)
     if packed is not None:
-        small_x = as_bytes(x)
-        if small_x is None:
-            raise ValueError(f"a must have values of int8 or uint8, as b is a {type(b).__name__}, got "
-                             f"{(<object>x).dtype} from {(<object>x).min()} to {(<object>x).max()}")
+        small_x = None if type(b) is PackedB16 else as_bytes(x)
     elif is_small:
         small_x, small_y = as_bytes(x), as_bytes(y)
     else:
-        if ao is not ZERO or bo is not ZERO or numerics is not EXACT:
-            refuse(ao, "ao", 0)
-            refuse(bo, "bo", 0)
-            refuse(numerics, "numerics", "exact")
         # The operands of tiny products in stacks are read in place.
         columns = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1) if cnp.PyArray_NDIM(y) > 1 else 1
         rows = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 2) if cnp.PyArray_NDIM(x) > 1 else 1
@@ -276,16 +273,27 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
         if work > DIRECT_WORK and <double>cnp.PyArray_SIZE(x) * columns >= BYTES_WORK:
             small_x = as_bytes(x)
             small_y = None if small_x is None else as_bytes(y)
-    if small_x is None or (packed is None and small_y is None):
+    if not is_small and (packed is None or small_x is None) and not (
+            ao is ZERO and bo is ZERO and numerics is EXACT):
+        refuse(ao, "ao", 0)
+        refuse(bo, "bo", 0)
+        refuse(numerics, "numerics", "exact")
+    if packed is None and (small_x is None or small_y is None):
         return multiply_integers(x, y, given, typenum, mode)
-    right = small_y if packed is None else packed
-    if cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT64) or (
-        mode == SATURATE and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32)
-    ):
-        product = matmul(small_x, right, out=given, dtype=cnp.PyArray_DescrFromType(typenum), ao=ao, bo=bo,
-                         numerics=numerics)
-        return product if out is None else out
-    product = matmul(small_x, right, dtype=INT64, ao=ao, bo=bo, numerics=numerics)
+    if small_x is None:
+        limbs = limbs_of(x, packed)
+        if limbs == 1:
+            return multiply_integers(x, packed, given, typenum, mode)
+        product = sum_of_limbs(x, packed, limbs)
+    else:
+        right = small_y if packed is None else packed
+        if cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT64) or (
+            mode == SATURATE and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32)
+        ):
+            product = matmul(small_x, right, out=given, dtype=cnp.PyArray_DescrFromType(typenum), ao=ao, bo=bo,
+                             numerics=numerics)
+            return product if out is None else out
+        product = matmul(small_x, right, dtype=INT64, ao=ao, bo=bo, numerics=numerics)
     sums = np.asarray(product)
     if given is not None and (<object>given).shape != (<object>sums).shape:
         raise ValueError(f"out must have shape {(<object>sums).shape}, got {(<object>given).shape}")
@@ -295,6 +303,38 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
     if given is not None and target is not given:
         given[...] = target
     return out if out is not None else target if cnp.PyArray_NDIM(target) else target[()]
+
+
+cdef int limbs_of(cnp.ndarray x, Packed packed) except -1:
+    """Return into how many limbs an array wider than 8 bits is divided for a product with a packed matrix."""
+    cdef Bits bits = bits_of(current_kernels().wide, x)
+    cdef bint in_pairs = type(packed) is PackedB16
+    cdef int width = 15 if in_pairs else 8, most = 62 - width - levels(packed._k)
+    if bits.count > most:
+        raise ValueError(f"a must have values of at most {most} bits without the sign, as b is a "
+                         f"{type(packed).__name__} with {packed._k} rows, got {bits.count} bits: give b.unpack()")
+    # The upper limb has the sign.
+    return 1 + max(0, <int>ceil_div(bits.count - (width if in_pairs or not bits.negative else 7), width))
+
+
+cdef cnp.ndarray sum_of_limbs(cnp.ndarray x, Packed packed, int limbs):
+    """Return the exact product of an array and a packed matrix in int64: the sum of products of limbs, of 15 bits for a
+    PackedB16 and of 8 bits for the other packed matrices, each times a power of 2."""
+    cdef int width = 15 if type(packed) is PackedB16 else 8, limb
+    cdef bint negative = bits_of(current_kernels().wide, x).negative
+    low = np.int16 if width == 15 else np.uint8
+    upper = np.int8 if negative and width == 8 else low
+    sums = None
+    for limb in range(limbs - 1, -1, -1):
+        part = x >> (width * limb)
+        part = part.astype(upper) if sums is None else (part & ((1 << width) - 1)).astype(low)
+        product = matmul(part, packed, dtype=INT64)
+        if sums is None:
+            sums = product
+        else:
+            sums <<= width
+            sums += product
+    return sums
 
 
 cdef int refuse(object value, str name, object default, str when="an operand is wider than 8 bits") except -1:
@@ -317,7 +357,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
     refuse(bo, "bo", 0, "mod is given")
     refuse(numerics, "numerics", "exact", "mod is given")
     refuse(overflow, "overflow", "saturate", "mod is given")
-    if type(b) is PackedB or type(b) is PackedB4:
+    if isinstance(b, Packed):
         raise TypeError(f"b must be an array when mod is given, got a {type(b).__name__}: give b.unpack()")
     x, y, p = integer_operand(a, "a"), integer_operand(b, "b"), modulus
     check_dimensions(x, "a")

@@ -8,7 +8,8 @@ import numpy as np
 from int8blas.core.kernels cimport I8_INT_U64, I8_WIDE_S64, current_kernels, i8_wide_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.turns cimport end_turn, take_turn
-from int8blas.gemm.integers cimport Shape, integer_type, multiply_to_sums, real_sums, set_sizes
+from int8blas.gemm.bits cimport integer_type
+from int8blas.gemm.integers cimport Shape, multiply_to_sums, real_sums, set_sizes
 from int8blas.gemm.wide cimport WideProduct
 
 cdef extern from "numpy/arrayobject.h":

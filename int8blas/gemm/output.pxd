@@ -11,6 +11,16 @@ cdef enum:
     EPILOGUE_SUMS = 3072
 
 
+# The sums of a whole product, m rows of n, and the zero points and sums to subtract, as in i8_output_args: NULL stands
+# for zeros. For the epilogue of a layer, I8_MAX_COLUMNS more values are readable after `sums` and vectors of columns.
+cdef struct WideSums:
+    const int64_t *sums
+    const int64_t *ao
+    const int64_t *col_sums
+    const int64_t *bo
+    const int64_t *row_terms
+
+
 cdef inline void set_target(const Problem *g, i8_output_args *o) noexcept nogil:
     """Set the epilogue of sums, and the strides of C."""
     o.epilogue = &g.epilogue
@@ -20,3 +30,4 @@ cdef inline void set_target(const Problem *g, i8_output_args *o) noexcept nogil:
 
 cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int rows, int cols, ptrdiff_t tile_row,
                  int64_t row, int64_t column) noexcept nogil
+cdef void store_sums(const Problem *g, const WideSums *s) noexcept nogil

@@ -3,7 +3,9 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
-from int8blas.core.kernels cimport i8_output_args
+from libc.string cimport memset
+
+from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
 from int8blas.gemm.problem cimport element, row_scales_from
 
 
@@ -17,3 +19,27 @@ cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int r
     o.row_scale = row_scales_from(g, row)
     o.c = element(&g.c, row, column)
     g.kernels.stage.output(o)
+
+
+cdef void store_sums(const Problem *g, const WideSums *s) noexcept nogil:
+    """Apply the epilogue to the sums of a product, and store them to C, tile by tile."""
+    cdef i8_output_args o
+    cdef int64_t row = 0, column
+    memset(&o, 0, sizeof(o))
+    set_target(g, &o)
+    o.acc_row = g.n
+    while row < g.m:
+        o.rows, column = <int>min(<int64_t>I8_MAX_COLUMNS, g.m - row), 0
+        o.ao = NULL if s.ao is NULL else s.ao + row
+        o.row_term = NULL if s.row_terms is NULL else s.row_terms + row
+        o.row_scale = row_scales_from(g, row)
+        while column < g.n:
+            o.cols = <int>min(<int64_t>I8_MAX_COLUMNS, g.n - column)
+            o.acc64 = s.sums + row * g.n + column
+            o.col_sum = NULL if s.col_sums is NULL else s.col_sums + column
+            o.bo = NULL if s.bo is NULL else s.bo + column
+            o.c = element(&g.c, row, column)
+            o.row, o.column = row, column
+            g.kernels.stage.output(&o)
+            column += o.cols
+        row += o.rows

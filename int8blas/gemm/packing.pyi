@@ -6,6 +6,7 @@ import numpy.typing as npt
 from int8blas.core.arrays import _Array, _Int8OrUInt8
 from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packed import Packed
+from int8blas.gemm.sixteen_bits import PackedB16
 
 @final
 class PackedB(Packed):
@@ -26,3 +27,5 @@ def restore_packed(k: int, n: int, dtype: str, buffer: Any) -> PackedB: ...
 def pack_b(b: _Array[_Int8OrUInt8], *, trans_b: int = False, bits: Literal[8] = 8) -> PackedB: ...
 @overload
 def pack_b(b: _Array[_Int8OrUInt8], *, trans_b: int = False, bits: Literal[4]) -> PackedB4: ...
+@overload
+def pack_b(b: npt.NDArray[np.int16], *, trans_b: int = False, bits: Literal[8] = 8) -> PackedB16: ...

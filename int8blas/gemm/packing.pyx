@@ -16,7 +16,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core import file
-from int8blas.core.arrays cimport check_transpose, int8_operand
+from int8blas.core.arrays cimport check_transpose, elements
 from int8blas.core.kernels cimport (
     I8_DOT2,
     I8_GROUP,
@@ -31,6 +31,7 @@ from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
+from int8blas.gemm.sixteen_bits cimport pack_sixteen_bits
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import aligned_bytes
@@ -39,6 +40,9 @@ from int8blas.core.traced import traced
 from int8blas.core.words import shown
 
 cnp.import_array()
+
+cdef extern from "numpy/arrayobject.h":
+    enum: NPY_INT16
 
 # The time to look for outliers, relative to the time to pack.
 cdef int64_t SPLIT_WORK = 32
@@ -492,7 +496,8 @@ def _restore(k, n, dtype, buffer):
     """Make a PackedB from the values of PackedB.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
     cdef const int8_t *source = NULL
-    given = data = checked_bytes(k, n, dtype, buffer, packed_bytes(k, n), ("int8", "uint8"), PackedB._what).view(np.int8)
+    size = packed_bytes(k, n)
+    given = data = checked_bytes(k, n, dtype, buffer, size, ("int8", "uint8"), PackedB._what).view(np.int8)
     if not can_keep(buffer, data):
         source = <const int8_t *>cnp.PyArray_DATA(data)
         data = aligned_bytes(data.size)
@@ -557,7 +562,7 @@ def pack_b(b, *, trans_b=False, bits=8):
 
     Parameters
     ----------
-    b : array_like of int8 or uint8
+    b : array_like of int8, uint8 or int16
         B of shape (K, N), in any memory order.
     trans_b : bool, optional
         `b` is B transposed, of shape (N, K).
@@ -566,10 +571,11 @@ def pack_b(b, *, trans_b=False, bits=8):
 
     Returns
     -------
-    PackedB, or PackedB4 with ``bits=4``
+    PackedB, or PackedB4 with ``bits=4``, or PackedB16 for int16
         The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI its first product of 7
         rows or more about doubles its size, if panels are split (see :func:`explain`) or B is uint8 without values
-        above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU.
+        above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU, a PackedB16
+        ceil(N / 16) * 16 * ceil(K / 2) * 4.
 
     Raises
     ------
@@ -584,12 +590,18 @@ def pack_b(b, *, trans_b=False, bits=8):
     array([-300, -300, -300], dtype=int32)
     >>> int8blas.pack_b(np.full((100, 40), -3, np.int8), bits=4)
     PackedB4(shape=(100, 40), dtype=int4)
+    >>> int8blas.pack_b(np.full((100, 40), 3000, np.int16))
+    PackedB16(shape=(100, 40), dtype=int16)
     """
     if isinstance(b, PackedB):
         raise TypeError("b must be an array, got a PackedB")
-    cdef cnp.ndarray array = int8_operand(b, "b")
+    cdef cnp.ndarray array = elements(b, "b", (cnp.NPY_UINT8, cnp.NPY_INT8, NPY_INT16))
     if array.ndim != 2:
         raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
+    if cnp.PyArray_TYPE(array) == NPY_INT16:
+        if bits != 8:
+            raise ValueError(f"bits must be 8, its default, for int16, got {shown(bits)}")
+        return pack_sixteen_bits(array, check_transpose(trans_b, "trans_b"))
     if bits != 8:
         if bits != 4:
             raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")

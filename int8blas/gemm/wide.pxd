@@ -7,6 +7,7 @@ from int8blas.core.kernels cimport i8_wide_kernels
 cdef enum:
     DIRECT_WORK = 64            # up to this many multiply-adds, packing takes longer than the product
     WIDE_DIMS = 64              # NPY_MAXDIMS
+    WIDE_THREAD_WORK = 1 << 18  # multiply-adds from which one more thread saves time
 
 
 # An operand in memory. Steps are in bytes.
@@ -22,6 +23,8 @@ cdef struct WideProduct:
     int kind                    # I8_WIDE_S16 ... I8_WIDE_F64
     int64_t m, n, k
     WideOperand a, b            # the operands of the first pair
+    const char *packed          # B as panels of pairs of s16, which takes the place of `b`, or NULL
+    ptrdiff_t panel             # bytes from a panel of `packed` to the next
     char *c                     # s64, or f64 for I8_WIDE_F64
     int64_t segment             # groups of k whose sums fit a tile's accumulators; C adds the segments
     int dims                    # dimensions of the stack

@@ -17,6 +17,7 @@ from int8blas.core.kernels cimport (
     I8_INT_U8,
     I8_INT_U16,
     I8_INT_U32,
+    I8_PANEL,
     I8_WIDE_F64,
     I8_WIDE_S16_FULL,
     i8_wide_kind,
@@ -40,7 +41,6 @@ cdef enum:
     A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
     SMALL_BYTES = 8 << 10       # bytes of both operands of a product that needs only the stack
-    WIDE_THREAD_WORK = 1 << 18  # multiply-adds from which one more thread saves time
 
 # An integer has three digits of 22 bits. The sum of three products of digits fits 64 bits when it is added up 2**16
 # times.
@@ -64,6 +64,10 @@ cdef struct Rectangle:
     int64_t a_bytes             # bytes of a block of A
     char *a_block
     char *b_block
+    # The panels that tiles read, in `b_block` or in a packed B: columns of a panel, and bytes to the next panel.
+    const char *panels
+    int width
+    ptrdiff_t panel
 
 
 cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil:
@@ -90,11 +94,11 @@ cdef void multiply_panels(Rectangle *r, int64_t row, int64_t rows, int64_t colum
     cdef int64_t i, j, g, segment = min(groups, w.segment)
     cdef const char *a
     cdef const char *b
-    t.c_row = w.n
+    t.c_row, t.panel = w.n, r.panel
     j = 0
     while j < columns:
         t.cols = <int>min(columns - j, <int64_t>r.kind.columns)
-        b = r.b_block + j * groups * r.size
+        b = r.panels + j // r.width * r.panel + j % r.width * r.size
         i = 0
         while i < rows:
             t.rows = <int>min(rows - i, <int64_t>r.kind.rows)
@@ -103,7 +107,7 @@ cdef void multiply_panels(Rectangle *r, int64_t row, int64_t rows, int64_t colum
             g = 0
             while g < groups:
                 t.groups = min(segment, groups - g)
-                t.a, t.b = a + g * r.kind.rows * r.size, b + g * r.kind.columns * r.size
+                t.a, t.b = a + g * r.kind.rows * r.size, b + g * r.width * r.size
                 t.add = k > 0 or g > 0
                 r.kind.tile(&t)
                 g += segment
@@ -122,6 +126,18 @@ cdef void pack_operand(const Rectangle *r, char *block, const WideOperand *x, co
         i += width
 
 
+cdef void set_panels(Rectangle *r, int64_t column, int64_t columns, int64_t k, int64_t depth) noexcept nogil:
+    """Set the panels of a block of B, and pack the block unless B is packed."""
+    cdef const WideProduct *w = r.w
+    if w.packed is not NULL:
+        r.panel = w.panel
+        r.panels = w.packed + column // r.width * w.panel + k // r.group * r.width * r.size
+        return
+    r.panels, r.panel = r.b_block, ceil_div(depth, r.group) * r.width * r.size
+    pack_operand(r, r.b_block, &w.b, r.b + k * w.b.row + column * w.b.column, w.b.column, w.b.row, columns, r.width,
+                 depth)
+
+
 cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
     """Compute a rectangle of C, block by block."""
     cdef const WideProduct *w = r.w
@@ -131,8 +147,7 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
         columns, k = min(r.columns, p.column_end - column), 0
         while k < w.k:
             depth, row = min(r.groups * r.group, w.k - k), p.row
-            pack_operand(r, r.b_block, &w.b, r.b + k * w.b.row + column * w.b.column, w.b.column, w.b.row, columns,
-                         r.kind.columns, depth)
+            set_panels(r, column, columns, k, depth)
             while row < p.row_end:
                 rows = min(r.rows, p.row_end - row)
                 pack_operand(r, r.a_block, &w.a, r.a + row * w.a.row + k * w.a.column, w.a.row, w.a.column, rows,
@@ -143,21 +158,28 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
         column += columns
 
 
+cdef inline int column_unit(const WideProduct *w) noexcept nogil:
+    """Return the columns of a tile, or of a panel of pairs if these are more. Blocks and threads have multiples."""
+    return max(w.kernels.kinds[w.kind].columns, I8_PANEL if w.kind <= I8_WIDE_S16_FULL else 0)
+
+
 cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t columns) noexcept nogil:
     """Choose the blocks of a rectangle of this size, and return the bytes of the blocks."""
+    cdef int unit = column_unit(w)
     r.w, r.kind = w, &w.kernels.kinds[w.kind]
     r.group, r.size = (2, 4) if w.kind <= I8_WIDE_S16_FULL else (1, 8)
     r.groups = min(<int64_t>BLOCK_GROUPS, ceil_div(w.k, r.group))
     r.rows = min(round_up(A_BYTES // (r.groups * r.size), r.kind.rows), round_up(rows, r.kind.rows))
-    r.columns = min(round_up(B_BYTES // (r.groups * r.size), r.kind.columns), round_up(columns, r.kind.columns))
+    r.width = I8_PANEL if w.kind <= I8_WIDE_S16_FULL else r.kind.columns
+    r.columns = min(round_up(B_BYTES // (r.groups * r.size), unit), round_up(columns, unit))
     r.a_bytes = round_up(r.rows * r.groups * r.size, ALIGNMENT)
-    return r.a_bytes + r.columns * r.groups * r.size
+    return r.a_bytes + (r.columns * r.groups * r.size if w.packed is NULL else 0)
 
 
 cdef bint is_direct(const WideProduct *w) noexcept nogil:
     """Return whether the operands are read in place: the product is small, or a product of vectors along k."""
     cdef ptrdiff_t size = 1 << (w.a.type >> 1)
-    if w.kind == I8_WIDE_F64 or w.a.type != w.b.type or w.a.type < I8_INT_S16:
+    if w.packed is not NULL or w.kind == I8_WIDE_F64 or w.a.type != w.b.type or w.a.type < I8_INT_S16:
         return False
     if <double>w.m * w.n * w.k <= DIRECT_WORK:
         return True
@@ -204,11 +226,11 @@ cdef int multiply_own(const void *job, int64_t part, int64_t _parts) noexcept no
     cdef const i8_wide_kind *kind = &w.kernels.kinds[w.kind]
     cdef Piece pieces[MAX_PIECES]
     cdef Piece *p
-    cdef int i
+    cdef int i, unit = column_unit(w)
     for i in range(pieces_of(&j.grid, <int>part, pieces)):
         p = &pieces[i]
         p.row, p.row_end = p.row * kind.rows, min(p.row_end * kind.rows, w.m)
-        p.column, p.column_end = p.column * kind.columns, min(p.column_end * kind.columns, w.n)
+        p.column, p.column_end = p.column * unit, min(p.column_end * unit, w.n)
         if j.direct:
             multiply_direct(w, 0, 1, p)
         else:
@@ -245,7 +267,7 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
     threads = paid_threads(work, WIDE_THREAD_WORK, threads)
     parts = min(w.count, <int64_t>threads)
     if w.count == 1 and threads > 1:
-        split(ceil_div(w.m, kind.rows), ceil_div(w.n, kind.columns), threads, True, &job.grid)
+        split(ceil_div(w.m, kind.rows), ceil_div(w.n, column_unit(w)), threads, True, &job.grid)
         function, parts = multiply_own, part_count(&job.grid)
     job.w, job.memory, job.direct = w, NULL, is_direct(w)
     job.part_bytes = 0 if job.direct else set_blocks(&r, w, w.m, w.n)

@@ -263,7 +263,16 @@ lstm = int8blas.DynamicLSTM(f32(64, 4, 40), f32(40, 4, 40))
 steps, weights = f32(30, 5, 64), RealProduct(s8(64, 500), 0.5)
 q, k, v = f32(6, 40, 32), f32(6, 32, 60), f32(6, 60, 32)
 packed = int8blas.pack_b(y, trans_b=True)
+s16, packed_16 = rng.integers(-9999, 9999, (70, 64), np.int16), int8blas.pack_b(np.int16(y.T) * np.int16(99))
+wide_types = {"src_dtype": np.int16, "dst_dtype": np.int32}
+wide_layer = int8blas.InnerProduct(s8(500, 64), **wide_types)
+wide_images = int8blas.Convolution(s8(9, 4, 3, 3), **wide_types)
 calls = {
+    "packed 16 bits": lambda **out: int8blas.matmul(s16, packed_16, **out),
+    "limbs": lambda **out: int8blas.matmul(s16, packed, **out),
+    "one triangle of 16 bits": lambda: int8blas.syrk_s16s64(1, s16),
+    "source of 16 bits": lambda **out: wide_layer(s16, **out),
+    "images of 16 bits": lambda **out: wide_images(s16.reshape(1, 28, 40, 4), **out),
     "distances": lambda **out: int8blas.sqeuclidean(x, y, **out),
     "segments of k": lambda **out: int8blas.matmul(long_a, long_b, dtype=np.int64, **out),
     "copies of operands": lambda **out: int8blas.matmul(x[:, ::2], y.T[::2, ::-1], **out),
@@ -381,7 +390,7 @@ def test_every_place_that_needs_memory(failing):
     process = run_python("-c", PLACES, str(TESTS), LD_PRELOAD=failing)
     assert process.returncode == 0, process.stdout + process.stderr
     facts = [line.split(": ") for line in process.stdout.splitlines()]
-    assert len(facts) == 2 * 15
+    assert len(facts) == 2 * 20
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
         # A thread without memory leaves its part to a thread that has memory, if there is such a thread.

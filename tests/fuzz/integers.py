@@ -1,4 +1,4 @@
-"""matmul of integers of every width: any two dtypes, results of any dtype, each `overflow`, and `mod`."""
+"""matmul of integers of every width: any two dtypes, results of any dtype, each `overflow`, `mod`, and a packed B."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from .draws import held
 
 WORK = 14
 DTYPES = (np.int64, np.int32, np.int16, np.uint8, np.int8, np.uint16, np.uint32, np.uint64, np.bool_)
+PACKED = ("int16", "int8", "uint8")
 RESULTS = (np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.uint64)
 
 
@@ -39,6 +40,8 @@ def problem(draws):
     if draws.once_in(4):
         bits = draws.integer(2, min(31, np.iinfo(problem["dtype"]).bits - 1))
         problem["mod"], problem["overflow"] = draws.integer(1 << (bits - 1), (1 << bits) - 1), "saturate"
+    b = problem["b"]
+    problem["packed"] = problem["mod"] is None and b.ndim == 2 and b.dtype.name in PACKED and bool(draws.below(2))
     shape = np.shape(product(problem))
     problem["out"] = draws.output(problem["dtype"], shape) if draws.below(2) and shape else None
     return problem
@@ -50,11 +53,18 @@ def product(problem):
     return np.asarray((a * 1).astype(object) @ (b * 1).astype(object), object)
 
 
+def right(problem):
+    """B, packed if the problem says so and the sums surely fit int64."""
+    a, b = np.asarray(problem["a"]), problem["b"]
+    largest = max(abs(int(a.min())), abs(int(a.max()))) if a.size else 0
+    return int8blas.pack_b(b) if problem["packed"] and largest < 1 << (62 - 8 * b.itemsize - WORK) else b
+
+
 def run(problem):
     out, keywords = problem["out"], {name: problem[name] for name in ("dtype", "overflow", "mod")}
     memory, target = (None, None) if out is None else out.fresh()
     try:
-        result = int8blas.matmul(problem["a"], problem["b"], out=target, **keywords)
+        result = int8blas.matmul(problem["a"], right(problem), out=target, **keywords)
     except OverflowError:
         return (memory if out is not None else np.array("beyond"),)
     return (np.asarray(result) if out is None else memory,)

@@ -198,12 +198,11 @@ def test_the_dtype_of_the_result():
     assert int8blas.matmul(swapped, swapped.T).item() == 5
 
 
-def test_a_packed_b_takes_values_of_8_bits():
+def test_a_packed_b_takes_values_of_any_width():
     b = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
-    packed, a = int8blas.pack_b(b), np.array([[1, -100, 127]])
-    np.testing.assert_array_equal(int8blas.matmul(a, packed), a @ b)
-    with pytest.raises(ValueError, match=r"^a must have values of int8 or uint8, as b is a PackedB, got int64 from 1 "):
-        int8blas.matmul(np.array([[1, 300, 127]]), packed)
+    packed = int8blas.pack_b(b)
+    for a in (np.array([[1, -100, 127]]), np.array([[1, 300, 127]]), np.array([[2**50, -(2**51), 7]])):
+        np.testing.assert_array_equal(int8blas.matmul(a, packed), a @ b)
 
 
 def test_wrong_arguments():
@@ -244,3 +243,59 @@ def test_raise_leaves_out_as_it_was():
         with pytest.raises(OverflowError, match="beyond int16"):
             int8blas.matmul(a, b.T, out=out, overflow="raise")
         assert (out == 7).all()
+
+
+# --- explain ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind", "segment"),
+    [((10, 15), "s16", 62), ((15, 11), "s16", 30), ((14, 14), "s16_full", None), ((15, 15), "s16_full", None),
+     ((20, 31), "s32", None), ((33, 3), "s64", None)],
+)  # fmt: skip
+def test_explain_names_the_multiply_add(isa, bits, kind, segment):
+    a, b = (np.full(shape, -(2**count)) for count, shape in zip(bits, ((30, 40), (40, 50)), strict=True))
+    plan = int8blas.explain(a, b)
+    assert (plan.shape, plan.isa, plan.multiply_add, plan.segment) == ((30, 50, 40), isa, kind, segment)
+    assert plan.bits == bits
+    assert (plan.limbs, plan.b_is_packed, plan.searches_overflow) == (1, False, False)
+    assert plan.exact_in_float64 == (sum(bits) + 6 <= 53)
+    assert f"kernel {isa} {kind} {plan.tile[0]}x{plan.tile[1]}: " in str(plan)
+    assert ("float64 BLAS" in str(plan)) == (plan.exact_in_float64 and kind in ("s32", "s64"))
+    assert int8blas.explain(a.T.copy(), b.T.copy(), trans_a=True, trans_b=True) == plan
+
+
+def test_explain_small_values_and_limbs(isa):
+    small = int8blas.explain(np.ones((300, 200), np.int64), np.ones((200, 100), np.uint16))
+    assert isinstance(small, int8blas.Explanation)
+    assert small == int8blas.explain(np.ones((300, 200), np.int8), np.ones((200, 100), np.int8))
+    wide = np.full((9, 50), 2**33)
+    for b, kind, limbs in (
+        (np.ones((50, 8), np.int16), "s16_full", 3), (np.ones((50, 8), np.int8), "bytes", 5),
+    ):  # fmt: skip
+        plan = int8blas.explain(wide, int8blas.pack_b(b))
+        assert (plan.multiply_add, plan.limbs, plan.b_is_packed) == (kind, limbs, True)
+        assert f"A is divided into {limbs} limbs" in str(plan)
+    packed = int8blas.explain(np.full((9, 50), 300), int8blas.pack_b(np.full((50, 8), 300, np.int16)))
+    assert (packed.multiply_add, packed.limbs) == ("s16", 1)
+    assert int8blas.explain(wide[:2, :2], wide[:2, :2]).multiply_add == "direct"
+    assert int8blas.explain(wide, wide.T).searches_overflow
+    with pytest.raises(ValueError, match=r"^numerics must be 'exact' when an operand is wider than 8 bits"):
+        int8blas.explain(wide, wide.T, numerics="saturating")
+    with pytest.raises(ValueError, match=r"^a and b must have 2 dimensions"):
+        int8blas.explain(wide[0], wide.T)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: int8blas.matmul(x, x, dtype=np.int8), lambda x: int8blas.dot(x, x, dtype=np.int16),
+        lambda x: int8blas.einsum("ij,jk", x, x, dtype=np.int8), lambda x: int8blas.vecdot(x, x, dtype=np.uint8),
+        lambda x: int8blas.syrk_s16s64(2**60, x), lambda x: int8blas.gemm_s16s16s32(2**30, x, x),
+    ],
+)  # fmt: skip
+def test_a_warning_names_the_caller(call):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call(np.full((2, 2), 3000, np.int16))
+    assert [one.filename for one in seen] == [__file__]

@@ -160,13 +160,19 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
     const int halves = kind == I8_WIDE_S64 && I8_WIDE_HALVES;
     /* Two products of -32768 by itself are 2**31, one more than s32 holds: sums of pairs begin at -1. */
     const i8_vec minus_one = i8_set_32(-1);
+    const int step = pairs ? I8_PANEL * size : panel * (int)sizeof(i8_vec);
     i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
     const char *a = t->a, *b = t->b;
+    ptrdiff_t at[3];
+    /* Vectors without columns alias the first panel. */
+    I8_FOR(v, vecs) at[v] = v * (int)sizeof(i8_vec);
+    if (pairs)
+        I8_FOR(v, vecs) at[v] = v * I8_LANES < t->cols ? v * I8_LANES / I8_PANEL * t->panel + at[v] % step : 0;
     I8_FOR(i, rows) I8_FOR(v, vecs) acc[i][v] = cross[i][v] = i8_zero();
-    for (int64_t g = 0; g < t->groups; ++g, a += full * size, b += panel * (int)sizeof(i8_vec)) {
+    for (int64_t g = 0; g < t->groups; ++g, a += full * size, b += step) {
         i8_vec y[3], swapped[3];
         I8_FOR(v, vecs) {
-            y[v] = i8_load(b + v * (int)sizeof(i8_vec));
+            y[v] = i8_load(b + at[v]);
             if (halves)
                 swapped[v] = i8_swap_halves(y[v]);
             else

@@ -8,9 +8,9 @@
  *   I8_WIDE_S64  64 bits of any sign; sums modulo 2**64
  *   I8_WIDE_F64  f64, rounded; sums f64
  *
- * A group of k is two k of s16, else one. Packed B: panels of `columns` columns; in a panel, groups; in a
- * group, the elements of each column, side by side. Packed A has the rows of a tile in place of columns. Missing rows,
- * columns and k are 0. */
+ * A group of k is two k of s16, else one. Packed B: panels of I8_PANEL columns for pairs of s16, and of `columns`
+ * columns for the other kinds; in a panel, groups; in a group, the elements of each column, side by side. Packed A has
+ * the rows of a tile in place of columns. Missing rows, columns and k are 0. */
 #ifndef I8_WIDE_H
 #define I8_WIDE_H
 
@@ -28,10 +28,12 @@ enum {
 };
 
 /* One tile: C[i, j] = sum over `groups` of a * b, or C[i, j] plus the sum if `add`, for i < rows and j < cols. C has
- * f64 elements for I8_WIDE_F64, else s64; c_row counts elements. */
+ * f64 elements for I8_WIDE_F64, else s64; c_row counts elements. `b` is the tile's first column, and `panel` the bytes
+ * from a panel of pairs to the next. */
 typedef struct {
     int64_t groups;
     const char *a, *b;
+    ptrdiff_t panel;
     void *c;
     ptrdiff_t c_row;
     int rows, cols, add;

@@ -1,0 +1,39 @@
+# The bits of integers (see bits.pyx).
+from libc.stdint cimport int64_t
+cimport int8blas.core.cnumpy as cnp
+
+from int8blas.core.kernels cimport i8_int_bits, i8_wide_kernels
+
+
+# All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
+cdef struct Bits:
+    int count
+    bint negative
+
+
+cdef int integer_type(cnp.ndarray array) noexcept
+cdef Bits count_bits(const i8_int_bits *found) noexcept
+cdef Bits bits_of(const i8_wide_kernels *kernels, cnp.ndarray x) noexcept
+
+
+cdef inline int integer_code(int typenum, int size) noexcept:
+    """Return the kernels' code of an integer type that NumPy gives a type number and a size."""
+    # NumPy's signed types have odd numbers, and the unsigned types the even numbers after them.
+    cdef int code = typenum % 2 == 0
+    while size > 1:
+        size >>= 1
+        code += 2
+    return code
+
+
+cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
+    """Return whether all elements fit int8, or all fit uint8."""
+    return found.magnitude <= 127 or (found.magnitude <= 255 and <int64_t>found.sign >= 0)
+
+
+cdef inline int levels(int64_t k) noexcept:
+    """Return the bits that a sum of k products may have in addition to the bits of one product."""
+    cdef int bits = 0
+    while (<int64_t>1 << bits) < k:
+        bits += 1
+    return bits
