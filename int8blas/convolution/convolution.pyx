@@ -45,8 +45,8 @@ cdef class Convolution(ConvolutionLayer):
         The layout of source and destination: "nhwc" (the default, and faster) or "nchw". With one or three spatial
         dimensions it is "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
     src_dtype : dtype
-        uint8 or int8, or with `dynamic` float32, float16 or bfloat16. A layer with the `src_dtype` float32 also takes
-        float16 and bfloat16.
+        uint8, int8, uint16 or int16, or with `dynamic` float32, float16 or bfloat16. A layer with the `src_dtype`
+        float32 also takes float16 and bfloat16. A source of 16 bits takes two convolutions of 8 bits.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional

@@ -3,4 +3,4 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.stage.output_stage cimport Bound
 
-cdef int store_sums(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1
+cdef int store_images(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1

@@ -10,7 +10,7 @@ import numpy as np
 
 from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas.convolution.dynamic_images cimport ImageParameters, dense, quantize_images
-from int8blas.convolution.far_zeros cimport store_sums
+from int8blas.convolution.far_zeros cimport store_images
 from int8blas.convolution.far_zeros import FarSums
 from int8blas.convolution.filters cimport Filters, Images, set_images
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
@@ -18,8 +18,8 @@ from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.stage.layer_arguments import (
-    INT8_DTYPES, FLOAT_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic, check_no_source,
-    dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
+    FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
+    check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
@@ -32,6 +32,10 @@ from int8blas.stage.output_stage cimport Bound, Layer
 from int8blas.stage.attributes import TENSORS, Attributes
 
 cnp.import_array()
+
+
+# The longest window whose sums of 8-bit products fit int32.
+cdef int64_t LONGEST = (2**31 - 1) // 255**2
 
 
 cdef class Phase:
@@ -110,7 +114,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
                  numerics="exact"):
         """Create the layer; the docstring of the class has the parameters."""
         self._dynamic = check_dynamic(dynamic, ("per_image", "per_tensor"))
-        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
+        self.set_types(src_dtype, INT8_DTYPES + INT16_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype,
+                       attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         quantized_dtype = self.src_dtype if dynamic is None else self._dynamic_dtype
         self._name = type(self).__name__.lower()
@@ -148,6 +153,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._constant = self._layer.bind_constants(self._channels_last)
         if self._constant is not None:
             self.check_far(self._constant)
+        if self._wide and self._layer.depth > LONGEST:
+            raise ValueError(f"weights must have windows of at most {LONGEST} elements with src_dtype "
+                             f"{self.src_dtype}, got windows of {self._layer.depth}")
 
     cdef object padding_from(self, padding):
         """Return the padding. If the padding does not depend on the size of the source, a name such as "same" becomes
@@ -380,7 +388,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Phase phase, other
         cdef list phases
         cdef bint rebinds
-        if bound.far:
+        if bound.far or self._wide:
             return self.execute_far(x, target, bound, values, first, count)
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
@@ -409,7 +417,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
                          int64_t count) except -1:
-        """Execute some images with zero points beyond their types."""
+        """Execute some images of 16 bits, or with zero points beyond their types."""
         cdef cnp.ndarray part, sums
         self.check_far(bound)
         if self._far_sums is None:
@@ -419,17 +427,16 @@ cdef class ConvolutionLayer(QuantizedLayer):
         sums = self._far_sums(x[first:first + count], bound.padding())
         whole = np.moveaxis(target[first:first + count], -1 if self._channels_last else 1, -1)
         part = np.array(whole, order="C")
-        store_sums(bound, sums, part)
+        store_images(bound, sums, part)
         whole[...] = part
         return 0
 
     cdef int check_far(self, Bound bound) except -1:
         """Raise an error if zero points are beyond their types and the layer cannot compute with them."""
-        longest = (2**31 - 1) // 255**2
         if bound.far and self._saturating:
             raise ValueError("zero_points must be in the ranges of their types with numerics 'saturating'")
-        if bound.far and self._layer.depth > longest:
-            raise ValueError(f"zero_points must be in the ranges of their types for windows of more than {longest} "
+        if bound.far and self._layer.depth > LONGEST:
+            raise ValueError(f"zero_points must be in the ranges of their types for windows of more than {LONGEST} "
                              f"elements, got windows of {self._layer.depth}")
         return 0
 
@@ -437,14 +444,18 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Return the layers that compute the sums for any zero points."""
         options = self.parameters() | {
             "dst_dtype": np.int32, "attributes": Attributes(zero_points={"src": 0}), "scales": None,
-            "zero_points": None,
-            "src_dtype": self.src_dtype if self._dynamic is None else self._dynamic_dtype, "dynamic": None}
+            "zero_points": None, "dynamic": None}
+        del options["src_dtype"]
         packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
-        plain = type(self)(PackedWeights(self.weights_shape, packed, INT8_DTYPES[1], self._zeros), **options)
+        weights = PackedWeights(self.weights_shape, packed, INT8_DTYPES[1], self._zeros)
+        src_dtype = self.src_dtype if self._dynamic is None else self._dynamic_dtype
+        # A source of 16 bits has an upper limb, with its sign, and a lower limb.
+        limbs = [src_dtype] if not self._wide else [INT8_DTYPES[src_dtype.kind == "i"], INT8_DTYPES[0]]
+        plain = [type(self)(weights, **options, src_dtype=limb) for limb in limbs]
         if self._far_zeros is None:
             return FarSums(plain, None, None)
         ones = np.ones((self.groups, *self._shape[2:]), np.int8)
-        return FarSums(plain, type(self)(ones, **options), self._far_zeros)
+        return FarSums(plain, [type(self)(ones, **options, src_dtype=limb) for limb in limbs], self._far_zeros)
 
     cdef int execute_dynamically(self, cnp.ndarray x, cnp.ndarray target, Values values, bint keeps) except -1:
         """Execute all images. Quantize each image by its range, or all images by their common range."""
@@ -497,6 +508,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
             found = quantize_images(x, quantized, 0, x.shape[0])
             values.set_source(found.scale, found.zero)
             bound, x = self.bind(values, None), quantized
+        if self._wide:
+            raise ValueError(f"b must be a layer with a source of 8 bits, got {self}: it is computed by two such "
+                             "layers")
         if bound is None:
             raise ValueError("b must be a layer that was created with all of its scales, zero points and operands")
         set_images(&source, x, self._channels_last)

@@ -255,7 +255,8 @@ cdef cnp.ndarray source_of_type(object x, int typenum):
     cdef bint is_16_bit = dtype.isnative and (dtype.num == cnp.NPY_FLOAT16 or is_bfloat16(dtype))
     if is_16_bit and typenum == cnp.NPY_FLOAT32:
         return array
-    if not typenum == dtype.num and cnp.PyArray_DescrFromType(typenum).itemsize == 2:
+    cdef bint wants_real = not cnp.PyTypeNum_ISINTEGER(typenum)
+    if wants_real and typenum != dtype.num and cnp.PyArray_DescrFromType(typenum).itemsize == 2:
         raise TypeError(f"src must be {type_name(typenum)}, got {dtype_name(dtype)}: create the layer with "
                         "src_dtype='float32', which takes all floats")
     return input_of_type(array, "src", typenum, x)

@@ -21,7 +21,9 @@ cdef class InnerProduct(QuantizedLayer):
 
     cdef int set_weights(self, weights, dict scales, group) except -1
     cdef int64_t set_four_bits(self, weights, dict scales, dict zero_points, group) except -1
-    cdef cnp.ndarray padded(self, cnp.ndarray x)
+    cdef cnp.ndarray in_whole_groups(self, cnp.ndarray x)
+    cdef int multiply_bytes(self, cnp.ndarray matrix, cnp.ndarray target, Bound bound) except -1
+    cdef int multiply_wide(self, cnp.ndarray x, cnp.ndarray target, Bound bound) except -1
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1
     cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1
     cdef tuple flattened(self, cnp.ndarray x)

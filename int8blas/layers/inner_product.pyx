@@ -24,8 +24,8 @@ from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
 from int8blas.stage.four_bits import group_of_scales, integer_weights, packed_in_groups, zeros_of_groups
 from int8blas.stage.layer_arguments import (
-    FLOAT_DTYPES, INT8_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
-from int8blas.core.kernels cimport I8_PANEL
+    FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
+from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
@@ -33,8 +33,12 @@ from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
 from int8blas.gemm.call cimport is_usable, run, set_a, set_c
 from int8blas.gemm.four_bits cimport PackedB4
+from int8blas.gemm.matmul cimport limbs_of, sum_of_limbs
 from int8blas.gemm.operand cimport SIGN_BIT
+from int8blas.gemm.output cimport WideSums, store_sums
+from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.problem cimport DynamicSource, Problem, start
+from int8blas.stage.columns cimport padded
 from int8blas.stage.output_stage cimport Bound, Layer, element_type
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.stage.attributes import TENSORS
@@ -55,8 +59,9 @@ cdef class InnerProduct(QuantizedLayer):
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
-        uint8 or int8; with `dynamic` float32, float16 or bfloat16. `src_dtype` and `dst_dtype` must be given. A layer
-        with the `src_dtype` float32 takes float16 and bfloat16 too.
+        uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. `src_dtype` and `dst_dtype` must be
+        given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A source of 16 bits takes two
+        products of 8 bits.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -157,7 +162,8 @@ cdef class InnerProduct(QuantizedLayer):
         if dynamic is not None and (not isinstance(dynamic, str) or dynamic not in ("per_row", "per_tensor")):
             raise ValueError(f"dynamic must be 'per_row', 'per_tensor' or None, got {dynamic!r}")
         check_given(src_dtype, dst_dtype, dynamic)
-        self.set_types(src_dtype, INT8_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype, attributes, numerics)
+        self.set_types(src_dtype, INT8_DTYPES + INT16_DTYPES if dynamic is None else FLOAT_DTYPES, dst_dtype,
+                       attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         scales, zero_points = by_tensor(scales, "scales", TENSORS), by_tensor(zero_points, "zero_points", TENSORS)
         if bits not in (8, 4):
@@ -170,6 +176,8 @@ cdef class InnerProduct(QuantizedLayer):
             self._k, self._n = self._packed._k, self._packed._n
             size = group_size(scales.get("weights"), group, self._n, self._k)
             sums = self._packed.group_sums(size) if size else self._packed._sums
+        if size and self._wide:
+            raise ValueError(f"scales['weights'] must not be by groups of k with src_dtype {self.src_dtype}")
         self.group = size or None
         self._dynamic = dynamic
         dtypes = {"src": self.src_dtype if dynamic is None else self._dynamic_dtype,
@@ -302,7 +310,7 @@ cdef class InnerProduct(QuantizedLayer):
             self._group_zeros = np.ascontiguousarray(by_column.reshape(groups, panels, I8_PANEL).transpose(1, 0, 2))
         return size
 
-    cdef cnp.ndarray padded(self, cnp.ndarray x):
+    cdef cnp.ndarray in_whole_groups(self, cnp.ndarray x):
         """Return the source, padded with zeros to whole groups of k. The padded weights equal their zero points."""
         cdef int64_t rows = cnp.PyArray_DIM(x, 0)
         cdef cnp.ndarray wide = np.zeros((rows, self._four_bits._k), x.dtype)
@@ -366,8 +374,6 @@ cdef class InnerProduct(QuantizedLayer):
         TypeError, ValueError
             If an argument is not as described above. Nothing is written then.
         """
-        cdef Problem g
-        cdef DynamicSource source
         cdef cnp.ndarray x, matrix, target, result
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
@@ -399,16 +405,58 @@ cdef class InnerProduct(QuantizedLayer):
             else:
                 target = self.target_for(result, leading, shape[0], x)
 
-        start(&g, self._saturating)
-        if self._packed is None and self._four_bits._k != self._k:
-            matrix = self.padded(matrix)
-        set_a(&g, matrix, False)
-        set_c(&g, target)
-        self.set_layer(&g, &source, bound, cnp.PyArray_TYPE(x))
-        run(&g, "inner_product")
+        if self._wide:
+            self.multiply_wide(matrix, target, bound)
+        else:
+            self.multiply_bytes(matrix, target, bound)
         if out is not None and cnp.PyArray_DATA(target) != cnp.PyArray_DATA(result):
             result[...] = target.reshape((<object>result).shape)
         return result if out is None else out
+
+    cdef int multiply_bytes(self, cnp.ndarray matrix, cnp.ndarray target, Bound bound) except -1:
+        """Execute the layer for a source of 8 bits or of real numbers."""
+        cdef Problem g
+        cdef DynamicSource source
+        start(&g, self._saturating)
+        if self._packed is None and self._four_bits._k != self._k:
+            matrix = self.in_whole_groups(matrix)
+        set_a(&g, matrix, False)
+        set_c(&g, target)
+        self.set_layer(&g, &source, bound, cnp.PyArray_TYPE(matrix))
+        run(&g, "inner_product")
+        return 0
+
+    cdef int multiply_wide(self, cnp.ndarray x, cnp.ndarray target, Bound bound) except -1:
+        """Execute the layer for a source of 16 bits: a product of 8 bits for each limb, then the epilogue of the exact
+        sums."""
+        cdef Problem g
+        cdef WideSums s = WideSums(NULL, NULL, NULL, NULL, NULL)
+        cdef Packed packed = self.weights
+        cdef cnp.ndarray sums, zeros, columns, row_terms, weights_zeros
+        start(&g, False)
+        set_a(&g, x, False)
+        set_c(&g, target)
+        bound.fill(&g)
+        g.n = self._n
+        # The epilogue may read a whole chunk after a row.
+        sums = np.zeros(g.m * g.n + I8_MAX_COLUMNS, np.int64)
+        sums[:g.m * g.n] = sum_of_limbs(x, packed, limbs_of(x, packed)).reshape(-1)
+        zeros = np.zeros(g.m, np.int64) + (bound.ao if bound._ao_rows is None else bound._ao_rows)
+        columns = padded(packed.column_sums, cnp.NPY_INT64)
+        s.sums, s.ao = <const int64_t *>cnp.PyArray_DATA(sums), <const int64_t *>cnp.PyArray_DATA(zeros)
+        s.col_sums = <const int64_t *>cnp.PyArray_DATA(columns)
+        weights_zeros = np.zeros(g.n, np.int64) + (bound.bo if bound._bo_cols is None else bound._bo_cols)
+        weights_zeros -= self._layer.weights_shift
+        if weights_zeros.any():
+            weights_zeros = padded(weights_zeros, cnp.NPY_INT64)
+            row_terms = x.sum(1, np.int64) - g.k * zeros
+            s.bo = <const int64_t *>cnp.PyArray_DATA(weights_zeros)
+            s.row_terms = <const int64_t *>cnp.PyArray_DATA(row_terms)
+        with nogil:
+            end_turn()
+            store_sums(&g, &s)
+            take_turn()
+        return 0
 
     cdef int set_layer(self, Problem *g, DynamicSource *source, Bound bound, int src_type) except -1:
         """Set all members of a problem except A and C, which the caller has set. The problem points to `source`."""

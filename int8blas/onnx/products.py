@@ -38,7 +38,7 @@ from int8blas.onnx.normalization import affine
 from int8blas.onnx.operands import as_operand, vector
 from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, other, sole_producer
 from int8blas.onnx.table import DOMAIN, MICROSOFT
-from int8blas.onnx.types import BYTES, FLOAT32
+from int8blas.onnx.types import BYTES, FLOAT32, SHORTS
 from int8blas.onnx.windows import SAME
 from int8blas.stage.attributes import Binary, Eltwise
 
@@ -48,6 +48,9 @@ BIAS = "its bias is not constant"
 FACTORS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 GEOMETRY = "its padding is not the same for every shape"
+LONG = "its windows are too long for a source of 16 bits"
+# The longest window of a convolution with a source of 16 bits.
+LONGEST = (2**31 - 1) // 255**2
 
 
 # ------------------------------------------------------------------------------------- what follows a product ------
@@ -110,8 +113,8 @@ def tail_behind(
 
 def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
     """Return both factors of a product, the constant value of the second, and the columns of the result. The first has
-    one scale, the second has one or one for each column."""
-    a, b = (pattern.dequantized(name) for name in node.inputs[:2])
+    one scale, the second has one or one for each column. The first may have 16 bits."""
+    a, b = pattern.dequantized(node.inputs[0], BYTES + SHORTS), pattern.dequantized(node.inputs[1])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or a.axis is not None or not weights.size:
         return None
@@ -135,9 +138,14 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     if found is None:
         given = [pattern.dequantized(name) for name in node.inputs[:2]]
         return pattern.refuse(node, FACTORS if any(given) else REAL)
+    a, _, weights, columns = found
+    zero = pattern.constant(pattern.zero_name(a))
+    short = zero is not None and zero.dtype in SHORTS
+    if short and weights.size // columns.size > LONGEST:
+        return pattern.refuse(node, LONG)
     last = pattern.end(node)
     exact = None
-    if last is not None:
+    if last is not None and not short:
         exact = rewritten_in_steps(pattern, node, found, last) or rewritten_exactly(pattern, node, found, last)
     return exact or rewritten_with_tail(pattern, node, found)
 

@@ -99,8 +99,8 @@ PAIRS: dict[str, Callable[[Factors, Node, Sequence[Any], Array], Pairs]] = {
 def reason_against(factors: Factors, node: Node, inputs: Sequence[Any]) -> str:
     """Return why the sums of a node are not counted; "" if they are."""
     a, b = (inputs[place].dtype for place in (factors.a, factors.b))
-    if a == np.int8 or b != np.int8:
-        kind = a.name if a.itemsize == 1 else "uint8"
+    if a in (np.int8, np.int16, np.uint16) or b != np.int8:
+        kind = a.name if a.kind in "iu" else "uint8"
         return f"its factors are {kind} and {b.name}, whose products are not added in 16 bits"
     weights, group = inputs[factors.b], node.attributes.get("group", 1)
     alone = factors.pairs == "windows" and weights.shape[1] == 1 and weights.shape[0] == group

@@ -18,8 +18,9 @@ DTYPES = {
     9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
 BFLOAT16 = 16
-# The 8-bit integers.
+# The integers of 8 and of 16 bits.
 BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
+SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 

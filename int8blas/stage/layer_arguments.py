@@ -17,6 +17,7 @@ from int8blas.stage.attributes import INTEGER_SCHEMES, Attributes
 from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups
 
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
+INT16_DTYPES = (np.dtype(np.uint16), np.dtype(np.int16))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
 ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # dtypes of zero points; int64 for values beyond int8
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)

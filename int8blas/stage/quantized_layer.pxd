@@ -12,6 +12,7 @@ cdef class QuantizedLayer:
     cdef object _numerics
     cdef int _src_type, _dst_type
     cdef bint _saturating
+    cdef bint _wide                 # whether the source has 16 bits
     cdef Layer _layer
     cdef Bound _constant            # the values that all executions share, or None
 

@@ -4,11 +4,14 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport as_array, check_numerics, source_of_type
 from int8blas.core.signatures import Signature
-from int8blas.stage.layer_arguments import DST_DTYPES, check_attributes, check_dtype
+from int8blas.stage.layer_arguments import DST_DTYPES, INT16_DTYPES, check_attributes, check_dtype
 
 cnp.import_array()
 
-cdef tuple SIGNS = (cnp.NPY_UINT8, cnp.NPY_INT8)
+cdef extern from "numpy/arrayobject.h":
+    enum: NPY_INT16, NPY_UINT16
+
+cdef tuple QUANTIZED = (cnp.NPY_UINT8, cnp.NPY_INT8, NPY_INT16, NPY_UINT16)
 
 
 cdef class QuantizedLayer:
@@ -23,6 +26,9 @@ cdef class QuantizedLayer:
         self.src_dtype = check_dtype(src_dtype, "src_dtype", src_dtypes)
         self.dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
         self._src_type, self._dst_type = self.src_dtype.num, self.dst_dtype.num
+        self._wide = self.src_dtype in INT16_DTYPES
+        if self._wide and self._saturating:
+            raise ValueError(f"numerics must be 'exact' with src_dtype {self.src_dtype}, got {numerics!r}")
         self.attributes = check_attributes(attributes)
         return 0
 
@@ -31,7 +37,7 @@ cdef class QuantizedLayer:
         is float32."""
         cdef cnp.ndarray x = as_array(src, "src")
         cdef int given = cnp.PyArray_TYPE(x)
-        if given != self._src_type and given in SIGNS and self._src_type in SIGNS:
+        if given != self._src_type and given in QUANTIZED and self._src_type in QUANTIZED:
             raise TypeError(f"src must be {self.src_dtype}, got {x.dtype}: create the layer with src_dtype="
                             f"{x.dtype.name!r}")
         return source_of_type(src, self._src_type)

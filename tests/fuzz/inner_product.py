@@ -16,7 +16,7 @@ def problem(draws):
     kind = draws.below(4)
     if kind == 3:
         return dynamic(draws, max(rows, 1), max(outputs, 1), max(inputs, 1))
-    options = layer.options(draws, layer.TENSORS)
+    options = layer.options(draws, layer.TENSORS, wide=kind != 2)
     options["vectors"] += draws.some(("src",))
     if kind == 2:
         return grouped(draws, rows, max(outputs, 1), options)

@@ -12,10 +12,13 @@ OPS = (ReLU(), ReLU(0.1), Eltwise("clip", -3, 60), Sum(0.5, 3), Binary(), Binary
 TENSORS = ("src", "weights", "dst")
 
 
-def options(draws, zero_points=("src", "dst")):
-    """Types, bias, quantization and post-ops, as `layers.random_problem` and its variants take them."""
+def options(draws, zero_points=("src", "dst"), wide=True):
+    """Types, bias, quantization and post-ops, as `layers.random_problem` and its variants take them. A source of 16
+    bits only if it may be `wide`."""
+    src_dtype = draws.among((*SRC_DTYPES, np.int16, np.uint16) if wide else SRC_DTYPES)
+    numerics = draws.among(("exact", "exact", "exact", "saturating"))
     return {
-        "src_dtype": draws.among(SRC_DTYPES),
+        "src_dtype": src_dtype,
         "dst_dtype": draws.among(DST_DTYPES),
         "bias": draws.among((None, "f32", "s32")),
         "scales": draws.some(TENSORS),
@@ -23,7 +26,7 @@ def options(draws, zero_points=("src", "dst")):
         "vectors": draws.some(("weights", "dst")),
         "kind": draws.among(("small", "full", "extreme")),
         "ops": tuple(draws.among(OPS) for _ in range(draws.below(4))) if draws.below(2) else (),
-        "numerics": draws.among(("exact", "exact", "exact", "saturating")),
+        "numerics": numerics if np.dtype(src_dtype).itemsize == 1 else "exact",
     }
 
 

@@ -20,8 +20,8 @@ FLOATS = {"Conv", "ConvTranspose", "MatMul", "Gemm", "QuantizeLinear", "Dequanti
 class Problem:
     """A graph: constants, nodes, and the float64 value of its last tensor."""
 
-    def __init__(self, seed):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, seed, dtypes=(np.uint8, np.int8)):
+        self.rng, self.dtypes = np.random.default_rng(seed), dtypes
         self.constants, self.nodes, self.inputs, self.feeds = {}, [], [], {}
         self.name, self.value, self.axis = "", None, -1
 
@@ -55,11 +55,11 @@ class Problem:
 
 def quantized_input(p, shape):
     """Add a dequantized input; return its name and value."""
-    dtype = p.one_of(np.uint8, np.int8)
+    dtype = p.one_of(*p.dtypes)
     limits = np.iinfo(dtype)
     x = p.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
     zero = np.array(p.rng.integers(limits.min, limits.max + 1), dtype) if p.rng.random() < 0.8 else None
-    scale = np.array(p.rng.uniform(0.01, 0.03), F)
+    scale = np.array(p.rng.uniform(0.01, 0.03) / 256 ** (np.dtype(dtype).itemsize - 1), F)
     names = [p.input(x, x.dtype.name), p.constant(scale), *([] if zero is None else [p.constant(zero)])]
     return p.node("DequantizeLinear", *names), dequantized(x, scale, dtype(0) if zero is None else zero), scale
 
@@ -241,13 +241,21 @@ def add_end(p):
 
 @pytest.mark.parametrize("seed", range(300))
 def test_a_product_of_bytes_is_one_node_of_int8(seed):
-    p = Problem(seed)
+    check_product(Problem(seed))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_product_of_16_bits_by_bytes_is_one_node(seed):
+    check_product(Problem(seed, (np.uint16, np.int16)), 21)
+
+
+def check_product(p, opset=20):
     add_product(p)
     for _ in range(p.rng.integers(0, 3)):
         add_function(p)
     kind, scale, zero = add_end(p)
     text = f"g ({', '.join(p.inputs)}) => ({kind} {p.name}) {{ {' '.join(p.nodes)} }}"
-    model = loaded(text, opset=20, constants=p.constants)
+    model = loaded(text, opset=opset, constants=p.constants)
     calls = [call.operator for call in model.explain()]
     # After a variable gate, a separate QuantizeLinear quantizes the result.
     assert FLOATS.isdisjoint(calls[:-1] if calls[-1] == "QuantizeLinear" and len(p.inputs) > 1 else calls), calls
