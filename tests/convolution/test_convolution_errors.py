@@ -60,7 +60,7 @@ CREATION = [
     *(({"layout": value}, ValueError, "layout") for value in ("nhw", "hwcn", "oihw", "nchwd", "")),
     ({"layout": 1}, TypeError, "layout"),
     # types
-    *(({"src_dtype": dtype}, TypeError, "src_dtype") for dtype in (np.float32, "x", np.int16)),
+    *(({"src_dtype": dtype}, TypeError, "src_dtype") for dtype in (np.float32, "x", np.int32)),
     *(({"dst_dtype": dtype}, TypeError, "dst_dtype") for dtype in (np.int16, 1, np.float64)),
     ({"attributes": {}}, TypeError, "attributes"),
     ({"numerics": "fast"}, ValueError, "numerics"),

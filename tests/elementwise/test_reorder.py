@@ -385,7 +385,7 @@ UNPACK = {"src_layout": "packed", "dst_layout": "oihw"}
     (PACKED, {**UNPACK, "shape": (2, 60)}, ValueError, "shape must be 4 sizes"),
     (PACKED, {**UNPACK, "shape": 5}, TypeError, "shape must be integers"),
     (PACKED, {**UNPACK, "shape": (2, 3, 4, 5.0)}, TypeError, "shape must be integers"),
-    (PACKED, {**UNPACK, "shape": (2, 3, 4, 4)}, ValueError, "shape must begin with .2,., and its other sizes must have the product 60"),
+    (PACKED, {**UNPACK, "shape": (2, 3, 4, 4)}, ValueError, "shape must begin with .2,., and its other"),
     (PACKED, {**UNPACK, "shape": (3, 3, 4, 5)}, ValueError, "shape must begin with"),
     (PACKED, {**UNPACK, "shape": (2, -3, -4, 5)}, ValueError, "shape must be 4 sizes"),
     (S8, UNPACK, TypeError, "x must be a PackedB"), ([PACKED], UNPACK, TypeError, "x must be a PackedB"),
