@@ -207,7 +207,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     alpha : float
         The factor of the product, finite.
     a : array_like of uint8
-        A of shape (M, K), or (K, M) with `trans_a`; any strides, never copied.
+        A of shape (M, K), or (K, M) with `trans_a`; any strides.
     b : array_like of int8, or PackedB
         B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB` is faster.
     beta : float, optional

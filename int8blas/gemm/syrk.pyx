@@ -103,7 +103,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
     alpha : float
         The factor of the product, finite.
     a : array_like of uint8
-        A of shape (N, K), or (K, N) with `trans`; any strides, never copied.
+        A of shape (N, K), or (K, N) with `trans`; any strides.
     beta : float, optional
         The factor of C, finite. If it is 0, C is not read.
     c : ndarray of int32, optional

@@ -183,16 +183,16 @@ cdef void set_cache(Cache *c, cnp.ndarray data, cnp.ndarray past, cnp.ndarray ne
 
 
 cdef void set_product(RealJob *job, const float *a, int64_t rows, int64_t k, const Cache *b, int64_t columns, char *y,
-                      int64_t group) noexcept:
-    """Set the products of one sequence: `group` of them for each head of keys or values."""
+                      int64_t group, bint together) noexcept:
+    """Set the products of one sequence, `group` of them for each head of keys or values. Rows are query heads if they
+    are multiplied together, and positions otherwise."""
     job.dims, job.shape[0], job.shape[1], job.count = 2, b.heads, group, b.heads * group
     job.rows, job.k, job.columns, job.room = rows, k, columns, columns
     job.a, job.a_row, job.a_steps[0], job.a_steps[1] = <const char *>a, k, 4 * group * rows * k, 4 * rows * k
     job.b_steps[0], job.b_steps[1], job.b_factor, job.windows = 4 * b.room * b.size, 0, 1, NULL
     job.weights, job.scale, job.block_scales = NULL, NULL, NULL
-    # With one product for a head, its rows are the query heads; otherwise they are positions.
-    job.y, job.y_row = y, b.size if group == 1 else b.heads * group * b.size
-    job.y_steps[0], job.y_steps[1] = 4 * b.size * (rows if group == 1 else group), 4 * b.size
+    job.y, job.y_row = y, b.size if together else b.heads * group * b.size
+    job.y_steps[0], job.y_steps[1] = 4 * b.size * (rows if together else group), 4 * b.size
 
 
 cdef int attend_to(const Cache *keys, const Cache *values, const float *q, char *y, int64_t sequence, int64_t group,
@@ -200,10 +200,10 @@ cdef int attend_to(const Cache *keys, const Cache *values, const float *q, char 
     """Compute the attention of a sequence's queries, (heads, length, size)."""
     cdef bint together = length == 1    # all queries of a group are rows of one product
     cdef int64_t rows = group if together else length, products = 1 if together else group, end = start + length
-    set_product(&job.scores, q, rows, keys.size, keys, end, y, products)
+    set_product(&job.scores, q, rows, keys.size, keys, end, y, products, together)
     job.scores.b = <const char *>(keys.data + sequence * keys.heads * keys.room * keys.size)
     job.scores.b_row, job.scores.b_column = 1, keys.size
-    set_product(&job.values, q, rows, end, values, values.size, y, products)
+    set_product(&job.values, q, rows, end, values, values.size, y, products, together)
     job.values.b = <const char *>(values.data + sequence * values.heads * values.room * values.size)
     job.values.b_row, job.values.b_column = values.size, 1
     job.first, job.length = start, length

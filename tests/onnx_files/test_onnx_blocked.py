@@ -164,11 +164,12 @@ def test_rotary_embedding(interleaved, rng):
 
 
 @pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize(("window", "cap"), [(-1, 0), (3, 0), (-1, 0.7)])
-def test_group_query_attention_goes_on_where_it_stopped(rotary, window, cap, rng):
+def test_group_query_attention_goes_on_where_it_stopped(rotary, groups, window, cap, rng):
     """Compare attention over all positions in one call with the formula, then attention over these positions in two
     calls with a cache."""
-    batch, length, heads, groups, size = 2, 9, 4, 2, 16
+    batch, length, heads, size = 2, 9, 4, 16
     angles, constants = tables(32, 8)
     q, k, v = (rng.normal(0, 1, (batch, length, n, size)).astype(np.float32) for n in (heads, groups, groups))
     turn = (lambda x: turned(x, angles[:length, None], 0)) if rotary else (lambda x: x)
