@@ -1,12 +1,14 @@
-from typing import Any, Never, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 from int8blas.core.streams import Origin, Target
 
+@disjoint_base
 class Packed:
-    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
+    def __init__(self) -> None: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
