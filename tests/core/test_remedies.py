@@ -106,7 +106,7 @@ def test_a_conversion_keeps_the_numbers(name, i, dtype):
 @pytest.mark.parametrize("values", [[[1, 2]] * 8, [[-1, 2]] * 8])
 def test_lists_of_integers_are_refused_as_lists(values):
     for call, name, wanted in (
-        (lambda x: int8blas.pack_b(x), "b", "uint8 or int8"),
+        (lambda x: int8blas.pack_b(x), "b", "uint8, int8 or int16"),
         (lambda x: int8blas.gemm_s8s8s32(1, S8.T, x), "b", "int8"),
         (lambda x: int8blas.syrk_s8s32(1, x), "a", "int8"),
         (lambda x: int8blas.quantize(x, 1), "x", "float32, float16 or bfloat16"),
@@ -121,9 +121,9 @@ def test_lists_of_integers_are_refused_as_lists(values):
 
 
 def test_integers_that_no_type_holds():
-    for x, text in (([-1, 200], "a list of int64 of values from -1 to 200"),
-                    (np.array([300, 4]), "int64 of values from 4 to 300")):  # fmt: skip
-        with pytest.raises(TypeError, match=f"^b must be uint8 or int8, got {text}$"):
+    for x, text in (([-1, 40_000], "a list of int64 of values from -1 to 40000"),
+                    (np.array([1 << 15, 4]), "int64 of values from 4 to 32768")):  # fmt: skip
+        with pytest.raises(TypeError, match=f"^b must be uint8, int8 or int16, got {text}$"):
             int8blas.pack_b(x)
 
 
