@@ -50,7 +50,7 @@ CREATION = [
     ({"bias": f32(OC) * -np.inf}, ValueError, "bias must be finite"),
     # types
     ({"src_dtype": np.float32}, TypeError, "src_dtype must be uint8 or int8, got float32"),
-    ({"src_dtype": "x"}, TypeError, "src_dtype must be uint8 or int8, got 'x'"),
+    ({"src_dtype": "x"}, TypeError, "src_dtype must be uint8, int8, uint16 or int16, got 'x'"),
     ({"dst_dtype": np.int16}, TypeError, "dst_dtype must be uint8, int8, int32, float32, float16 or bfloat16, got"),
     ({"dst_dtype": 1}, TypeError, "dst_dtype must be uint8, int8, int32, float32, float16 or bfloat16, got 1"),
     ({"attributes": {}}, TypeError, "attributes must be Attributes, got dict"),
