@@ -227,7 +227,8 @@ class WideExplanation:
     bits : tuple of int
         The bits of the values of A and of B, without signs.
     limbs : int
-        The products by a packed B into which a wide A is divided, each of which `multiply_add` describes; else 1.
+        The number of products that are added. A packed B is multiplied by one limb of a wide A at a time, and
+        `multiply_add` describes each of these products. Without a packed B the number is 1.
     segment : int, or None
         The k whose sums are kept in 32 bits before they are added in 64 bits; None if the sums have 64 bits.
     tile : tuple of int

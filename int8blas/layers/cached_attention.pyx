@@ -1,6 +1,7 @@
 """Causal attention with a cache of keys and values: onnxruntime's GroupQueryAttention, in float32.
 
-The arithmetic is that of real_attention.pyx. Rotary positions are computed before it, each operation rounded once::
+The products and the softmax are those of real_attention.pyx. Before them, queries and keys are rotated by the angles of
+their positions. Each operation is rounded once::
 
     y[i] = x[i] * cos - x[j] * sin          for each pair i, j of a head's elements
     y[j] = x[i] * sin + x[j] * cos
@@ -127,8 +128,8 @@ cdef list set_turns(Turns *turns, object cos, object sin, bint interleaved, int6
 
 
 cdef cnp.ndarray starts_of(object last, int64_t batch, int64_t length, int64_t total, int64_t known, int64_t *most):
-    """Return the first new position of each sequence, and set the largest. The first call has right padding; all others
-    have as many new positions in each sequence."""
+    """Return the first new position of each sequence, and set the largest. In a first call, shorter sequences are
+    padded at their end. In later calls every sequence has `length` new positions."""
     cdef cnp.ndarray starts = np.array(last, np.int64)
     cdef int64_t *start = <int64_t *>cnp.PyArray_DATA(starts)
     cdef int64_t i
@@ -250,7 +251,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     past_k = cache_of(past_key, "past_key", batch, shared_heads, size)
     past_v = cache_of(past_value, "past_value", batch, shared_heads, width)
     if (past_k is None) != (past_v is None) or (past_k is not None and past_k.shape[2] != past_v.shape[2]):
-        raise ValueError("past_key and past_value must have as many positions as each other")
+        known, width = [0 if past is None else past.shape[2] for past in (past_k, past_v)]
+        raise ValueError(f"past_value must have {known} positions as past_key has, got {width}")
     known = 0 if past_k is None else past_k.shape[2]
     starts = starts_of(last, batch, length, total, known, &end)
     end += length

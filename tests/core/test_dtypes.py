@@ -471,8 +471,9 @@ def test_names_types_and_dtypes_are_taken(function):
 @every_dtype_argument
 @pytest.mark.parametrize(("dtype", "got"), [
     ("no", "'no'"), (3, "3"), ([], "void"), (object(), "<object object at .*>"), ({"a": 1}, r"\{'a': 1\}"),
-    (torch_dtype("qint8"), "torch.qint8"), (np.uint32, "uint32"), (">i4", "int32 in the other byte order"), (str, "str"),
-    ([("a", "u1")], "a structured dtype with the fields a"), ("no" * 1000, r"'nono.*\.\.\..*nono' \(2002 characters\)"),
+    (torch_dtype("qint8"), "torch.qint8"), (np.uint32, "uint32"), (">i4", "int32 in the other byte order"),
+    (str, "str"), ([("a", "u1")], "a structured dtype with the fields a"),
+    ("no" * 1000, r"'nono.*\.\.\..*nono' \(2002 characters\)"),
 ])  # fmt: skip
 def test_other_dtypes_are_refused_in_one_form(function, dtype, got):
     if dtype == ">i4" and function is DTYPE_ARGUMENTS["reorder"]:

@@ -257,7 +257,7 @@ def test_a_cache_that_cannot_stay_in_place_is_copied(rng):
     ({"last": np.array([3], np.int32)}, "seqlens_k must have 2 elements, got 1"),
     ({"last": np.array([3, 20], np.int32)}, "seqlens_k must be from 0 to 12 for 1 new positions and a past of 12"),
     ({"pk": np.zeros((2, 2, 12, 8), np.float32)}, "past_key must have shape"),
-    ({"pv": np.zeros((2, 2, 9, 16), np.float32)}, "past_value must have as many positions"),
+    ({"pv": np.zeros((2, 2, 9, 16), np.float32)}, "past_value must have 12 positions as past_key has, got 9"),
 ])  # fmt: skip
 def test_a_wrong_cache_is_refused(change, message, rng):
     model, rows, (pk, pv) = cached(rng)

@@ -50,7 +50,8 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 }
 #endif
 
-/* Set dst[k] = src[-k] for a multiple of 8 k, as many as there are up to `k`. Return their number. */
+/* Copy bytes in reverse order, dst[i] = src[-i], eight at a time. Return how many of the `k` bytes were copied: the
+ * largest multiple of 8. */
 static inline int64_t i8_copy_reversed(uint8_t *dst, int64_t k, const uint8_t *src)
 {
     int64_t done = 0;
