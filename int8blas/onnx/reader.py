@@ -92,7 +92,7 @@ KINDS = {
 
 
 # The field of a tensor without raw bytes that has numbers of a type, and the field's own type.
-FIELDS = {
+FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
     np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
     **{np.dtype(dtype): ("int32_data", np.int32) for dtype in (np.int32, np.int8, np.uint8)},
 }  # fmt: skip
