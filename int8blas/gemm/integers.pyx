@@ -191,10 +191,10 @@ cdef int set_batch(WideProduct *w, cnp.ndarray x, object y) except -1:
         except ValueError:
             raise ValueError(
                 f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
-    w.dims = <int>len(batch)
-    for axis in range(w.dims):
-        w.shape[axis] = batch[axis]
-        w.count *= w.shape[axis]
+    w.stack.dims = <int>len(batch)
+    for axis in range(w.stack.dims):
+        w.stack.shape[axis] = batch[axis]
+        w.stack.count *= w.stack.shape[axis]
     return 0
 
 
@@ -204,8 +204,8 @@ cdef int set_packed(WideProduct *w, PackedB16 packed, int64_t *rows) except -1:
     w.packed, w.n, rows[0] = cnp.PyArray_BYTES(packed._data), packed._n, packed._k
     w.panel = cnp.PyArray_STRIDE(packed._data, 0)
     w.b.data, w.b.type = w.packed, I8_INT_S16
-    for axis in range(w.dims):
-        w.b_steps[axis] = 0
+    for axis in range(w.stack.dims):
+        w.stack.b_steps[axis] = 0
     return 0
 
 
@@ -218,7 +218,7 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except
         raise ValueError(f"{'b' if x_dims else 'a'} must have at least 1 dimension, got a scalar")
     w.k = cnp.PyArray_DIM(x, x_dims - 1)
     w.m = cnp.PyArray_DIM(x, x_dims - 2) if x_dims > 1 else 1
-    w.count, w.dims, w.packed = 1, 0, NULL
+    w.stack.count, w.stack.dims, w.packed = 1, 0, NULL
     if x_dims > 2 or y_dims > 2:
         set_batch(w, x, y)
     if right is None:
@@ -226,13 +226,13 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except
     else:
         b_rows = cnp.PyArray_DIM(right, max(0, y_dims - 2))
         w.n = cnp.PyArray_DIM(right, y_dims - 1) if y_dims > 1 else 1
-        set_operand(&w.b, w.b_steps, right, True, w.dims)
+        set_operand(&w.b, w.stack.b_steps, right, True, w.stack.dims)
     if b_rows != w.k:
         raise ValueError(f"b must have {w.k} rows, as a has {w.k} columns, got {b_rows}")
-    set_operand(&w.a, w.a_steps, x, False, w.dims)
-    shape.ndim = w.dims
-    for axis in range(w.dims):
-        shape.sizes[axis] = w.shape[axis]
+    set_operand(&w.a, w.stack.a_steps, x, False, w.stack.dims)
+    shape.ndim = w.stack.dims
+    for axis in range(w.stack.dims):
+        shape.sizes[axis] = w.stack.shape[axis]
     if x_dims > 1:
         shape.sizes[shape.ndim] = w.m
         shape.ndim += 1
@@ -241,8 +241,8 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except
         shape.ndim += 1
     # A stack of rows times one matrix is one product. Both strides of A are set, because NumPy may give a dimension of
     # one element any stride.
-    if w.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
-        w.m, w.count, w.dims = w.m * w.count, 1, 0
+    if w.stack.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
+        w.m, w.stack.count, w.stack.dims = w.m * w.stack.count, 1, 0
         w.a.column = cnp.PyArray_ITEMSIZE(x)
         w.a.row = w.k * w.a.column
     return 0
@@ -255,7 +255,7 @@ cdef int run_wide(const WideProduct *w, str name) except -1:
     if verbose:
         forget_regions()
         begun = seconds()
-    if keeps_gil(<double>w.m * w.n * (w.k + 1) * w.count, GIL_WORK):
+    if keeps_gil(<double>w.m * w.n * (w.k + 1) * w.stack.count, GIL_WORK):
         status = multiply_wide(w, 1)
     else:
         threads = max_threads()
@@ -278,7 +278,7 @@ cdef bint saturate_sums(const WideProduct *w, const double *reals, double error,
     cdef double low = 0 if to_u64 else -ldexp(1, 63), high = ldexp(1, 64 if to_u64 else 63)
     cdef int64_t i, size = w.m * w.n
     cdef bint beyond = False
-    for i in range(w.count * size):
+    for i in range(w.stack.count * size):
         if low + error <= reals[i] <= high - error:
             continue
         if reals[i] < low - error:
@@ -294,7 +294,7 @@ cdef cnp.ndarray real_sums(const WideProduct *w):
     """Return the sums of a product in float64. For operands of `bits` bits together, the error of a sum is at most
     (2 * k + 8) * k * 2**(bits - 53)."""
     cdef WideProduct reals = w[0]
-    cdef cnp.ndarray sums = empty_of((w.count * w.m * w.n,), cnp.NPY_FLOAT64)
+    cdef cnp.ndarray sums = empty_of((w.stack.count * w.m * w.n,), cnp.NPY_FLOAT64)
     reals.kind, reals.c = I8_WIDE_F64, cnp.PyArray_BYTES(sums)
     run_wide(&reals, "matmul")
     return sums

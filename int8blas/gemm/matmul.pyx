@@ -95,6 +95,22 @@ cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
         set_as_s8(&g.b, True)
 
 
+cdef inline int64_t set_right(Problem *g, object b, cnp.ndarray y) except -1:
+    """Set B to `y`, or to a packed `b` if `y` is None. Return its number of rows."""
+    if y is None:
+        if type(b) is PackedB:
+            (<PackedB>b).fill(g)
+        else:
+            (<PackedB4>b).fill(g)
+        return (<Packed>b)._k
+    check_dimensions(y, "b")
+    if cnp.PyArray_NDIM(y) == 1:
+        set_column(g, y)
+        return cnp.PyArray_DIM(y, 0)
+    set_b(g, y, False)
+    return cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2)
+
+
 def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow="saturate", mod=None):
     """Return the exact product of integer arrays, with the shapes of :func:`numpy.matmul`.
 
@@ -183,8 +199,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         return multiply_any(a, b, out, dtype, ao, bo, numerics, overflow)
     cdef cnp.ndarray x = as_array(a, "a"), y = None, given, _ao_array, _bo_array
     cdef int typenum = cnp.NPY_INT32
-    cdef PackedB packed = None
-    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector = False
+    cdef PackedB packed
+    cdef bint a_is_vector = cnp.PyArray_NDIM(x) == 1, b_is_vector
     cdef int64_t b_rows
     if type(b) is not PackedB and type(b) is not PackedB4:
         y = as_array(b, "b")
@@ -201,21 +217,9 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         set_row(&g, x)
     else:
         set_a(&g, x, False)
-    if type(b) is PackedB:
-        packed = <PackedB>b
-        packed.fill(&g)
-        b_rows = packed._k
-    elif type(b) is PackedB4:
-        (<PackedB4>b).fill(&g)
-        b_rows = (<PackedB4>b)._k
-    else:
-        check_dimensions(y, "b")
-        b_is_vector = cnp.PyArray_NDIM(y) == 1
-        if b_is_vector:
-            set_column(&g, y)
-        else:
-            set_b(&g, y, False)
-        b_rows = cnp.PyArray_DIM(y, 0 if b_is_vector else cnp.PyArray_NDIM(y) - 2)
+    b_rows = set_right(&g, b, y)
+    b_is_vector = y is not None and cnp.PyArray_NDIM(y) == 1
+    packed = <PackedB>b if type(b) is PackedB else None
     if b_rows != g.k:
         raise ValueError(f"b must have {g.k} rows, as a has {g.k} columns, got {b_rows}")
     _ao_array = set_ao(&g, ao, "a row of a each")

@@ -17,6 +17,16 @@ cdef struct WideOperand:
     int type                    # I8_INT_S8 ... I8_INT_U64
 
 
+# The pairs of matrices in a stack.
+cdef struct WideStack:
+    int dims
+    int64_t count               # of pairs
+    int64_t shape[WIDE_DIMS]
+    # Bytes from one operand to the next along each dimension.
+    ptrdiff_t a_steps[WIDE_DIMS]
+    ptrdiff_t b_steps[WIDE_DIMS]
+
+
 # C := A @ B for each pair of a stack of matrices. The matrices of C are contiguous and C-ordered, one after the other.
 cdef struct WideProduct:
     const i8_wide_kernels *kernels
@@ -27,11 +37,7 @@ cdef struct WideProduct:
     ptrdiff_t panel             # bytes from a panel of `packed` to the next
     char *c                     # s64, or f64 for I8_WIDE_F64
     int64_t segment             # groups of k whose sums fit a tile's accumulators; C adds the segments
-    int dims                    # dimensions of the stack
-    int64_t count               # pairs in the stack
-    int64_t shape[WIDE_DIMS]
-    ptrdiff_t a_steps[WIDE_DIMS]
-    ptrdiff_t b_steps[WIDE_DIMS]
+    WideStack stack
 
 
 cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil

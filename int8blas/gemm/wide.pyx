@@ -50,6 +50,13 @@ cdef enum:
     DIGIT_K = 1 << 16
 
 
+# The panels that tiles read, in a block of B or in a packed B.
+cdef struct Panels:
+    const char *data
+    int width                   # columns of a panel
+    ptrdiff_t step              # bytes to the next panel
+
+
 # A rectangle of one product of the stack, its blocks, and the memory for them.
 cdef struct Rectangle:
     const WideProduct *w
@@ -64,10 +71,7 @@ cdef struct Rectangle:
     int64_t a_bytes             # bytes of a block of A
     char *a_block
     char *b_block
-    # The panels that tiles read, in `b_block` or in a packed B: columns of a panel, and bytes to the next panel.
-    const char *panels
-    int width
-    ptrdiff_t panel
+    Panels panels
 
 
 cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const char **b) noexcept nogil:
@@ -75,14 +79,14 @@ cdef void operands_of(const WideProduct *w, int64_t index, const char **a, const
     cdef ptrdiff_t to_a = 0, to_b = 0
     cdef int64_t i
     cdef int axis
-    if w.dims == 1:
-        a[0], b[0] = w.a.data + index * w.a_steps[0], w.b.data + index * w.b_steps[0]
+    if w.stack.dims == 1:
+        a[0], b[0] = w.a.data + index * w.stack.a_steps[0], w.b.data + index * w.stack.b_steps[0]
         return
-    for axis in range(w.dims - 1, -1, -1):
-        i = index % w.shape[axis]
-        index = index // w.shape[axis]
-        to_a += i * w.a_steps[axis]
-        to_b += i * w.b_steps[axis]
+    for axis in range(w.stack.dims - 1, -1, -1):
+        i = index % w.stack.shape[axis]
+        index = index // w.stack.shape[axis]
+        to_a += i * w.stack.a_steps[axis]
+        to_b += i * w.stack.b_steps[axis]
     a[0], b[0] = w.a.data + to_a, w.b.data + to_b
 
 
@@ -92,13 +96,14 @@ cdef void multiply_panels(Rectangle *r, int64_t row, int64_t rows, int64_t colum
     cdef const WideProduct *w = r.w
     cdef i8_wide_tile_args t
     cdef int64_t i, j, g, segment = min(groups, w.segment)
+    cdef int width = r.panels.width
     cdef const char *a
     cdef const char *b
-    t.c_row, t.panel = w.n, r.panel
+    t.c_row, t.panel = w.n, r.panels.step
     j = 0
     while j < columns:
         t.cols = <int>min(columns - j, <int64_t>r.kind.columns)
-        b = r.panels + j // r.width * r.panel + j % r.width * r.size
+        b = r.panels.data + j // width * r.panels.step + j % width * r.size
         i = 0
         while i < rows:
             t.rows = <int>min(rows - i, <int64_t>r.kind.rows)
@@ -107,7 +112,7 @@ cdef void multiply_panels(Rectangle *r, int64_t row, int64_t rows, int64_t colum
             g = 0
             while g < groups:
                 t.groups = min(segment, groups - g)
-                t.a, t.b = a + g * r.kind.rows * r.size, b + g * r.width * r.size
+                t.a, t.b = a + g * r.kind.rows * r.size, b + g * width * r.size
                 t.add = k > 0 or g > 0
                 r.kind.tile(&t)
                 g += segment
@@ -129,12 +134,13 @@ cdef void pack_operand(const Rectangle *r, char *block, const WideOperand *x, co
 cdef void set_panels(Rectangle *r, int64_t column, int64_t columns, int64_t k, int64_t depth) noexcept nogil:
     """Set the panels of a block of B, and pack the block unless B is packed."""
     cdef const WideProduct *w = r.w
+    cdef int width = r.panels.width
     if w.packed is not NULL:
-        r.panel = w.panel
-        r.panels = w.packed + column // r.width * w.panel + k // r.group * r.width * r.size
+        r.panels.step = w.panel
+        r.panels.data = w.packed + column // width * w.panel + k // r.group * width * r.size
         return
-    r.panels, r.panel = r.b_block, ceil_div(depth, r.group) * r.width * r.size
-    pack_operand(r, r.b_block, &w.b, r.b + k * w.b.row + column * w.b.column, w.b.column, w.b.row, columns, r.width,
+    r.panels.data, r.panels.step = r.b_block, ceil_div(depth, r.group) * width * r.size
+    pack_operand(r, r.b_block, &w.b, r.b + k * w.b.row + column * w.b.column, w.b.column, w.b.row, columns, width,
                  depth)
 
 
@@ -170,7 +176,7 @@ cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t
     r.group, r.size = (2, 4) if w.kind <= I8_WIDE_S16_FULL else (1, 8)
     r.groups = min(<int64_t>BLOCK_GROUPS, ceil_div(w.k, r.group))
     r.rows = min(round_up(A_BYTES // (r.groups * r.size), r.kind.rows), round_up(rows, r.kind.rows))
-    r.width = I8_PANEL if w.kind <= I8_WIDE_S16_FULL else r.kind.columns
+    r.panels.width = I8_PANEL if w.kind <= I8_WIDE_S16_FULL else r.kind.columns
     r.columns = min(round_up(B_BYTES // (r.groups * r.size), unit), round_up(columns, unit))
     r.a_bytes = round_up(r.rows * r.groups * r.size, ALIGNMENT)
     return r.a_bytes + (r.columns * r.groups * r.size if w.packed is NULL else 0)
@@ -243,7 +249,7 @@ cdef int multiply_some(const void *job, int64_t part, int64_t parts) noexcept no
     cdef const WideJob *j = <const WideJob *>job
     cdef const WideProduct *w = j.w
     cdef Piece whole = Piece(0, w.m, 0, w.n)
-    cdef int64_t index = share(w.count, part, parts), end = share(w.count, part + 1, parts)
+    cdef int64_t index = share(w.stack.count, part, parts), end = share(w.stack.count, part + 1, parts)
     if j.direct:
         multiply_direct(w, index, end, &whole)
         return 0
@@ -257,16 +263,16 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
     cdef WideJob job
     cdef Rectangle r
     cdef const i8_wide_kind *kind = &w.kernels.kinds[w.kind]
-    cdef double work = <double>w.m * w.n * w.k * w.count
+    cdef double work = <double>w.m * w.n * w.k * w.stack.count
     cdef part_fn function = multiply_some
     cdef int64_t parts
     if w.k == 0:
-        memset(w.c, 0, w.count * w.m * w.n * sizeof(int64_t))
+        memset(w.c, 0, w.stack.count * w.m * w.n * sizeof(int64_t))
     if work == 0:
         return 0
     threads = paid_threads(work, WIDE_THREAD_WORK, threads)
-    parts = min(w.count, <int64_t>threads)
-    if w.count == 1 and threads > 1:
+    parts = min(w.stack.count, <int64_t>threads)
+    if w.stack.count == 1 and threads > 1:
         split(ceil_div(w.m, kind.rows), ceil_div(w.n, column_unit(w)), threads, True, &job.grid)
         function, parts = multiply_own, part_count(&job.grid)
     job.w, job.memory, job.direct = w, NULL, is_direct(w)

@@ -326,7 +326,8 @@ typedef struct {
  * for the columns j of a panel. A group has `steps` steps; without scales, all of K is one group. Row i of A is at a +
  * i * a_row. row_sums[i * groups + group] are sums of A. zeros[j] replaces `zero` if `zeros` is not NULL. col_sum[j] is
  * the sum of q - zero; col_sum may be NULL only if all ao are 0. scale, zeros and col_sum have 16 values for each
- * group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. */
+ * group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. The members
+ * are one struct, because the path sets most of them once for many panels. */
 #define I8_MAX_FOUR_BITS 4
 typedef struct {
     int rows;

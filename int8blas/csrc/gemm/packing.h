@@ -21,7 +21,7 @@ typedef struct {
     uint8_t padding; /* the byte in src that means padding */
 } i8_image;
 
-/* The packing kernels of a vector width. */
+/* The packing kernels of a vector width, a member for each kernel. */
 typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,

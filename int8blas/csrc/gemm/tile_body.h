@@ -267,8 +267,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         }
 #endif
 #ifdef I8_INTERLEAVED
-        /* If a pass takes one group, half of its instructions are loop overhead: too many for a CPU that
-         * starts three instructions a cycle. */
+        /* In a pass of one group, half of the instructions are loop overhead: too many for 3 a cycle. */
         for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
             I8_FETCH_AHEAD(I8_INTERLEAVED_GROUPS);
             I8_FOR(d, I8_INTERLEAVED_GROUPS) {

@@ -152,12 +152,47 @@ I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec 
     *high = i8_add_64(i8_add_64(*high, i8_up_64(upper_high)), back);
 }
 
+#define I8_WIDE_PAIRS(kind) ((kind) == I8_WIDE_S16 || (kind) == I8_WIDE_S16_FULL)
+#define I8_WIDE_CROSS(kind) ((kind) == I8_WIDE_S64 && I8_WIDE_HALVES)
+
+/* Store or add the sums of `rows` rows by `vecs` vectors of a tile. */
+I8_INLINE void i8_wide_finish(const i8_wide_tile_args *t, i8_vec acc[I8_WIDE_MAX_ROWS][3],
+                              i8_vec cross[I8_WIDE_MAX_ROWS][3], const int kind, const int rows, const int vecs)
+{
+    const int pairs = I8_WIDE_PAIRS(kind), lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
+    /* Whole vectors go to C, all others to `some` first. */
+    int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
+    const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
+    const int add = whole && t->add;
+    I8_FOR(i, rows) {
+        if (i >= t->rows)
+            break;
+        I8_FOR(v, vecs) {
+            int64_t *to = c + i * c_row + v * lanes;
+            if (pairs) {
+                i8_vec low, high;
+                if (kind == I8_WIDE_S16_FULL)
+                    i8_join_halves(acc[i][v], cross[i][v], t->groups, &low, &high);
+                else
+                    i8_widen_64(acc[i][v], &low, &high);
+                i8_wide_put(to, low, add, 0);
+                i8_wide_put(to + I8_WIDE_LANES, high, add, 0);
+                continue;
+            }
+            if (I8_WIDE_CROSS(kind))
+                acc[i][v] = i8_add_64(acc[i][v], i8_upper_sum(cross[i][v]));
+            i8_wide_put(to, acc[i][v], add, kind == I8_WIDE_F64);
+        }
+    }
+    if (!whole)
+        i8_wide_put_some(t, some, vecs * lanes, kind == I8_WIDE_F64);
+}
+
 /* Compute `rows` rows by `vecs` vectors of a tile packed for `full` rows and `panel` vectors. */
 I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs, const int full,
                             const int panel)
 {
-    const int pairs = kind == I8_WIDE_S16 || kind == I8_WIDE_S16_FULL, size = pairs ? 4 : 8;
-    const int halves = kind == I8_WIDE_S64 && I8_WIDE_HALVES;
+    const int pairs = I8_WIDE_PAIRS(kind), halves = I8_WIDE_CROSS(kind), size = pairs ? 4 : 8;
     /* Two products of -32768 by itself are 2**31, one more than s32 holds: sums of pairs begin at -1. */
     const i8_vec minus_one = i8_set_32(-1);
     const int step = pairs ? I8_PANEL * size : panel * (int)sizeof(i8_vec);
@@ -204,39 +239,13 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
             }
         }
     }
-    /* Whole vectors go to C, all others to `some` first. */
-    const int lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
-    int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
-    const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
-    const int add = whole && t->add;
-    I8_FOR(i, rows) {
-        if (i >= t->rows)
-            break;
-        I8_FOR(v, vecs) {
-            int64_t *to = c + i * c_row + v * lanes;
-            if (pairs) {
-                i8_vec low, high;
-                if (kind == I8_WIDE_S16_FULL)
-                    i8_join_halves(acc[i][v], cross[i][v], t->groups, &low, &high);
-                else
-                    i8_widen_64(acc[i][v], &low, &high);
-                i8_wide_put(to, low, add, 0);
-                i8_wide_put(to + I8_WIDE_LANES, high, add, 0);
-                continue;
-            }
-            if (halves)
-                acc[i][v] = i8_add_64(acc[i][v], i8_upper_sum(cross[i][v]));
-            i8_wide_put(to, acc[i][v], add, kind == I8_WIDE_F64);
-        }
-    }
-    if (!whole)
-        i8_wide_put_some(t, some, vecs * lanes, kind == I8_WIDE_F64);
+    i8_wide_finish(t, acc, cross, kind, rows, vecs);
 }
 
 /* Skip rows and vectors that the tile does not have. */
 I8_INLINE void i8_wide_tile(const i8_wide_tile_args *t, const int kind, const int rows, const int vecs)
 {
-    const int width = kind == I8_WIDE_S16 || kind == I8_WIDE_S16_FULL ? I8_LANES : I8_WIDE_LANES, half = rows / 2;
+    const int width = I8_WIDE_PAIRS(kind) ? I8_LANES : I8_WIDE_LANES, half = rows / 2;
     if (vecs > 1 && t->cols <= width) {
         if (t->rows == 1)
             i8_wide_part(t, kind, 1, 1, rows, vecs);

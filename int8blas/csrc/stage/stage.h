@@ -57,7 +57,9 @@ typedef struct {
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
  * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.
  *
- * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies. */
+ * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies.
+ *
+ * The members are the operands and the conditions of these formulas: one struct, which a layer fills once. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
@@ -141,7 +143,8 @@ typedef struct {
  *
  * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum come
  * together, and bo and row_term come together; NULL stands for zeros. With a `stage` in f32, acc_f32 may replace acc32
- * and acc64: it is f32(X), and no other terms are added. */
+ * and acc64: it is f32(X), and no other terms are added. The members are one struct, because the driver sets most of
+ * them once for many tiles. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;

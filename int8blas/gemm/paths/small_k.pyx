@@ -98,6 +98,12 @@ cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int
             init[i] = start_value(p, init[i], g.b.zero_point, terms[i])
 
 
+cdef inline bint streams(const Problem *g, const SmallKPlan *plan, const Columns *b) noexcept nogil:
+    """Return whether the kernel writes whole lines of C past the caches: if the plan does, and lines of memory begin at
+    the same column in each row."""
+    return plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c.data % LINE) and g.c.row % LINE == 0
+
+
 cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns *b, int64_t row,
                         int64_t end) noexcept nogil:
     """Multiply some rows of A by the prepared B."""
@@ -119,9 +125,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     t.groups, t.distances = b.groups, p.to_output
     t.a.tail = <int>(g.k % I8_GROUP) if in_place else 0
     t.a.flip = g.a.sign_flip if in_place else 0
-    t.stream = (
-        plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c.data % LINE) and g.c.row % LINE == 0
-    )
+    t.stream = streams(g, plan, b)
     t.dst_row = g.c.row // <ptrdiff_t>sizeof(int32_t)
     t.row_init = row_init if starts else NULL
     if not stores:
