@@ -1,4 +1,4 @@
-from typing import Any, Never, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +7,6 @@ from int8blas.gemm.packed import Packed
 
 @final
 class PackedB4(Packed):
-    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     @property
     def bits(self) -> int: ...
     @property

@@ -69,14 +69,11 @@ cdef class PackedB4(Packed):
     """
 
     _what = "packed matrix of 4 bits"
+    _call = "pack_b(b, bits=4)"
 
     def __cinit__(self):
-        # Without elements, so that whatever comes from __new__ is safe to use.
+        # An empty matrix, so that an object from __new__ is safe to use.
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.uint8)
-
-    def __init__(self, *args, **kwargs):
-        """A PackedB4 is made by :func:`pack_b` or :meth:`load`."""
-        raise TypeError("PackedB4 is made by pack_b(b, bits=4) or PackedB4.load(path)")
 
     cdef void fill(self, Problem *g) noexcept:
         """Let `g` multiply by this matrix, without a zero point."""

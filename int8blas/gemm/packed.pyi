@@ -1,4 +1,4 @@
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ from int8blas.core.streams import Origin, Target
 
 @disjoint_base
 class Packed:
-    def __init__(self) -> None: ...
+    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property

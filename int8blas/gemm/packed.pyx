@@ -31,12 +31,19 @@ cdef class Packed:
     __signature__ = Signature()
     # The name of these matrices in errors.
     _what = "packed matrix"
+    # The call that makes one.
+    _call = "pack_b(b)"
 
     def __cinit__(self):
         # An empty matrix, so that an object from __new__ is safe to use.
         self._typenum = cnp.NPY_INT8
         self._data = np.empty((0, 0, I8_PANEL, 1), np.int8)
         self._sums = np.empty(0, np.int64)
+
+    def __init__(self, *args, **kwargs):
+        """Raise TypeError: :func:`pack_b` and :meth:`load` make packed matrices."""
+        name = type(self).__name__
+        raise TypeError(f"{name} is made by {self._call} or {name}.load(path)")
 
     cdef int set_data(self, int64_t k, int64_t n, int typenum, cnp.ndarray data, int64_t groups, int width) except -1:
         """Keep packed values, `width` of a column in each group, and make them read-only."""

@@ -1,4 +1,4 @@
-from typing import Any, Literal, Never, final, overload
+from typing import Any, Literal, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,6 @@ from int8blas.gemm.sixteen_bits import PackedB16
 
 @final
 class PackedB(Packed):
-    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     @property
     def dtype(self) -> np.dtype[np.int8 | np.uint8]: ...
     @property

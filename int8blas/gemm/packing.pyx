@@ -276,10 +276,6 @@ cdef class PackedB(Packed):
         self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
         self._certified = np.empty(0, np.bool_)
 
-    def __init__(self, *args, **kwargs):
-        """Raise TypeError: :func:`pack_b` and :meth:`load` make a PackedB."""
-        raise TypeError("PackedB is made by pack_b(b) or PackedB.load(path)")
-
     cdef void fill(self, Problem *g) noexcept:
         """Set B of `g` to this matrix."""
         set_packed(g, &self._matrix)

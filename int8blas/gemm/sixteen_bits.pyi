@@ -1,4 +1,4 @@
-from typing import Never, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +7,6 @@ from int8blas.gemm.packed import Packed
 
 @final
 class PackedB16(Packed):
-    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     @property
     def dtype(self) -> np.dtype[np.int16]: ...
     @property

@@ -71,10 +71,6 @@ cdef class PackedB16(Packed):
         self._typenum = NPY_INT16
         self._data = np.empty((0, 0, I8_PANEL, PAIR), np.int16)
 
-    def __init__(self, *args, **kwargs):
-        """Raise TypeError: :func:`pack_b` and :meth:`load` make a PackedB16."""
-        raise TypeError("PackedB16 is made by pack_b(b) or PackedB16.load(path)")
-
     cdef PackedB16 left(self, int64_t columns):
         """Return the first columns as a matrix that shares the memory, without column sums."""
         cdef PackedB16 part = PackedB16.__new__(PackedB16)
