@@ -63,7 +63,7 @@ def session_of(path, threads, exact):
 
 
 def timed(make, clock):
-    """Return what a function makes, its seconds, and the growth of the process's largest memory in MiB."""
+    """Return the result of a function, its seconds, and the growth of the process's largest memory in MiB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = clock()
     made = make()

@@ -150,7 +150,7 @@ def llvm(name: str) -> str:
 
 
 def run_model(loop: Loop, architecture: str, cpu: str) -> Estimate | str:
-    """The model's estimate, or why there is none."""
+    """The model's estimate, or the reason why the model has none."""
     command = [llvm("llvm-mca"), f"-mtriple={architecture}", f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "-json"]
     done = subprocess.run(command, input=assembly(loop), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -138,7 +138,7 @@ class FullyConnected(Peer):
         )
 
         def check() -> str:
-            # The scaling differs between kernels; one step of the output is the width of what rounding may change.
+            # The scaling differs between kernels: rounding may change a result by one step of the output.
             error = int(np.abs(layer.result().astype(np.int64) - np.rint(operands.exact / scale)).max())
             return "" if error <= 1 else f"an error of {error} steps of the output"
 

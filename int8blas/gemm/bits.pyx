@@ -1,4 +1,4 @@
-"""How many bits the elements of integer arrays have, found in one pass."""
+"""Find the number of bits of the elements of integer arrays, in one pass."""
 
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp

@@ -207,8 +207,8 @@ def gemm_s16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
                   bo=0, co=0):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co)) for int16 A and int8 B.
 
-    Parameters, result, warning and errors are as for :func:`gemm_s16s16s32`, but `b` is int8, or a
-    :class:`PackedB` of int8, by which the product takes two products of 8 bits.
+    Parameters, result, warning and errors are as for :func:`gemm_s16s16s32`, but `b` is int8, or a :class:`PackedB` of
+    int8. With a PackedB, the product is computed as two products of 8 bits.
 
     Examples
     --------

@@ -56,8 +56,8 @@ cdef enum:
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
     WIDEN_ROWS = 8
     # Up to this many rows of A, each thread packs a plain B for its own columns. For a matrix unit the limit is higher
-    # if B does not fit the L2 cache: the unit multiplies a block that its own core has packed before panels from other
-    # cores would arrive.
+    # if B does not fit the L2 cache: the unit finishes a block that its core has packed before panels from other cores
+    # would arrive.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
     # The size of the packed B block of such a thread: the maximum bytes (at most a quarter of the L2 cache), and the k
@@ -112,8 +112,8 @@ cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
 
 
 cdef bint can_be_private(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether each thread may pack its own part of a plain B, because a slice of the problem is a problem that
-    the driver can compute."""
+    """Return whether each thread may pack a part of a plain B. This needs a problem whose slices the driver can compute
+    as problems."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL
@@ -177,7 +177,7 @@ cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t thr
     split(rows, columns, threads, columns_first, grid)
     for fewer in range(1, min(<int64_t>FEWER_THREADS, threads - 2) + 1):
         if largest_part(grid, width, panels) * (threads - fewer) < rows * panels:
-            return  # fewer threads would have a larger largest part
+            return  # with fewer threads the largest part would grow
         split(rows, columns, threads - fewer, columns_first, &other)
         if largest_part(&other, width, panels) <= largest_part(grid, width, panels):
             grid[0] = other

@@ -117,7 +117,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
 
 
 cdef int run(Problem *g, str name) except -1:
-    """Compute a problem. Release the GIL unless that takes longer than the product. Return whether an element
+    """Compute a problem. Release the GIL, unless releasing it takes longer than the product. Return whether an element
     saturated."""
     cdef int status, saturated = 0
     g.epilogue.saturated = &saturated

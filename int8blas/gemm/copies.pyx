@@ -1,7 +1,8 @@
 """Copies of operands that have neither contiguous rows nor contiguous columns.
 
-Paths read contiguous bytes by vectors, and other operands byte by byte. A copy of a large operand takes less time than
-this: it reads 16 bytes at a time with a step between them (csrc/gemm/copy_vectors.h).
+Paths read contiguous bytes by vectors, and other operands byte by byte. Copying a large operand takes less time than
+reading it byte by byte: the copy reads 16 bytes at a time, and keeps the bytes that are a step apart
+(csrc/gemm/copy_vectors.h).
 """
 
 from libc.stddef cimport ptrdiff_t

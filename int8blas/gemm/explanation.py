@@ -56,7 +56,7 @@ class Explanation:
         The number of parts of K, one for each thread: more than 1 if C has too few tiles for the threads and K is long.
     segments : int
         The number of segments of K, in all parts: more than `k_parts` if the sums of a part could exceed int32. Each
-        segment is a product of its own, which `path`, `tile` and `block` describe. The sums of segments are added in
+        segment is a separate product, which `path`, `tile` and `block` describe. The sums of segments are added in
         int64.
     max_threads : int
         The number of threads that could take part.
@@ -222,8 +222,8 @@ class WideExplanation:
     isa : str
         The instruction set of the kernels.
     multiply_add : str
-        What the values of both operands take: 's16' (pairs of int16), 's16_full' (pairs of int16 of all values), 's32',
-        's64', 'bytes' (limbs of 8 bits) or 'direct' (a small product, from operands in place).
+        The multiply-add for the values of both operands: 's16' (pairs of int16), 's16_full' (pairs of int16 of all
+        values), 's32', 's64', 'bytes' (limbs of 8 bits) or 'direct' (a small product, from operands in place).
     bits : tuple of int
         The bits of the values of A and of B, without signs.
     limbs : int

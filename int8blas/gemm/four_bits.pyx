@@ -31,8 +31,8 @@ cdef class PackedB4(Packed):
     """A matrix B of 4-bit integers packed for multiplication from the right; made by :func:`pack_b` with ``bits=4``.
 
     :func:`matmul`, :func:`gemm_u8s4s32` and :func:`gemm_s8s4s32` take it as B. It takes half of the bytes of a
-    :class:`PackedB`, and is as immutable: many threads may use it at once, and it pickles, and is saved to and mapped
-    from a file, as a PackedB is. A copy of it (module ``copy``) is the matrix itself.
+    :class:`PackedB`. Like a PackedB it is immutable, many threads may use it at once, and it can be pickled, saved to a
+    file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ cdef class PackedB4(Packed):
         g.four_bits = self._matrix
 
     cdef cnp.ndarray group_sums(self, int64_t size, cnp.ndarray zeros):
-        """Column sums of B in each group of `size` k, less its zero points if there are some: int32 [panels, groups,
-        16]. `zeros`, of the same shape, are uint8: zero points as they are stored."""
+        """Return the column sums of B minus its zero points, if it has some, in each group of `size` k: int32 [panels,
+        groups, 16]. `zeros` has the stored zero points, uint8 of the same shape."""
         cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
         cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32), unpacked = np.empty(
             size * I8_PANEL, np.int8)
@@ -94,7 +94,7 @@ cdef class PackedB4(Packed):
         cdef int64_t some[I8_PANEL]
         cdef int i
         with nogil:
-            # The groups of a panel lie one behind the other, and so do panels.
+            # Groups of a panel are contiguous in memory, and so are panels.
             for part in range(panels * groups):
                 kernels.packing.unpack_four_bits(
                     values, self._matrix.data + part * (size // STEP_K * STEP_BYTES), size // I8_GROUP,
@@ -116,7 +116,7 @@ cdef class PackedB4(Packed):
         return f"PackedB4(shape={self.shape}, dtype={name_of_type(self._typenum)})"
 
     def __reduce__(self):
-        # The array itself, for the reasons that PackedB.__reduce__ gives.
+        # Pickle the array itself, for the reasons in PackedB.__reduce__.
         return _restore, (self._k, self._n, name_of_type(self._typenum), self._data)
 
     def unpack(self):
@@ -174,7 +174,7 @@ file.register(PackedB4, _restore)
 
 
 cdef PackedB4 from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
-    """A PackedB4 on packed bytes, which it keeps; computes the sums of columns."""
+    """Make a PackedB4 that keeps packed bytes, and compute the column sums."""
     cdef PackedB4 packed = PackedB4.__new__(PackedB4)
     cdef int64_t panels = ceil_div(n, I8_PANEL), steps = ceil_div(k, STEP_K), panel
     cdef cnp.ndarray sums_array = np.zeros(panels * I8_PANEL, np.int64), unpacked
@@ -200,7 +200,7 @@ cdef PackedB4 from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data):
 
 
 cdef int pack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
-    """Pack PACK_PANELS panels, or what is left. Return 0, or -1 if there is no memory."""
+    """Pack at most PACK_PANELS panels. Return 0, or -1 if there is no memory."""
     cdef const PackJob *j = <const PackJob *>job
     cdef int64_t panel = part * PACK_PANELS, column = panel * I8_PANEL, i, byte
     cdef int64_t columns = min(j.n - column, <int64_t>(PACK_PANELS * I8_PANEL)), panels = ceil_div(columns, I8_PANEL)

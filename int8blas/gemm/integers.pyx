@@ -249,7 +249,7 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except
 
 
 cdef int run_wide(const WideProduct *w, str name) except -1:
-    """Compute a product. Release the GIL unless that takes longer than the product."""
+    """Compute a product. Release the GIL, unless releasing it takes longer than the product."""
     cdef int status, threads
     cdef double begun = 0
     if verbose:

@@ -1,4 +1,4 @@
-# Products of arrays that are wider than a packed matrix takes (see matmul.pyx).
+# Products of a packed matrix and arrays of wider elements (see matmul.pyx).
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.gemm.packed cimport Packed

@@ -310,7 +310,7 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
 
 
 cdef int limbs_of(cnp.ndarray x, Packed packed) except -1:
-    """Return into how many limbs an array wider than 8 bits is divided for a product with a packed matrix."""
+    """Return the number of limbs of an array wider than 8 bits for a product with a packed matrix."""
     cdef Bits bits = bits_of(current_kernels().wide, x)
     cdef bint in_pairs = type(packed) is PackedB16
     cdef int width = 15 if in_pairs else 8, most = 62 - width - levels(packed._k)

@@ -25,10 +25,10 @@ cdef struct Cursor:
     bint is_first, is_last          # whether the K block is the first, or the last, of K
     int64_t tile_panel              # the tile: its first panel,
     int width                       # its panels,
-    int64_t along_n                 # and how many tiles side by side one call of the micro-kernel computes
+    int64_t along_n                 # the number of tiles, side by side, of one call of the micro-kernel,
     int64_t tile_row                # its first row, counted from the M block's first row,
     int height                      # its rows,
-    int64_t along_m                 # and how many tiles below one another one call computes
+    int64_t along_m                 # and the number of tiles, below one another, of one call
 
 
 # A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels
@@ -100,11 +100,11 @@ cdef struct LoopState:
     i8_tile_output output           # its epilogue, if the micro-kernel applies one
     int dot                         # the multiply-add of the current panels: I8_DOT4 and so on
     bint is_split                   # whether the current panels are a dense part and outliers
-    int32_t *outlier_sums           # with which the current panels' sums start; NULL without outliers
+    int32_t *outlier_sums           # start values of the current panels' sums; NULL without outliers
     int a_forms                     # A_PACKED | A_WIDENED | A_BY_COLUMNS
-    int64_t largest                 # value of A' in the M block, after `rebase` is subtracted
-    uint8_t rebase                  # is subtracted from A' in the M block (see small_values.pyx)
-    Place place                     # of the current tile's first row, if spans are left out
+    int64_t largest                 # the largest value of A' in the M block, minus `rebase`
+    uint8_t rebase                  # the byte to subtract from A' in the M block (see small_values.pyx)
+    Place place                     # the place of the current tile's first row, if the tile skips padding
 
 
 cdef inline int64_t groups_of(int64_t k) noexcept nogil:

@@ -15,7 +15,7 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The function matmul, which this module may not import.
+# The function matmul. This module must not import it, because matmul imports this module.
 cdef object _product = None
 
 
@@ -26,7 +26,8 @@ cdef void set_product(object function):
 
 
 cdef class Packed:
-    """A matrix B packed for multiplication from the right: the base of :class:`PackedB` and :class:`PackedB4`."""
+    """A matrix B packed for multiplication from the right: the base of :class:`PackedB`, :class:`PackedB4` and
+    :class:`PackedB16`."""
 
     __signature__ = Signature()
     # The name of these matrices in errors.
@@ -104,7 +105,7 @@ cdef class Packed:
         Parameters
         ----------
         path : path-like or file object
-            The file, which is created or replaced, in the format of :func:`save`, or a file object as there.
+            The file to create or replace, in the format of :func:`save`, or a file object as for :func:`save`.
         """
         file.save(path, self)
 
@@ -149,8 +150,7 @@ cdef class Packed:
 
 
 cdef cnp.ndarray checked_bytes(object k, object n, object dtype, object buffer, object size, tuple names, str what):
-    """Return the packed bytes in a buffer, as uint8, after a check of the values of `__reduce__`; `size` is their
-    number."""
+    """Check the values of `__reduce__`, and return the `size` packed bytes in a buffer as uint8."""
     if dtype not in names:
         raise ValueError(f"dtype of a {what} must be {' or '.join(names)}, got {shown(dtype)}")
     if k < 0 or n < 0:

@@ -44,7 +44,7 @@ cnp.import_array()
 cdef extern from "numpy/arrayobject.h":
     enum: NPY_INT16
 
-# The time to look for outliers, relative to the time to pack.
+# The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
 
@@ -142,8 +142,8 @@ cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nog
 
 cdef void find_facts(int8_t *data, const int8_t *source, int64_t k, int64_t n, int64_t *sums,
                      uint8_t *certified) noexcept nogil:
-    """Find the column sums and no-saturation proofs of packed bytes, which are copied from `source` first if it is not
-    NULL."""
+    """Find the column sums and no-saturation proofs of packed bytes. If `source` is not NULL, first copy the bytes from
+    it."""
     cdef FactsJob job
     cdef int64_t panels = ceil_div(n, I8_PANEL)
     job.kernels = current_kernels()
@@ -240,7 +240,7 @@ cdef class PackedB(Packed):
         The sum of each column of B, int64 of shape (N,).
     certified : numpy.ndarray
         For each panel of 16 columns, whether no uint8 A can make VPMADDUBSW saturate on it: in every pair (k, k + 1),
-        k even, of the stored bytes the positive parts sum to at most 128 and the negative ones to at least -128.
+        k even, of the stored bytes the positive parts sum to at most 128 and the negative parts to at least -128.
     nbytes : int
         Size of `data`, without the second copy that products may make on a CPU without VNNI (:func:`pack_b`).
     address : int
@@ -362,7 +362,8 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """Offer `g` the values of a u8 matrix without the shift, if they fit s8. The copy is made when first needed."""
+        """If the values of a u8 matrix fit s8, let `g` use them without the shift. The copy is made when first
+        needed."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -514,7 +515,7 @@ cdef cnp.ndarray column_values(make, count, dtype):
 
 
 cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const int8_t *source=NULL):
-    """Make a PackedB that keeps `data`, the packed bytes, which are copied from `source` first if it is not NULL.
+    """Make a PackedB that keeps `data`, the packed bytes. If `source` is not NULL, first copy the bytes from it.
     Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
@@ -568,10 +569,10 @@ def pack_b(b, *, trans_b=False, bits=8):
     Returns
     -------
     PackedB, or PackedB4 with ``bits=4``, or PackedB16 for int16
-        The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI its first product of 7
-        rows or more about doubles its size, if panels are split (see :func:`explain`) or B is uint8 without values
-        above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU, a PackedB16
-        ceil(N / 16) * 16 * ceil(K / 2) * 4.
+        The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI the first product of 7
+        rows or more about doubles the size of the packed matrix, if panels are split (see :func:`explain`) or B is
+        uint8 without values above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU, a
+        PackedB16 ceil(N / 16) * 16 * ceil(K / 2) * 4.
 
     Raises
     ------

@@ -44,7 +44,7 @@ cdef struct Path:
     const char *name
     const char *summary         # the reason that `explain` gives
     bint by_size                # `takes` reads the problem alone, so it runs before `find_facts`
-    bint names_kernel           # the path has a kernel of its own, not the tiles' micro-kernel
+    bint names_kernel           # the path's kernel is not the micro-kernel of tiles
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
     # NULL, or a function that sets `other` to another form of the problem, which is faster for the values of the

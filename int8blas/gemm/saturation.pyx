@@ -26,7 +26,7 @@ class Saturation:
     count : int
         The number of sums of two products that saturate.
     where : ndarray of int64
-        The positions of the first ones, as rows (m, n, k) for the pair k, k + 1 of C[m, n].
+        The first positions, as rows (m, n, k) for the pair k, k + 1 of C[m, n].
     """
 
     count: int
@@ -77,7 +77,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     b : array_like of uint8 or int8, or PackedB
         B of shape (K, N), or (N, K) with `trans_b`. A uint8 B is shifted by -128 first.
     trans_a, trans_b : bool or int, optional
-        Whether they are transposed.
+        Whether A and B are transposed.
     limit : int, optional
         The maximum number of positions to return.
 

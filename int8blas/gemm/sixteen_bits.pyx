@@ -31,9 +31,9 @@ cdef enum:
 cdef class PackedB16(Packed):
     """A matrix B of int16 packed for multiplication from the right; made by :func:`pack_b`.
 
-    :func:`matmul` and :func:`gemm_s16s16s32` take it as B. It is as immutable as a :class:`PackedB`: many threads may
-    use it at once, and it pickles, and is saved to and mapped from a file, as a PackedB is. A copy of it (module
-    ``copy``) is the matrix itself.
+    :func:`matmul` and :func:`gemm_s16s16s32` take it as B. Like a :class:`PackedB` it is immutable, many threads may
+    use it at once, and it can be pickled, saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy``
+    return the matrix itself.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ cdef class PackedB16(Packed):
         return f"PackedB16(shape={self.shape}, dtype=int16)"
 
     def __reduce__(self):
-        # The array itself, for the reasons that PackedB.__reduce__ gives.
+        # Pickle the array itself, for the reasons in PackedB.__reduce__.
         return _restore, (self._k, self._n, "int16", self._data)
 
     def unpack(self):

@@ -1,13 +1,13 @@
 """Causal attention with a cache of keys and values: onnxruntime's GroupQueryAttention, in float32.
 
-The products and the softmax are those of real_attention.pyx. Before them, queries and keys are rotated by the angles of
+real_attention.pyx computes the products and the softmax. Before them, queries and keys are rotated by the angles of
 their positions. Each operation is rounded once::
 
     y[i] = x[i] * cos - x[j] * sin          for each pair i, j of a head's elements
     y[j] = x[i] * sin + x[j] * cos
 
-New keys go straight to their place in the cache. Groups of query heads share a head of keys and values, which is read
-in place, once for all of them if there is one new position.
+New keys go straight to their place in the cache. Each group of query heads shares a head of keys and values, which is
+read in place: once for the whole group if there is one new position.
 """
 
 from libc.math cimport sqrt
@@ -51,7 +51,7 @@ cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t
 
 
 cdef struct Cache:
-    # Keys or values (batch, heads, room, size): where they go, and where they come from.
+    # Keys or values (batch, heads, room, size): their destination and their sources.
     float *data
     const float *past                       # (batch, heads, known, size); `data` itself if the cache stays in place
     const char *new                         # new positions, (batch, length, heads * size), steps in bytes
@@ -230,8 +230,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
 
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
     positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, `total` is the number
-    of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place`
-    they are the arrays of the past, if that has room.
+    of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place` the
+    arrays of the past are returned, if they have room.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")

@@ -72,7 +72,7 @@ cdef void cap_scores(const AttentionJob *j, float *y) noexcept nogil:
 
 
 cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nogil:
-    """Set the scores of hidden columns to -inf, in a row of all rows of its product."""
+    """Set the scores of hidden columns to -inf, in row `row` of the scores of a product."""
     cdef int64_t end = j.first + row % j.length + 1, i
     for i in range(end - j.window if 0 <= j.window <= end else 0):
         y[i] = -INFINITY
@@ -236,7 +236,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     """Compute ``softmax((q * scales[0]) @ (k * scales[1]) * scales[2] + mask) @ v`` in float32.
 
     q is (..., m, d), k (..., d, n), v (..., n, e), and the mask broadcasts to (..., m, n). The result is (..., m, e).
-    With heads, (..., heads, m, e), its order in memory is (..., m, heads, e).
+    A result with heads, (..., heads, m, e), has the memory order (..., m, heads, e).
     """
     cdef cnp.ndarray queries = float32s(q, "q"), keys = float32s(k, "k"), values = float32s(v, "v"), rows, y
     cdef AttentionJob job

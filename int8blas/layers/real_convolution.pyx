@@ -1,6 +1,6 @@
 """Convolutions of float32 images, with the same bits on every CPU and with any number of threads.
 
-If each filter has its own channel, channels are filtered tap by tap: each product and each sum is rounded. All other
+If each filter has a separate channel, channels are filtered tap by tap: each product and each sum is rounded. All other
 convolutions are products of the weights and the matrix of windows. No call stores this matrix: a unit of work copies
 its windows from the image to its buffer (see fill in real_product.pyx).
 

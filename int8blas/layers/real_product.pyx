@@ -308,8 +308,8 @@ cdef class RealProduct:
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        For weights of float32: how many k share a scale, a multiple of 4 that divides k, at most 16384; with 4 bits a
-        multiple of 8.
+        For weights of float32: the number of k that share a scale, a multiple of 4 that divides k, at most 16384; with
+        4 bits a multiple of 8.
     bits : {8, 4}, optional
         Of a weight. A PackedB4 has 4.
     zero_points : array_like of int, optional
@@ -346,7 +346,8 @@ cdef class RealProduct:
         sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
         sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
 
-    It reads a quarter of the memory of float32 weights, or an eighth with 4 bits, which decides the time of one row.
+    It reads a quarter of the memory of float32 weights, or an eighth with 4 bits. For one row, reading the weights
+    takes most of the time.
 
     Examples
     --------

@@ -591,7 +591,7 @@ cdef class LSTM(RecurrentLayer):
             after the last step of each sequence, or the first states for length 0. The backward direction starts at the
             last step of each sequence. Sequences may have any order. Steps after the end of a sequence cost no time.
         out : ndarray of `dst_dtype`, optional
-            Where to store dst, with any strides.
+            The array for dst, with any strides.
 
         Returns
         -------

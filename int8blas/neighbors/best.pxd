@@ -15,9 +15,9 @@ cdef struct Entry:
     int64_t key, index
 
 
-# The entries of a query. Once there are as many as rows to find, a row must have a key above `worst` to enter: rows
-# come in the order of their indices, so of equal keys the first stays. `threshold` and `limit`, for
-# csrc/neighbors/above_body.h, follow from `worst`.
+# The entries of a query. When there are as many entries as rows to find, a row must have a key above `worst` to enter.
+# Rows come in the order of their indices, so the first of several rows with equal keys stays. `threshold` and `limit`,
+# for csrc/neighbors/above_body.h, follow from `worst`.
 cdef struct Best:
     Entry *entries
     int64_t count, worst

@@ -74,8 +74,8 @@ cdef inline void find_range(const Best *best, int64_t *low, int64_t *high) noexc
 cdef void shorten(Best *best, int64_t most) noexcept nogil:
     """Remove entries that are not among the `most` best, until there are at most `most_listed`; keep their order.
 
-    Counts of the keys' leading digits say which digit the last of the best has. Entries with a worse digit go. If too
-    many entries have the same digit, their next digits are counted."""
+    Counts of the keys' leading digits say which digit the worst of the `most` best entries has. Entries with a worse
+    digit go. If too many entries have the same digit, their next digits are counted."""
     cdef int64_t counts[1 << FEW_BITS]
     cdef int64_t low, high, i, kept, digit, left = most
     cdef uint64_t from_high, span

@@ -107,7 +107,7 @@ def hamming(x, y, *, out=None):
     y : array_like of uint8, or PackedB
         Rows of shape (N, K), or one row; any strides. The fastest is ``pack_b(y, trans_b=True)``.
     out : ndarray of int32, optional
-        Where to store the result. It must have the shape of the result, and may have any strides.
+        The array for the result. It must have the shape of the result, and may have any strides.
 
     Returns
     -------

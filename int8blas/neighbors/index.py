@@ -82,7 +82,7 @@ class Index:
     scale : float, optional
         The scale for inner products and distances of floats: an element x is stored as ``x / scale``, rounded, from
         -128 to 127. By default the first floats that are added set it, to their largest magnitude divided by 127. For
-        cosines each vector has its own scale, and `scale` must be None.
+        cosines each vector has a separate scale, and `scale` must be None.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is
 
 
 cdef inline int64_t term_bound(int metric, bint same_sign, bint is_signed) noexcept nogil:
-    """Return the largest magnitude that one k can add to a score, for operands of the same signedness or not."""
+    """Return the largest magnitude that one k can add to a score, for operands of equal or of different signedness."""
     if metric == I8_HAMMING:
         return 8
     if metric == I8_SQEUCLIDEAN:

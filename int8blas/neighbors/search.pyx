@@ -7,8 +7,8 @@ Each thread has a range of the base and goes through it block by block::
         scan_sums       find each query's sums above its threshold, by csrc/neighbors/above_body.h: nearly none
           insert          update the query's best rows (best.pyx); they set the next threshold
 
-If a mask excludes most rows of a block, the other rows are copied first, and only they are multiplied. Hamming
-distances come from a kernel of their own (hamming.pyx) in place of the product.
+If a mask excludes most rows of a block, the other rows are copied first, and only they are multiplied. For Hamming
+distances, a separate kernel (hamming.pyx) takes the place of the product.
 
 The best rows of a query are the best rows that all threads have found. Rows have an order without ties, by score and
 then by index, so results do not depend on threads, blocks or shards.

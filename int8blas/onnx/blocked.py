@@ -4,7 +4,8 @@
 
 With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
 real. Weights of 4 bits stay packed in memory in both cases. Products of one source, such as queries, keys and values of
-attention, become one product: a decoder multiplies one row by them, and each call quantizes it.
+attention, become one product: a decoder multiplies one row by all three matrices, and each separate call would quantize
+the row again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
 
 
 def real_layer(weights: GroupedWeights) -> Call:
-    """Return the product of real numbers by weights without an order, 4-bit ones or int8 where they fit."""
+    """Return the product of real numbers by weights without a permutation of k. The weights are packed as 4 bits or
+    int8 if their values fit."""
     given = weights.arguments()
     values, zeros, scale = given["weights"], given["zero_points"].get("weights"), given["scales"]["weights"]
     missing = -values.shape[1] % weights.group
@@ -47,8 +49,8 @@ def real_layer(weights: GroupedWeights) -> Call:
 
 
 def dynamic_layer(weights: GroupedWeights) -> Call:
-    """Return the product of a source that is quantized to int8 by weights without an order. Groups of 8 bits must
-    divide K for that."""
+    """Return the product of a source, quantized to int8, by weights without a permutation of k. This needs groups that
+    divide K if the weights have 8 bits."""
     if weights.bits == 8 and weights.weights.shape[1] % weights.group:
         return real_layer(weights)
     given = weights.arguments()
@@ -56,7 +58,7 @@ def dynamic_layer(weights: GroupedWeights) -> Call:
 
 
 def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
-    """Return the product by weights without an order."""
+    """Return the product by weights without a permutation of k."""
     return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights)
 
 
@@ -142,7 +144,7 @@ def parallel_matmul_nbits(
 
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
-    """Return what nodes must have in common to become one product; None for other nodes."""
+    """Return a key that nodes must have in common to become one product; None for other nodes."""
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))
     own = node.input(3) and (zeros is None or zeros.dtype != np.uint8)
     if node.kind != "com.microsoft.MatMulNBits" or any(node.inputs[4:]) or b is None or scales is None or own:

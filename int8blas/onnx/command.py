@@ -101,8 +101,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show_cost(ours: Sequence[Any], right: Sequence[Any], names: Sequence[str]) -> None:
-    """Print the error of each output of floats: the root of its mean square, relative to the values, and how many rows
-    have their largest value at the same place."""
+    """Print two figures for each output of floats: the root mean square of the error relative to the values, and the
+    number of rows whose largest value has the same position."""
     for name, a, b in zip(names, ours, right, strict=True):
         if not isinstance(b, np.ndarray) or b.dtype.kind != "f" or not b.size:
             continue

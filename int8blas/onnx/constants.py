@@ -1,4 +1,4 @@
-"""Compute nodes of constants before patterns are looked for, but leave int8 weights in int8.
+"""Compute nodes of constants before the search for patterns, but leave int8 weights in int8.
 
 A DequantizeLinear or a Cast of constant bytes is not folded, because products read the bytes. Operators that move the
 elements of dequantized weights move their bytes, and the axis of their scales.
@@ -60,7 +60,7 @@ def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool
 
 
 def widens(node: Node, source: Array | None) -> bool:
-    """Return whether a node makes floats of constant integers that a product takes: of int8 weights or a bias."""
+    """Return whether a node converts constant integers, int8 weights or a bias of a product, to floats."""
     cast = node.kind == "Cast" and source is not None and source.dtype in BYTES
     return cast or node.operator == "DequantizeLinear"
 

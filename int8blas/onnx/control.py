@@ -16,7 +16,7 @@ from int8blas.onnx.table import Operator, Traits
 
 
 class Plan(Protocol):
-    """What these operators use of the plan of a subgraph."""
+    """The part of a subgraph's plan that these operators use."""
 
     outputs: Sequence[Any]
     results: Sequence[Value]

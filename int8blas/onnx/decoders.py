@@ -16,7 +16,7 @@ from int8blas.onnx.types import wide
 
 def rotated(x: Array, cos: Array, sin: Array, interleaved: int) -> Array:
     """Rotate pairs of the first elements of heads (..., length, size) by the angles of their positions, (..., length,
-    pairs); the elements behind them stay."""
+    pairs); the other elements do not change."""
     pairs = cos.shape[-1]
     y = np.array(x)
     part, into = x[..., : 2 * pairs], y[..., : 2 * pairs]
@@ -34,8 +34,8 @@ def rotary_embedding(
     x: Array, positions: Array, cos: Array, sin: Array, *, interleaved: int = 0, is_packed_batching: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0, scale: float = 1.0,
 ) -> Array:  # fmt: skip
-    """Rotate heads by their positions; the sizes of the tables say how many elements. `scale` has no effect in
-    onnxruntime either."""
+    """Rotate heads by their positions. The size of the tables is the number of elements to rotate. `scale` has no
+    effect in onnxruntime either."""
     if is_packed_batching:
         raise ValueError(f"is_packed_batching must be 0, got {is_packed_batching}")
     if x.ndim == 4:
@@ -57,8 +57,8 @@ def group_query_attention(
     do_rotary: int = 0, rotary_interleaved: int = 0, local_window_size: int = -1, scale: float = 0.0,
     softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
-    """Let heads attend causally to keys and values that groups of them share, and to those of earlier calls. The
-    further results are all keys and all values."""
+    """Compute causal attention. Groups of heads share keys and values; the cache has the keys and values of earlier
+    calls. The further results are all keys and all values."""
     if smooth_softmax > 0:
         raise ValueError(f"smooth_softmax must be 0, got {smooth_softmax}")
     if key is None or value is None:

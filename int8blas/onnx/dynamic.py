@@ -2,10 +2,10 @@
 
     y = f32(sum) * (x_scale * scale) + bias, post-ops
 
-Only the source is variable. The layers of dynamic quantization quantize it by its range, as DynamicQuantizeLinear does;
-their inputs are the source, the weights, their scale and zero point, and a bias. The layers of static quantization take
-an 8-bit source, and have the inputs of QLinearConv, but with a float bias. If the scale of the result is absent, the
-result is y, otherwise ``sat(rne(y * (1 / y_scale)) + y_zero)``.
+Only the source is variable. The layers of dynamic quantization quantize the source by its range, as
+DynamicQuantizeLinear does. Their inputs are the source, the weights, the scale and zero point of the weights, and a
+bias. The layers of static quantization take an 8-bit source, and have the inputs of QLinearConv, but with a float bias.
+If the scale of the result is absent, the result is y, otherwise ``sat(rne(y * (1 / y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def of_range(layer: Call, x: Array) -> Array:
-    """Apply a layer. If the source has a number that is not finite, it has no scale, and all results are NaN."""
+    """Apply a layer. A source with a number that is not finite has no scale, and all results are NaN."""
     quantized, scale, zero = quantize_whole(x)
     finite = scale == scale
     y: Array = layer(quantized, scales={"src": scale if finite else 1.0}, zero_points={"src": zero})
@@ -126,7 +126,7 @@ def quantized_deconvolution(
 
 def quantized_chain(site: Site, *, ops: Any = ()) -> Call:
     """Compute post_ops(scale * (x - zero) * factor[c] + summand[c]) for the channels c of bytes, in one pass; then
-    quantize, if a scale and a zero point of the result are given."""
+    quantize the result if its scale and zero point are given."""
     scale, zero, *line = (site.constants[i] for i in range(1, 5))
     y_scale, y_zero = site.constants.get(5), site.constants.get(6)
     scales, zeros = {"src": scale.reshape(-1)[0]}, {"src": int(zero.item())}

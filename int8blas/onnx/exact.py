@@ -11,10 +11,10 @@ real value of their formula, rounded once, to even in a tie::
     y = sat(rne(value) + y_zero)
 
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
-that give the exact result everywhere. A search tries scales until some do: dividing all scales by one number keeps
-the value but changes the roundings, and moving a scale by a unit in the last place may correct them. For two tensors,
-the search compares all pairs of bytes whose result is near a tie. An operator on a sum is monotone, so
-the search compares both sides of each step of the result.
+that give the exact result everywhere. A search tries scales until some do: dividing all scales by one number keeps the
+value but changes the rounding errors, and moving a scale by a unit in the last place may correct wrong roundings. For
+two tensors, the search compares all pairs of bytes whose result is near a tie. An operator on a sum is monotone, so the
+search compares both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
 # A bound of the error of a computation in floats, in units of their precision and of the largest values: a dozen
 # roundings, and scales that the search moves.
 ERROR = 32
-# float64 gives the correct mean of up to this many bytes: a sum times a scale has 18 + 9 + 24 bits, and a quotient that
-# is no tie differs from one by at least 2**-51 of itself.
+# float64 gives the correct mean of up to this many bytes. A sum times a scale has 18 + 9 + 24 bits, and the relative
+# distance of a quotient from a tie is 0 or at least 2**-51.
 LARGEST_COUNT = 1 << 18
 # The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
 # the sigmoid is exact.
@@ -61,8 +61,8 @@ Pair = Callable[[Array, Array], Array]
 
 
 def takes(*numbers: Array | None) -> bool:
-    """Return whether the formulas are defined for these numbers: scales and zero points alternate, and the result's
-    pair, whose scale is not 0, is last. A zero point may be None."""
+    """Return whether the formulas are defined for these numbers. Scales and zero points alternate. The last pair
+    belongs to the result, and its scale is not 0. A zero point may be None."""
     scales, zeros = numbers[::2], numbers[1::2]
     known = all(scale is not None and scale.size == 1 and np.isfinite(scale).all() for scale in scales)
     integers = all(zero is None or (zero.size == 1 and zero.dtype in BYTES) for zero in zeros)
@@ -97,7 +97,7 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
     limits = np.iinfo(dtype)
     numerator, denominator = 2 * ratio.numerator, ratio.denominator  # integers: Fractions take ten times as long
     results = range(int(limits.min) - zero + 1, int(limits.max) - zero + 1)
-    # A tie, which divides without a rest, rounds to an even result.
+    # A tie has no remainder, and rounds to an even result.
     return [((2 * result - 1) * denominator + numerator - 1 + result % 2) // numerator for result in results]
 
 
@@ -172,8 +172,8 @@ def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, f
 def reals_of_pairs(
     name: str, a: Array, b: Array, scales: tuple[float, float, float], dtype: type[np.floating[Any]]
 ) -> tuple[Array, Array]:
-    """Return the real values of the sums or products of integers, computed in a float type, and which of them are so
-    near a tie that another computation in this type may round them to another integer."""
+    """Return two arrays for sums or products of integers: their real values, computed in a float type, and whether a
+    value is so near a tie that another computation in this type may round it to another integer."""
     a_scale, b_scale, y_scale = scales
     with np.errstate(all="ignore"):
         if name == "mul":

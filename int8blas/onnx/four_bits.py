@@ -1,4 +1,4 @@
-"""Weights of 4 bits behind DequantizeLinear: products and lookups that read them as they are stored.
+"""Weights of 4 bits behind DequantizeLinear: products and lookups that read the stored weights.
 
     MatMul or Gemm(a, DequantizeLinear(int4))       MatMulNBits
     Gather(DequantizeLinear(int4), indices)         GatherBlockQuantized
@@ -22,7 +22,7 @@ from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
 INT8 = 4  # the accuracy level with int8 sources
-LEAST_BLOCK = 16  # of MatMulNBits, whose blocks are powers of 2; one block of all k is a multiple
+LEAST_BLOCK = 16  # blocks of MatMulNBits are powers of 2, except a single block of all k, which is a multiple of this
 
 
 class Blocks(NamedTuple):

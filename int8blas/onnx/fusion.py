@@ -1,6 +1,6 @@
 """Rewrite patterns of several nodes to one quantized operator, before the plan is made.
 
-Products, with what follows them, are rewritten in :mod:`int8blas.onnx.products`. Static quantization also writes
+:mod:`int8blas.onnx.products` rewrites products and the operators after them. Static quantization also writes
 DequantizeLinear, operator, QuantizeLinear::
 
     Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu: a table
@@ -10,7 +10,8 @@ DequantizeLinear, operator, QuantizeLinear::
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
 The rewrite drops a Relu before QuantizeLinear if the zero point is the lowest byte and the scale is positive, because
-saturation then has the same effect. A QuantizeLinear after operators that move elements goes before them.
+saturation then has the same effect. The rewrite moves a QuantizeLinear from after operators that move elements to
+before these operators.
 
 Float patterns are functions that exporters spell out::
 
@@ -74,7 +75,7 @@ def of_inputs(operator: str) -> Rewrite:
 
 def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
     """Let an operator that moves elements move int8 elements, if its input and its result have equal quantizations. A
-    MaxPool needs a positive scale too, which keeps the order of numbers."""
+    MaxPool also needs a positive scale, because a negative scale would reverse the order of numbers."""
     x = pattern.dequantized(node.inputs[0])
     if x is None or len(node.outputs) != 1:
         return None
@@ -153,7 +154,7 @@ FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
 
 
 def fused(network: Network) -> Network:
-    """Rewrite the patterns of a network, and drop the nodes that nobody needs any more."""
+    """Rewrite the patterns of a network, and drop nodes whose results are no longer used."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
     return replace(network, graph=fused_graph(network.graph, opsets, network.dynamic), opsets=opsets)
 
@@ -172,8 +173,8 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
 
 
 def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:
-    """Replace nodes of a sorted graph. Return the pattern of a sorted graph without the nodes that nobody needs any
-    more, or the same pattern if no node is replaced."""
+    """Replace nodes of a sorted graph. Return the pattern of a sorted graph without nodes whose results are no longer
+    used, or the given pattern if no node is replaced."""
     graph = pattern.graph
     replaced: dict[str, list[Node]] = {}
     rewritten_nodes: set[int] = set()

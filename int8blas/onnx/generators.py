@@ -86,7 +86,7 @@ def bernoulli(x: Array, *, dtype: int | None = None, seed: float | None = None) 
 
 
 def multinomial(x: Array, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Array:
-    """Draw columns of each row, whose elements are logarithms of probabilities without norm."""
+    """Draw columns for each row. The elements of a row are logarithms of probabilities that need not add to 1."""
     ends = np.cumsum(np.exp(x - x.max(1, keepdims=True), dtype=np.float64), 1)
     drawn = generator(seed).uniform(size=allowed((len(x), sample_size, 1), np.float64)) * ends[:, None, -1:]
     return (drawn >= ends[:, None]).sum(2).astype(dtype_of(dtype))

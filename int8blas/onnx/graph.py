@@ -122,7 +122,7 @@ class Network:
     overridable : tuple of Value, optional
         The graph's constants that a caller may replace.
     floats : str, optional
-        What computes the float parts: "own" or "onnxruntime".
+        The package that computes the float parts: "own" or "onnxruntime".
     threads : int, optional
         The maximum number of threads of a run; None for the default of all calls.
     """

@@ -372,8 +372,8 @@ class ConvolutionSums:
     def layer(
         self, w: Array, zero_point: Array | None, bias: Array | None, dtype: np.dtype[Any], **attributes: Any
     ) -> Convolution:
-        """Return a layer to int32 whose source's zero point comes with each call, or a layer with the given
-        attributes.
+        """Return a layer with int32 results that takes the zero point of its source in each call, or a layer with the
+        given attributes.
         """
         padding: Any = SAME.get(self.auto_pad)
         n = w.ndim - 2
@@ -493,8 +493,9 @@ def conv_to_float(site: Site, *, ops: Any = (), **geometry: Any) -> Call:
 def channels_last(layer: Call, x: Array, **values: Any) -> Array:
     """Apply a channels-last layer, the fast layout, and return a view with channels second.
 
-    Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout. So
-    this function copies only the first image, and results of operators that change the layout.
+    Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout.
+    This function therefore copies only two kinds of tensors: the first image, and results of operators that change the
+    layout.
     """
     to, back = TURNS[x.ndim]
     y: Array = layer(np.ascontiguousarray(x.transpose(to)), **values)
@@ -523,8 +524,8 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     usual = layer_of(expected) if expected in BYTES else None
 
     def call(x: Array, *constants: Any) -> Array:
-        # Move channels last as `channels_last` does, but inline: in a small convolution the calls would take as long as
-        # the convolution itself.
+        # Move channels last as `channels_last` does, but inline: in a small convolution the function calls would take
+        # as long as the arithmetic.
         layer = usual if usual is not None and x.dtype is expected else layer_of(x.dtype)
         to, back = TURNS[x.ndim]
         y: Array = layer(np.ascontiguousarray(x.transpose(to)))

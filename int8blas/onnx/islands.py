@@ -28,7 +28,7 @@ def with_islands(network: Network) -> Network:
     graph = network.graph
     nodes = needed(ordered(graph), graph.outputs)
     graph = replace(graph, nodes=nodes)
-    # Rewrite quantized parts only if there are any: most float files have none.
+    # Skip the rewrite of quantized parts if the file has none, as most float files.
     quantized = network.dynamic or any(map(is_int8, graph.walk()))
     calls = fused(replace(network, graph=graph)).graph.nodes if quantized else []
     inside = [call for call in calls if any(map(is_int8, walked(call)))]
@@ -64,8 +64,8 @@ def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
 
 
 def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
-    """Return the connected sets of nodes whose labels are not in `own`, each of which no path leaves and enters again.
-    Nodes that make tensors of `free` belong to no set.
+    """Return the connected sets of nodes whose labels are not in `own`, such that no path leaves a set and enters it
+    again. Nodes that make tensors of `free` belong to no set.
 
     A node is of one of two kinds, inside or outside of `own`. The level of a node is the number of changes of the kind
     along the paths that lead to the node. A path that leaves the nodes of one level and kind never returns to these
@@ -99,7 +99,7 @@ def is_worth_it(group: Sequence[Node], opsets: Mapping[str, int]) -> bool:
 
 
 def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Mapping[str, int], free: set[str]) -> Node:
-    """Return the node that replaces an island. The nodes that make tensors of `free` for the group belong to it too."""
+    """Return the node that replaces an island. The group includes the nodes that compute tensors of `free` for it."""
     inside = {id(node) for node in group}
     wanted = set().union(*(node.reads for node in group))
     for node in reversed(graph.nodes):

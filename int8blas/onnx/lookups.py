@@ -20,7 +20,8 @@ from int8blas.onnx.types import BYTES
 
 
 class Function(NamedTuple):
-    """A tensor each of whose elements depends only on the element at the same place of one int8 or uint8 tensor.
+    """A tensor that is a function of one int8 or uint8 tensor: each element depends only on the element at its
+    position.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ class Tables:
         self.functions: dict[str, Function] = {}
 
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
-        """Return a variable input of a node as a function of an 8-bit tensor, or None. A quantized input begins a
-        function of its own.
+        """Return a variable input of a node as a function of an 8-bit tensor, or None. A quantized input begins a new
+        function.
         """
         name = node.inputs[position]
         zero_at = TABLE.traits_of(node).zero_points.get(position)
@@ -63,8 +64,8 @@ class Tables:
         return Function(name, zero.dtype, bytes_of(zero.dtype), 1)
 
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
-        """Note a node, after all nodes that it needs. Return the call that replaces it if it maps an int8 tensor to
-        int8."""
+        """Note a node, after all nodes that it needs. If the node ends a function from an int8 tensor to int8, return
+        the call that replaces the function."""
         if not TABLE.traits_of(node).elementwise or len(node.outputs) != 1:
             return None
         arguments: list[Array | None] = []

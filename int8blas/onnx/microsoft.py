@@ -2,7 +2,8 @@
 
 QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded, see
 :mod:`exact`. No file has the attribute `float_steps`: it marks an operator that replaces ONNX's DequantizeLinear,
-operator and QuantizeLinear. Such an operator rounds in float32 after each step, and so do the other operators here::
+operator and QuantizeLinear. Such an operator, and all other operators of this module, round in float32 after each
+step::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 
@@ -342,8 +343,8 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
 
 
 def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None:
-    """Return a function that returns the layer of a product with constant weights for a type of the source, which
-    comes with a scale; None without such a layer."""
+    """Return a function from the type and the scale of a source to the layer of a product with constant weights; None
+    without such a layer."""
     b, scale, zero, bias = (site.constants.get(i) for i in (1, 3, 5, 6))
     given = {i for i, name in enumerate(site.node.inputs) if name and i != 4}
     if b is None or b.ndim != 2 or not b.size or scale is None or not given - {0, 2} <= site.constants.keys():
@@ -475,7 +476,7 @@ def qattention(
     site: Site, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0,
 ) -> Call:  # fmt: skip
-    """Compute self-attention with int8 projections, and float32 between them."""
+    """Compute self-attention: int8 projections, and all other steps in float32."""
     multiply = multiplication(site, site.constants.get(1))
     outputs = len(site.node.outputs)
 

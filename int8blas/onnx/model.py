@@ -129,8 +129,7 @@ class Model:
         Returns
         -------
         list of ndarray
-            The outputs, in writable memory that they share with nothing: neither with a feed, nor with the model, nor
-            with one another.
+            The outputs, in writable memory that no feed, no other output and not the model shares.
 
         Raises
         ------
@@ -140,9 +139,9 @@ class Model:
 
         Notes
         -----
-        The first run that replaces some constants makes another plan, which takes these constants as inputs: it uses
-        nothing that was computed or packed from their own values. The model keeps the plan for later runs that replace
-        the same constants.
+        The first run that replaces some constants makes another plan, which takes these constants as inputs: it uses no
+        tensor that was computed or packed from the constants' old values. The model keeps the plan for later runs that
+        replace the same constants.
         """
         names = [value.name for value in self._outputs]
         check_names(output_names or (), names)
@@ -165,8 +164,8 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`run`; or if an array does not fit its output. Then nothing is written, except new keys and values
-            that go to their feed.
+            As :meth:`run`; or if an array does not fit its output. Nothing is written in that case, except new keys and
+            values in arrays that are also feeds.
 
         Examples
         --------
@@ -391,8 +390,8 @@ def read_only(feed: Any) -> Any:
 
 
 def separated(results: list[Any], owners: set[int]) -> list[Any]:
-    """Copy each array that is read-only, as the feeds and the model's own arrays are, or whose memory belongs to one of
-    `owners`, the ids of the owners of the results before.
+    """Copy each array that shares memory: read-only arrays, which belong to a feed or to the model, and arrays whose
+    owner is in `owners`, the ids of the owners of earlier results.
     """
     for i, result in enumerate(results):
         if isinstance(result, list):

@@ -18,7 +18,7 @@ def as_operand(values: Array, ndim: int, axis: int, size: int) -> Array | None:
     values : Array
         The operand, which is broadcast to the result.
     ndim : int
-        The dimensions that the result has without the operand, or has at least.
+        The (minimum) number of dimensions of the result without the operand.
     axis : int
         The axis of the result, from 0 on, along which a vector may lie.
     size : int
@@ -50,8 +50,8 @@ def of_rows(values: Array) -> Array:
 
 
 def of_columns(values: Array, a: Array) -> Array:
-    """Return values for the columns of a product. If A is a vector, drop the values' axis of rows, because the product
-    of a vector has no axis of rows."""
+    """Return values for the columns of a product. If A is a vector, drop the rows axis of the values, because the
+    product has none."""
     return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
 
 

@@ -31,7 +31,7 @@ class Packed:
         return self.once(lambda: pack_b(weights), [weights])
 
     def layer(self, make: Callable[[Any], Made], weights: Array, *others: Hashable) -> Made:
-        """Return the layer that `make` creates from weights: from an array, or from the packed weights of an earlier
+        """Return the layer that `make` creates from an array of weights, or from the packed weights of an earlier
         layer. Layers with equal other values have the same packed format."""
         made: list[Made] = []
 

@@ -171,8 +171,8 @@ class Pattern:
         return last if scale.size == zero.size == 1 else None
 
     def end(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear after a node, or None. A Relu or a Clip may lie between them, if saturation has its
-        effect."""
+        """Return the QuantizeLinear after a node, or None. A Relu or a Clip may lie between the two nodes, if
+        saturation has the effect of the Relu or Clip."""
         limited = self.only_consumer(node, {"Relu", "Clip"})
         last = self.quantizer(limited or node)
         limits = (0.0, math.inf) if limited is None or limited.kind == "Relu" else self.limits_of(limited)
@@ -207,7 +207,8 @@ class Pattern:
         return name
 
     def triples(self, tensors: Iterable[Quantized]) -> list[str]:
-        """Return the inputs of a quantized operator: for each tensor its name, its scale's and its zero point's."""
+        """Return the inputs of a quantized operator: for each tensor the names of its values, its scale and its zero
+        point."""
         return [name for x in tensors for name in (x.name, x.scale, self.zero_name(x))]
 
     def quantization_of(self, last: Node) -> tuple[str, str]:
@@ -215,8 +216,8 @@ class Pattern:
         return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], last.input(2)))
 
     def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float = 1) -> str | None:
-        """Return the name of the int32 bias that is dequantized, if its scale equals the scale of the sums, or None.
-        Without a bias, return ""."""
+        """Return the name of the int32 bias behind a DequantizeLinear if its scale equals the scale of the sums, or
+        None. Without a bias, return ""."""
         if not name:
             return ""
         bias = self.dequantized(name, (np.dtype(np.int32),))

@@ -31,7 +31,7 @@ FOLDED_TIMES = 8
 VIEWED = VIEWS.keys() - {"Gather"}
 
 
-# A call before its tensors have slots: the function, the names of its arguments, and the node.
+# A call whose tensors have no slots yet: the function, the names of its arguments, and the node.
 Bound: TypeAlias = tuple[Call, tuple[str, ...], Node]
 
 
@@ -52,7 +52,7 @@ class Step(NamedTuple):
         return {name: value for name, value in self.node.attributes.items() if isinstance(value, Plan)}
 
 
-# Why int8blas lacks the operators of these domains, and what to do.
+# The reason why int8blas lacks the operators of each domain, and a remedy.
 REASONS = {
     "ai.onnx.ml": "operators of ai.onnx.ml, such as trees, multiply nothing: floats='onnxruntime' runs them",
     "com.microsoft.nchwc": "com.microsoft.nchwc is a layout for one kind of CPU: let onnxruntime optimize the file at "
@@ -104,7 +104,7 @@ class Plan:
         program = Program(
             calls, others, self.constants, self.inputs, self.outputs, remembered, self.memory, described
         )  # fmt: skip
-        # Several threads may run a plan at the same time: a run changes nothing but the memory of shapes.
+        # Several threads may run a plan at the same time, because a run changes only the plan's record of shapes.
         self.run: Callable[[Sequence[Any]], list[Any]] = program.run
 
     @functools.cached_property

@@ -5,9 +5,9 @@ Static quantization writes a product of dequantized factors. Its result may be q
     DequantizeLinear, Conv, ConvTranspose, MatMul or Gemm, bias, BatchNormalization, element-wise operators,
     QuantizeLinear
 
-Sums are exact. If nothing but a bias in units of the sums lies between the product and QuantizeLinear, the node is
-ONNX's QLinearConv or QLinearMatMul, or QGemm. Otherwise it is a QuantizedConv, QuantizedConvTranspose or
-QuantizedMatMul of int8blas::
+Sums are exact. If at most a bias in units of the sums separates the product from QuantizeLinear, the node is ONNX's
+QLinearConv or QLinearMatMul, or QGemm. Otherwise it is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of
+int8blas::
 
     y = f32(sum) * (a_scale * b_scale) + bias, post-ops
     y = sat(rne(y * (1 / y_scale)) + y_zero)                       if it is quantized
@@ -112,8 +112,8 @@ def tail_behind(
 
 
 def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
-    """Return both factors of a product, the constant value of the second, and the columns of the result. The first has
-    one scale, the second has one or one for each column. The first may have 16 bits."""
+    """Return both factors of a product, the constant value of the second, and the columns of the result. The first
+    factor has one scale, the second factor has one scale or one for each column. The first may have 16 bits."""
     a, b = pattern.dequantized(node.inputs[0], BYTES + SHORTS), pattern.dequantized(node.inputs[1])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or a.axis is not None or not weights.size:
@@ -190,7 +190,8 @@ def rewritten_in_steps(
 def rewritten_exactly(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Return ONNX's operator for a product that is quantized at once, and whose bias has the scale of its sums."""
+    """Return ONNX's operator for a product whose result is quantized directly, and whose bias has the scale of the
+    sums."""
     a, b = found[:2]
     attributes = dict(node.attributes)
     alpha, beta = attributes.get("alpha", 1.0), attributes.pop("beta", 1.0)
@@ -308,8 +309,8 @@ def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) 
 
 
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and the source is
-    quantized for them alone, the element-wise operators after become post-ops."""
+    """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and only this
+    product uses the quantized source, the element-wise operators after the product become post-ops."""
     found = scaled(pattern, node)
     if found is None:
         return pattern.refuse(node, SUMS)

@@ -1,7 +1,7 @@
 """Quantize a float32 network when it is loaded: ``load(path, quantize=...)``.
 
-The result has ONNX's nodes of quantization, as quantizers write them to files, so it is saved and rewritten like such a
-file. Weights are int8, with a scale for each column or output channel; biases stay real numbers::
+The result has ONNX's nodes of quantization, like the files of quantizers, and is saved and rewritten like such a file.
+Weights are int8, with a scale for each column or output channel; biases stay real numbers::
 
     "weights"          DequantizeLinear of the weights of MatMul and Gemm
     "dynamic"          as "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the source;
@@ -219,7 +219,7 @@ class Quantizer:
         return replace(graph, nodes=ordered(graph))
 
     def observers(self) -> dict[str, Observer]:
-        """Return an observer for each tensor to quantize; tensors that share a scale share it."""
+        """Return an observer for each tensor to quantize. Tensors with a common scale have a common observer."""
         groups: dict[str, set[str]] = {}
         waiting = [node.inputs[0] for node in self.products]
         groups.update((name, {name}) for name in waiting)
@@ -254,7 +254,8 @@ class Quantizer:
                 yield node.inputs[0], False
 
     def root(self, name: str) -> str:
-        """Return the first tensor whose elements alone determine the elements of a tensor, by a table."""
+        """Return the earliest tensor that determines a tensor element by element, so that a table can compute the later
+        one."""
         if name not in self.roots:
             node = self.pattern.producers.get(name)
             traits = None if node is None else TABLE.traits_of(node)

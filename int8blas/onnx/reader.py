@@ -91,7 +91,7 @@ KINDS = {
 }  # fmt: skip
 
 
-# The field of a tensor without raw bytes that has numbers of a type, and the field's own type.
+# For each type, the field that has a tensor's numbers if it has no raw bytes, and the type of that field.
 FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
     np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
     **{np.dtype(dtype): ("int32_data", np.int32) for dtype in (np.int32, np.int8, np.uint8)},
@@ -253,9 +253,9 @@ class Reader:
 def file_beside(model: Path, location: str) -> Path | None:
     """Return the path of a file that a model names, or None if the model may not read it.
 
-    The name is relative, has no "..", and is resolved in the folder of the model's path. After all links are followed,
-    the file lies in that folder or below it. If the model's path is a link, as in the cache of a hub, the file may also
-    lie in the folder of the link's target or below that.
+    The name is relative, has no "..", and is resolved in the folder of the model's path. With all links resolved, the
+    file is in that folder or in a folder below. If the model's path is a link, as in the cache of a hub, the file may
+    also be in or below the folder of the link's target.
     """
     if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
         return None

@@ -187,7 +187,7 @@ def all_directions(
 
 
 def stacked(arrays: Sequence[Array], axis: int) -> Array:
-    """Return numpy.stack, which takes longer than a short layer for one array."""
+    """Stack arrays. For one array this function avoids numpy.stack, which would take longer than a short layer."""
     return np.stack(arrays, axis) if len(arrays) > 1 else arrays[0][(slice(None),) * axis + (None,)]
 
 
@@ -239,7 +239,7 @@ def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: in
 
 
 class Kind(NamedTuple):
-    """A recurrent layer: its usual activations, its number of states, the function that makes one bias of both, and the
+    """A recurrent layer: its usual activations, its number of states, the function that joins both biases, and the
     function that returns the steps of a direction."""
 
     activations: tuple[str, ...]

@@ -39,7 +39,7 @@ def referred(site: Site, **attributes: Any) -> Call:
 
 
 def of_objects(result: Any) -> Any:
-    """Return strings in arrays of objects, as other operators do."""
+    """Return strings in arrays of objects, like all other operators."""
     text = isinstance(result, (str, np.ndarray)) and np.asarray(result).dtype.kind in "UT"
     return np.asarray(result, object) if text else result
 

@@ -172,7 +172,9 @@ def resize(
     regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
                for i, axis in enumerate(over)}  # fmt: skip
     order, turns = list(range(x.ndim)), list(zip(over, counts, factors, strict=True))
-    if mode == "nearest":  # choose parts of the array as it lies in memory, the shortest first, while there are few
+    if mode == "nearest":
+        # Choose along the innermost dimension in memory first, while the array has few elements: the parts to copy are
+        # shortest there.
         order.sort(key=lambda axis: -x.strides[axis])
         turns.sort(key=lambda turn: -order.index(turn[0]))
     y = x.transpose(order)

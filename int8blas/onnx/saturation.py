@@ -78,7 +78,7 @@ def of_windows(factors: Factors, node: Node, inputs: Sequence[Any], _: Array) ->
 
 
 def of_steps(factors: Factors, node: Node, inputs: Sequence[Any], y: Array) -> Pairs:
-    """Yield the source, then the state before each step, which is the result of the previous step."""
+    """Yield the source, then the state before each step: the result of the previous step."""
     x, w, r = inputs[:3]
     lengths, h = (*inputs[4:6], None, None)[:2]
     source = dynamic_quantize_linear(x)[0]

@@ -14,8 +14,8 @@ from int8blas.core.threads import num_threads
 from int8blas.onnx.graph import Array, Graph, Value
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
-# Smaller constants are part of the session's model, which may need their values. The session reads larger ones from
-# the network's own memory.
+# The session's model includes smaller constants, because onnxruntime may need their values. The session reads larger
+# ones from the network's own memory.
 SHARED_BYTES = 1 << 12
 
 

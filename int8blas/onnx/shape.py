@@ -239,7 +239,8 @@ def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def element_index(x: Array, indices: Array, axis: int) -> list[Array]:
-    """Return the index of each element of `indices` in x: its own position, except along `axis`."""
+    """Return the index in x of each element of `indices`: along `axis` the element's value, along other axes its
+    position."""
     index: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
     index[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
     return index

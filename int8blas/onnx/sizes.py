@@ -12,7 +12,7 @@ import numpy as np
 from int8blas.onnx.graph import Node
 from int8blas.onnx.operators import TABLE
 
-# The maximum number of bytes that a plan keeps for one combination of shapes, and of combinations.
+# The maximum number of bytes that a plan keeps for one combination of shapes, and the maximum number of combinations.
 MOST_BYTES = 1 << 20
 COMBINATIONS = 8
 

@@ -36,7 +36,7 @@ DOMAIN = "int8blas"
 MICROSOFT = "com.microsoft"
 # The newest version of each domain's operators that the table supports.
 NEWEST = {"": 28, MICROSOFT: 1}
-# What an error advises for a file that was exported for training.
+# The advice of errors about files that were exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.
 signature_of = functools.cache(inspect.signature)
@@ -100,7 +100,7 @@ class Traits:
     reshapes : bool
         Whether the function only changes the shape.
     filled_by : int, optional
-        The position of the number that elements of the result have which are not elements of the first input.
+        The position of the input that fills the rest of the result: all elements that do not come from the first input.
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
@@ -114,8 +114,8 @@ class Traits:
     heavy : bool
         Whether a node usually takes longer than the call of an onnxruntime session, 10 to 20 us.
     updates : mapping of int to int
-        The positions of results that are updated inputs, and of these inputs. If such an input is a :class:`Cache`, the
-        function may update it in place.
+        For each result that is an updated input, the positions of the result and of the input. If such an input is a
+        :class:`Cache`, the function may update it in place.
     """
 
     elementwise: bool = False
@@ -213,7 +213,7 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 
 def find_attributes(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return a function's parameters by name, which include its attributes."""
+    """Return a function's parameters by name, attributes included."""
     if isinstance(function, np.ufunc):  # its keywords are NumPy's
         return {}
     own = {name: each for name, each in signature_of(function).parameters.items() if each.kind != each.VAR_KEYWORD}

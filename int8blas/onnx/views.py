@@ -4,8 +4,8 @@
     Expand, Reshape                                                 one mask for all heads
 
 NumPy finds the view once for each shape; later calls create it directly. If the last operator must copy, it copies.
-Such operators after a DequantizeLinear move its int8 source instead: it has fewer bytes, and a table replaces the
-nodes if the result is quantized again.
+Such operators after a DequantizeLinear move its int8 source instead: the int8 source has fewer bytes, and a table
+replaces the nodes if the result is quantized again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from int8blas.onnx.table import DOMAIN, attributes_of
 
 def moved_graph(graph: Graph) -> Graph:
     """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
-    before the DequantizeLinear. All consumers of its result must be such operators, use only its shape, or be
-    QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
+    before the DequantizeLinear. All consumers of the dequantized tensor must move, choose or pad elements, use only the
+    shape, or be QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
     """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
@@ -55,8 +55,8 @@ def moved_graph(graph: Graph) -> Graph:
 
 
 def moves_alone(pattern: Pattern, node: Node) -> bool:
-    """Return whether a node dequantizes by one positive scale, which keeps the order of numbers, only for operators
-    that move or choose elements of its result, use its shape, or quantize it."""
+    """Return whether a node dequantizes by one positive scale, and all consumers of its result move or choose elements,
+    use the shape, or quantize. A positive scale keeps the order of numbers."""
     name = node.outputs[0]
     found = pattern.dequantized(name)
     scale = None if found is None else pattern.constant(found.scale)

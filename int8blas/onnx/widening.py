@@ -1,8 +1,8 @@
 """Compute float16 networks in float32: weights are converted once at load, inputs and outputs in each run.
 
-Without this, each operator would convert its inputs and round its result, and sums that a file keeps in float16 lose
-digits. Networks without float16 weights are not changed. Networks with quantized operators are not changed either,
-because their rounding depends on float16.
+In float16 each operator would convert its inputs and round its result, and sums in float16 would lose digits. Networks
+without float16 weights are not changed. Networks with quantized operators are not changed either, because their
+rounding depends on float16.
 """
 
 from __future__ import annotations

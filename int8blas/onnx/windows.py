@@ -264,7 +264,7 @@ def max_pool(
     y = padded(x, at.padding, lowest(x.dtype))
     for d in range(len(at.kernel)):
         y = maxima_along(y, at, d)
-    y = y if y.base is None else y.copy(order="K")  # copy a view of the image, which windows of one element leave
+    y = y if y.base is None else y.copy(order="K")  # windows of one element return a view of the image: copy it
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
 
@@ -273,8 +273,8 @@ def has_elements(
     **_: Any
 ) -> bool:  # fmt: skip
     """Return whether each window of a MaxPool has an element of the image, for every size of the image. A dilated
-    window has no element of the image if the whole image fits between the window's elements; its maximum is then the
-    lowest float."""
+    window has no element of the image if the whole image fits between the window's elements. The maximum of such a
+    window is the lowest float."""
     if auto_pad == "VALID" or (auto_pad == "NOTSET" and not any(pads or ())):
         return True
     few = auto_pad != "NOTSET" or all(pad < size for pad, size in zip(pads or (), (*kernel_shape,) * 2, strict=True))
@@ -308,8 +308,7 @@ def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> 
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
-    """Return one number if all values are equal, because int8blas checks a single number faster; otherwise return the
-    values."""
+    """Return one number if all values are equal, else the values: int8blas checks a single number faster."""
     first = values[0]
     if isinstance(first, tuple):
         return first[0] if values == ((first[0],) * 2,) * len(values) else values

@@ -53,9 +53,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Notes
     -----
     uint8 and int8 samples stay unchanged; other samples become int8, in equal steps from the middle of each feature's
-    range. At first, samples are assigned by exact distances to centers that are rounded to bytes; when this changes
-    nothing more, by distances to centers in 16 bits. Means are computed from exact sums. Nothing depends on the CPU or
-    the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
+    range. At first, samples are assigned by exact distances to centers that are rounded to bytes. When the assignment
+    no longer changes, distances are to centers in 16 bits. Means are computed from exact sums. Nothing depends on the
+    CPU or the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from int8blas.gemm.matmul import matmul
 from int8blas.sklearn.coding import Coding, Floats, Words, blocks
 
-# The samples whose products are added in int32, which holds the sums of 131,071.
+# The number of samples whose products are added in int32. int32 holds the sums of 131,071 products.
 ADDED = 1 << 16
 
 

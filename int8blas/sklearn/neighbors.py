@@ -131,7 +131,7 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
     n_neighbors : int, optional
         The number of neighbors that `kneighbors` finds.
     radius : float, optional
-        The radius for `radius_neighbors`, which is scikit-learn's own.
+        The radius for `radius_neighbors`, which scikit-learn computes.
     metric : {'euclidean', 'cosine'}, optional
         The distance, or 1 minus the cosine.
 

@@ -66,7 +66,7 @@ def quantize_estimator(estimator: Any) -> Any:
     -------
     MLPClassifier or MLPRegressor
         A copy for predictions, with all attributes. Its weights have a scale for each unit; each layer quantizes each
-        sample by its own scale (:meth:`int8blas.InnerProduct.dynamic`).
+        sample with a separate scale (:meth:`int8blas.InnerProduct.dynamic`).
 
     Raises
     ------

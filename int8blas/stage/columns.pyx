@@ -1,7 +1,7 @@
 """Values for each column of C, or one value for all columns, in the form that the kernels of the epilogue read.
 
-Scales and zero points are checked NumPy scalars, or contiguous vectors of float32 or int64. Most calls that supply
-values supply single numbers for small problems, so these functions must take well under 1 us.
+Scales and zero points are checked NumPy scalars, or contiguous vectors of float32 or int64. Calls that supply values
+usually supply single numbers, and have small problems, so these functions must take well under 1 us.
 """
 
 from libc.math cimport fabs, isfinite

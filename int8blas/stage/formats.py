@@ -136,7 +136,8 @@ def _of_type(values: Any, name: str, dtype: type[np.generic]) -> npt.NDArray[Any
 
 
 def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Return finite float32 scales of this shape, or of as many elements in one dimension."""
+    """Return finite float32 scales of this shape. The given scales may also be flat, with the same number of
+    elements."""
     array = as_array(values, name)
     if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         raise dtype_error(array, name, ("float32", "float16", "bfloat16"))
@@ -152,7 +153,7 @@ def _in_order(
     weights: npt.NDArray[Any], groups: Any, group: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]:
     """Return contiguous weights with the k of each group side by side, and their order, from the group of each k. The
-    order is None if the weights have it already, or if `groups` is None."""
+    order is None if the k of each group are side by side already, or if `groups` is None."""
     ic = weights.shape[1]
     if groups is None:
         return np.ascontiguousarray(weights), None

@@ -37,7 +37,7 @@ def weights_scales(
         The weights, finite.
     mask : int or {'per_channel', 'per_tensor'}, optional
         Bit i selects dimension i of the logical order (g, oc, ic, kd, kh, kw). Each index along the selected dimensions
-        has its own scale. 'per_channel' selects g and oc, 'per_tensor' selects no dimension.
+        has a separate scale. 'per_channel' selects g and oc, 'per_tensor' selects no dimension.
     layout : str, optional
         The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional

@@ -165,7 +165,7 @@ class Int8Conv(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The weights that the integers stand for, in torch's order and their original dtype, made at each access."""
+        """The dequantized weights, in torch's order and their original dtype. Each access computes them."""
         weight = (self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))).to(self.dtype)
         return by_outputs(weight, self.groups) if self.transposed else weight
 
@@ -203,7 +203,7 @@ class Int8Conv(Int8Module):
         self._layer = self._layer_for(self.output_padding)
 
     def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
-        """Return the layer with an output padding. Make it if there is none."""
+        """Return the layer with an output padding. Create the layer if none exists."""
         pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
         parameters = self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else ()
         return layer_of(

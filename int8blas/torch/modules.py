@@ -35,7 +35,8 @@ from int8blas.torch.ops import (
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
-    """Return the call of a module as a leaf of torch.fx, which would trace into any module that is not torch's own."""
+    """Return the call of a module as a leaf of torch.fx. torch.fx itself traces into every module from outside of
+    torch."""
     tracer = x.tracer
     return tracer.create_proxy("call_module", tracer.path_of_module(module), (x, *arguments), {})
 
@@ -237,7 +238,7 @@ class Int8Linear(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The float32 weights that the int8 weights stand for, (out_features, in_features), made at each access."""
+        """The dequantized float32 weights, (out_features, in_features). Each access computes them."""
         if torch.compiler.is_compiling():
             made: Tensor = weight(self.packed, self.scale, self.in_features)
             return made
@@ -398,7 +399,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def _check_masks(self, query: Tensor, key: Tensor, mask: Tensor | None, padding: Tensor | None) -> None:
-        """Refuse masks that torch's layer would refuse, which would be broadcast."""
+        """Refuse masks that torch's layer refuses. Without this check they would be broadcast."""
         (n, steps), keys = query.shape[:2], key.shape[1]
         plain, whole = (steps, keys), (n * self.num_heads, steps, keys)
         if mask is not None and tuple(mask.shape) not in (plain, whole):

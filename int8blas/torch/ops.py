@@ -37,7 +37,7 @@ REMEDY = "call int8blas.torch.dequantize_(model) before training, or train the f
 
 
 def told_of(kind: str, name: str) -> str:
-    """Return the kind of a module, after the name that it has in its model, or "" for none."""
+    """Return the kind of a module. If the module has a name in its model, the name comes first."""
     return f"module {name!r}, {kind}," if name else kind
 
 
@@ -83,7 +83,7 @@ def keep_layer(weights: Tensor, key: tuple[Any, ...], layer: Any, others: Iterab
 def layer_of(
     weights: Tensor, others: Collection[Tensor | None], key: tuple[Any, ...], make: Callable[..., Any], *arguments: Any
 ) -> Any:
-    """Return the layer of a tensor of weights and of other tensors. Make it if there is none, or if a tensor has
+    """Return the layer of a tensor of weights and of other tensors. Create the layer if none exists, or if a tensor has
     changed."""
     found = LAYERS.setdefault(weights, {}).get(key)
     if found is None or found[1] != version(weights) or not found[2].holds(others):
@@ -167,7 +167,7 @@ def _(
 
 
 def unpacked_weight(packed: PackedB | PackedB4, scale: Tensor) -> Tensor:
-    """Return the float32 weights (out_features, in_features) that packed weights stand for."""
+    """Dequantize packed weights to float32, (out_features, in_features)."""
     factors = scale.detach().numpy()
     if factors.ndim == 2:
         factors = np.repeat(factors, packed.shape[0] // len(factors), axis=0)
@@ -176,7 +176,7 @@ def unpacked_weight(packed: PackedB | PackedB4, scale: Tensor) -> Tensor:
 
 @torch.library.custom_op("int8blas::weight", mutates_args=(), device_types="cpu")
 def weight(packed: Tensor, scale: Tensor, in_features: int) -> Tensor:
-    """Return the float32 weights (out_features, in_features) of a tensor of packed weights."""
+    """Dequantize a tensor of packed weights to float32, (out_features, in_features)."""
     return unpacked_weight(unpacked(packed, scale, in_features), scale)
 
 

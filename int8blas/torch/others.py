@@ -22,7 +22,7 @@ class Integers(NamedTuple):
     bias: Tensor | None
 
 
-# The remedies for layers whose integers cannot be used; quantize_ then rounds their float weights anew.
+# The remedies for layers whose integers cannot be used; quantize_ then quantizes their float weights.
 TORCHAO = "restore its floats first: module.weight = torch.nn.Parameter(module.weight.dequantize())"
 TORCH_AO = (
     "replace it by a torch.nn.Linear with the weight module.weight().dequantize() and the bias module.bias() first"

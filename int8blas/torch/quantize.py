@@ -22,12 +22,13 @@ from int8blas.torch.recurrent import CELLS, Int8Recurrent, Int8RecurrentCell
 from int8blas.torch.tables import Int8Embedding, Int8EmbeddingBag
 
 INT8_MODULES = (Int8Conv, Int8Embedding, Int8Linear, Int8MultiheadAttention, Int8Recurrent, Int8RecurrentCell)
-# Attributes that keep a module of torch from its fast path, which would read the float weights of its children.
+# Attributes that turn off the fast path of a module of torch. The fast path would read the float weights of the
+# module's children.
 FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
     nn.TransformerEncoder: ("use_nested_tensor", False),
 }
-# The beginning of a reason that quantize_ does not report, as it applies to nearly all modules.
+# The beginning of a reason that applies to nearly all modules, so quantize_ does not report it.
 NO_MODULE = "no int8 module for"
 # The reasons why modules stayed float in quantize_.
 FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
@@ -54,7 +55,8 @@ class Int8Dynamic(Config):
     ----------
     group : int, optional
         For linear layers and attention, a scale for each `group` of inputs and each output channel: a multiple of 4, at
-        most 16384. Layers whose inputs it does not divide stay float. The default is a scale for each output channel.
+        most 16384. A layer stays float if `group` does not divide its inputs. The default is a scale for each output
+        channel.
 
     Examples
     --------
@@ -123,8 +125,8 @@ def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
     if is_conv1d(module) or integers_of(module) is not None:
         return nn.Linear
-    # torch.nn.utils.parametrize gives such a module its own class. Its attributes return the weights that forward would
-    # use.
+    # torch.nn.utils.parametrize gives each parametrized module a separate class. Its attributes return the weights that
+    # forward would use.
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
 
 
@@ -304,7 +306,7 @@ def quantize_(
 
 
 def refuse_static(model: nn.Module, remedy: str) -> None:
-    """Refuse a static network, whose modules have no float modules in their place."""
+    """Refuse a static network, because no float modules can replace its modules."""
     for name, module in model.named_modules():
         if isinstance(module, Int8Module) and not isinstance(module, INT8_MODULES):
             raise TypeError(f"model must be a result of quantize_, got a static network with the module {name!r}, "

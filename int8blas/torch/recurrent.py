@@ -105,7 +105,7 @@ class ProjectedLSTM:
 
 
 def turned(x: Array, lengths: Array | None) -> Array:
-    """Reverse the steps of each sequence, which end at its length."""
+    """Reverse the steps of each sequence up to its length."""
     if lengths is None:
         return x[::-1]
     step = np.arange(len(x))[:, None]
@@ -176,7 +176,8 @@ def run(
 
 
 def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors of a layer except its first weights and the empty tensors that stand for missing biases."""
+    """Return the tensors of a layer. Leave out its first weights, and the empty tensors that stand for missing
+    biases."""
     return [*weights[1:], *scales, *(bias for bias in biases if bias.numel())]
 
 
@@ -266,8 +267,8 @@ class Int8Recurrent(Int8Module):
         self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
         self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
         self.directions = 2 if module.bidirectional else 1
-        # Whether torch's layer returns the dtype of torch.autocast: a GRU and the cells with gates return the dtype of
-        # their state.
+        # Whether torch's layer returns the dtype of torch.autocast. A GRU and the cells with gates return the dtype of
+        # their state instead.
         self.lowers = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))
@@ -383,7 +384,7 @@ class Int8Recurrent(Int8Module):
         return (lowered(x), [*map(lowered, last_states)]) if self.lowers else (x, last_states)
 
     def flatten_parameters(self) -> None:
-        """Do nothing: torch's layers have this method, for GPUs."""
+        """Do nothing. torch's layers need this method for GPUs."""
 
     def dequantized(self) -> nn.RNNBase:
         """Return a layer of torch with these weights, in their original dtype.

@@ -55,7 +55,7 @@ def relative_error(found: Any, wanted: Any) -> float:
 
 
 def shortest_times(*functions: Callable[[], Any]) -> list[float]:
-    """Return the shortest time of each function in seconds; they take turns."""
+    """Return the shortest time of each function in seconds. The functions run alternately."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(REPEATS):
         for function, found in zip(functions, times, strict=True):
@@ -150,7 +150,7 @@ class Report:
 
 
 def parts_of(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Find the modules for rows: int8 modules, and float modules that own matrices."""
+    """Find the modules for the rows of the table: int8 modules, and float modules that have matrices."""
     own = any(each.dim() > 1 for each in model.parameters(recurse=False))
     if isinstance(model, (*INT8_MODULES, nn.MultiheadAttention)) or own:
         yield name, model

@@ -1,7 +1,7 @@
 """The shapes of a static network's results, which compilers of torch ask for before anything is computed.
 
-A text has the operators of torch that a network replaces. Its shapes are found by these operators, executed on the
-compiler's tensors without data. No other function can be named in a text.
+A text lists the operators of torch that a network replaces. int8blas executes these operators on the compiler's
+tensors, which have no data, to find the shapes. A text cannot name other functions.
 """
 
 from __future__ import annotations

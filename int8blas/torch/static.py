@@ -110,7 +110,7 @@ class Observed(nn.Module):
             try:
                 self.observers[name].observe(tensor.numpy())
             except ValueError as error:
-                node = name.rpartition(" ")[0] or name  # as Translation.emit names the results of a node
+                node = name.rpartition(" ")[0] or name  # Translation.emit made this name
                 error.add_note(f"in batch {self.batches} (from 0), in {self.places.get(node, name)}: remove the batch "
                                f"from the data")  # fmt: skip
                 raise
@@ -258,7 +258,7 @@ class Place:
 
 
 class StaticModel(fx.GraphModule):
-    """The result of :func:`convert`. A pickle has its graph, as torch cannot trace all operators again."""
+    """The result of :func:`convert`. A pickle contains the graph, because torch cannot trace all operators again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
@@ -314,13 +314,13 @@ def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
     def program(general: bool) -> fx.GraphModule:
         # If `general`, a size of 1 in the first batch does not become the size of all batches.
         with warnings.catch_warnings(), experimental.patch(backed_size_oblivious=general):
-            warnings.simplefilter("ignore")  # of torch about its own functions
+            warnings.simplefilter("ignore")  # torch warns about functions of torch
             found = torch.export.export(model, args, options, dynamic_shapes=shapes, strict=False)
             return found.run_decompositions({}).module()
 
     try:
         return program(True)
-    except Exception:  # torch raises one for tensors that are broadcast, among others
+    except Exception:  # torch raises many kinds, for example for broadcast tensors
         try:
             return program(False)
         except Exception as error:
@@ -369,7 +369,7 @@ def module_of(model: nn.Module, node: fx.Node) -> tuple[str, nn.Module]:
 
 
 def place_of(model: nn.Module, node: fx.Node) -> str:
-    """Return a description of a node's result by the module that computes it, or for a source by the module that takes
+    """Describe a node's result by the module that computes the result; describe a source by the module that takes
     it."""
     name, module = module_of(model, next(iter(node.users), node) if node.op == "placeholder" else node)
     told = f"module {name!r}, {type(module).__name__}" if name else "the model"
@@ -445,7 +445,7 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
     results = last.args[0] if isinstance(last.args[0], (tuple, list)) else (last.args[0],)
     outputs = []
     for k, node in enumerate(results):
-        # An output has a name of its own, as two of them may be one tensor.
+        # Each output has a separate name, because two outputs may be the same tensor.
         graph.label = f"result {k}"
         outputs.append(Value(graph.emit("Identity", graph.names[node]), None, None))
     made = Graph("part", graph.nodes, tuple(inputs), tuple(outputs), graph.constants)
@@ -522,8 +522,8 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     Parameters
     ----------
     model : nn.Module
-        A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The result has its
-        dtypes, and computes in float32 where it does not compute in int8.
+        A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The static network
+        has the dtypes of the model, and computes in float32 where it does not compute in int8.
     config : Int8Static, optional
         How to quantize.
     filter : callable, optional

@@ -62,7 +62,7 @@ class Int8Embedding(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The float table that the integers stand for, made at each access."""
+        """The dequantized table. Each access computes it."""
         return (self.quantized * self.scale[:, None]).to(self.dtype)
 
     def dequantized(self) -> nn.Embedding:

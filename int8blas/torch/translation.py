@@ -74,7 +74,7 @@ class Translation:
         return result
 
     def sizes(self, values: Sequence[Any]) -> str:
-        """Return the name of a vector of sizes, some of which may be results of nodes."""
+        """Return the name of a vector of sizes. Some sizes may be results of nodes."""
         if not any(isinstance(each, Name) for each in values):
             return self.constant(np.array(values, np.int64))
         parts = [each if isinstance(each, Name) else self.constant(np.array([each], np.int64)) for each in values]
@@ -88,7 +88,7 @@ class Translation:
         args, options = fx.node.map_arg((node.args, node.kwargs), self.names.__getitem__)
         try:
             result = OPERATORS[node.target](self, *args, **options)
-        except TypeError as error:  # arguments that the function does not have
+        except TypeError as error:  # the function lacks an argument
             raise UnsupportedError from error
         self.names[node] = named(result, node)
 
@@ -167,7 +167,7 @@ def linear(graph: Translation, x: Name, weight: Any, bias: Any = None) -> str:
 
 
 def batch_norm(graph: Translation, x: Name, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> str:
-    """Translate both of torch's operators: (training, momentum, epsilon, cudnn) or (momentum, epsilon) follow."""
+    """Translate both of torch's operators; `rest` is (training, momentum, epsilon, cudnn) or (momentum, epsilon)."""
     if (len(rest) == 4 and rest[0]) or weight is None or bias is None:
         raise UnsupportedError
     return graph.emit("BatchNormalization", x, weight, bias, mean, variance, epsilon=rest[-2 if len(rest) == 4 else -1])

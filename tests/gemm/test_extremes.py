@@ -51,7 +51,7 @@ def test_extreme_patterns_of_few_rows_or_columns(isa, pair, form):
     (0, -128), (-1, -128), (-128, 127), (127, -128), (127, 127), (-128, -128),
 ])  # fmt: skip
 @pytest.mark.parametrize("form", B_FORMS)
-def test_around_the_boundary_of_the_certificate(isa, form, pair_values):
+def test_around_the_boundary_of_the_no_saturation_proof(isa, form, pair_values):
     for n, k, column, row in product((1, 17, 48), (2, 3, 4, 34), (0, -1), (0, 2, -2)):
         if row + 1 >= k or -row > k:
             continue
@@ -64,7 +64,7 @@ def test_around_the_boundary_of_the_certificate(isa, form, pair_values):
             assert_same(result, expected, numerics=numerics, n=n, k=k, row=row, column=column)
 
 
-def test_only_one_panel_of_several_is_beyond_the_certificate(isa, rng):
+def test_only_one_panel_of_several_has_no_proof(isa, rng):
     for wild in range(0, 80, 7):
         b = rng.integers(-64, 64, (70, 80), np.int8)
         b[:, wild] = rng.choice(np.array([-128, 127], np.int8), 70)

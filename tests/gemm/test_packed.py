@@ -74,7 +74,7 @@ def test_every_layout(isa, dtype, layout, rng):
         assert_is_packing_of(int8blas.pack_b(b.T, trans_b=True), b.copy())
 
 
-def test_sums_certificate_and_unpacking_on_every_shape(isa, dtype, rng):
+def test_sums_proofs_and_unpacking_on_every_shape(isa, dtype, rng):
     for k, n in [*product(K_EDGES, N_EDGES), *(shape[:0:-1] for shape in BLOCKED)]:
         b = random_values(rng, dtype, (k, n), rng.choice(["full", "extreme", "small"]))
         packed = int8blas.pack_b(b)
@@ -86,7 +86,7 @@ def test_sums_certificate_and_unpacking_on_every_shape(isa, dtype, rng):
 @pytest.mark.parametrize("first_two", [
     (64, 64), (64, 65), (127, 1), (127, 2), (1, 127), (-64, -64), (-65, -64), (-128, 0), (-128, -1), (-128, 127),
 ])  # fmt: skip
-def test_the_certificate_at_its_boundary(isa, dtype, first_two):
+def test_the_no_saturation_proof_at_its_boundary(isa, dtype, first_two):
     shift = 128 if dtype == np.uint8 else 0
     for k, n, row, column in product((2, 3, 4, 7, 64), (1, 16, 40), (0, 1, 2, -2, -1), (0, -1)):
         if -k <= row <= k - 2:

@@ -70,13 +70,13 @@ def test_packed_data_is_figure_4():
     ([64, 64], True), ([64, 65], False), ([127, 1], True), ([127, 2], False), ([-128, 0], True), ([-128, -1], False),
     ([-128, 127], True), ([-64, -64], True), ([1, 127, 127, 1], True), ([0, 127, 2], True), ([], True),
 ])  # fmt: skip
-def test_certificate(column, certified):
+def test_no_saturation_proof(column, certified):
     b = np.array(column, np.int8).reshape(-1, 1)
     assert reference.certified(b).tolist() == [certified]
     assert reference.certified((b.astype(int) + 128).astype(np.uint8)).tolist() == [certified]
 
 
-def test_certificate_covers_each_panel_by_itself():
+def test_each_panel_has_a_separate_no_saturation_proof():
     b = np.zeros((2, 33), np.int8)
     b[:, 20] = 127
     assert reference.certified(b).tolist() == [True, False, True]

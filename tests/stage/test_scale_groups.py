@@ -206,7 +206,7 @@ def test_saturating_numerics(isa, rng):
 
 
 @pytest.mark.parametrize("certified", [True, False])
-def test_panels_with_and_without_a_certificate(isa, certified, rng):
+def test_panels_with_and_without_a_no_saturation_proof(isa, certified, rng):
     """Without VNNI the two kinds of panels take different kernels."""
     for m, n, k, group in SHAPES:
         problem = grouped_problem(rng, m, n, k, group)

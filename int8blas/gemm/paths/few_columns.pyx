@@ -1,10 +1,10 @@
 """Dot products of vectors (csrc/gemm/dot_body.h): many vectors, read in place, times a few packed vectors.
 
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
-vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, which takes
-less time than to pack them. If x has a negative stride along k, the path reverses k in x and y. If y has zero points,
-the path needs the sums of x, which are products of x with a vector of ones. The vector of ones is one more y if that
-costs little.
+vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, because
+copying takes less time than packing. If x has a negative stride along k, the path reverses k in x and y. If y has zero
+points, the path needs the sums of x, which are products of x with a vector of ones. The vector of ones is one more y if
+that costs little.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -51,8 +51,8 @@ cdef enum:
     # The columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
-    # The vectors x of one call of the epilogue. If x are read more than once, fewer, which stay in half of the L1
-    # cache.
+    # The vectors x of one call of the epilogue. If the path reads x more than once, it takes fewer x, which stay in
+    # half of the L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
 
@@ -307,7 +307,7 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
         else:
             columns = min(rest, 4)
         # The vector of ones goes into the first piece, if a column is free or one more needs no wider kernel; otherwise
-        # it is a piece of its own.
+        # it is a separate piece.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:

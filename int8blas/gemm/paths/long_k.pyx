@@ -202,7 +202,7 @@ cdef void store_c(const Problem *g, int64_t *sums) noexcept nogil:
     g.kernels.stage.output(&o)
 
 
-# The sum of one part of two vectors, on a cache line of its own.
+# The sum of one part of two vectors, on a separate cache line.
 cdef struct DotParts:
     const Dot *d
     int64_t *sums

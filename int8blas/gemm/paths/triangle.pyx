@@ -18,8 +18,8 @@ A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. A mat
 by two. Cells are counted row by row. Each thread has the same number of consecutive cells. Between two K blocks the
 sums wait in C or, if C is not the bare sums with contiguous rows, in memory of the call.
 
-To fetch a cache line that another core has packed takes 12 ns, to pack it takes 2.3 ns (Zen 4). So each thread packs
-the panels that it needs, if packing is little work compared with its products.
+Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
+packs the panels that it needs, if packing is little work compared with its products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -67,8 +67,8 @@ cdef enum:
     PREPARED_PANELS = 4
     # The maximum number of bytes of a packed block, unless one K block needs more.
     PACKED_BYTES = 4 << 20
-    # From this many panels for each thread on, each thread packs the panels that it needs. That takes a fifth of the
-    # time of its products.
+    # From this many panels for each thread on, each thread packs the panels that it needs. Packing then takes a fifth
+    # of the time of the thread's products.
     OWN_PANELS = 12
     # Up to this many cells for each thread, dividing K is faster: threads that share panels wait for them.
     FEW_CELLS = 24
