@@ -32,6 +32,7 @@ cdef tuple axes_from(object x, str name, int ndim)
 cdef int axis_from(object x, str name, int ndim) except -1
 cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple shape)
 cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape)
+cdef float scale_from(object x, str name) except? -1
 cdef float divisor(object x, str name) except? -1
 cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high, tuple shape)
 cpdef dict by_tensor(object x, str name, tuple tensors)

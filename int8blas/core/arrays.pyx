@@ -625,18 +625,23 @@ cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):
     return converted
 
 
-cdef float divisor(object x, str name) except? -1:
-    """Return a number that is not 0 and has a finite reciprocal, by which the destination is multiplied."""
+cdef float scale_from(object x, str name) except? -1:
+    """Return a finite number that is not 0."""
     cdef cnp.ndarray array
-    cdef float value
+    cdef float scale
     if type(x) is int and x == 1:
         return 1
     if type(x) is float:
-        value = <float><double>x
-        if value != 0 and isfinite(value) and isfinite(<float>1 / value):
-            return value
+        scale = <float><double>x
+        if scale != 0 and isfinite(scale):
+            return scale
     array = scale_numbers(x, name, cnp.NPY_FLOAT32, ())
-    value = (<float *>cnp.PyArray_DATA(array))[0]
+    return (<float *>cnp.PyArray_DATA(array))[0]
+
+
+cdef float divisor(object x, str name) except? -1:
+    """Return a number that is not 0 and has a finite reciprocal, by which the destination is multiplied."""
+    cdef float value = scale_from(x, name)
     if not isfinite(<float>1 / value):
         raise ValueError(f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, "
                          f"got {shown(x)}")

@@ -12,7 +12,6 @@ cdef class Epilogue:
     cdef bint onnx                  # the rounding of integers, as in `fuse`
 
 
-cdef float scale_from(object value, str name) except? -1
 cdef float zero_point_from(object value, str name, int typenum, bint in_range=?) except? -1
 cdef int type_of(object dst_dtype, cnp.ndarray src) except -1
 cdef cnp.ndarray destination(object out, int typenum, cnp.ndarray like, tuple shape=?)

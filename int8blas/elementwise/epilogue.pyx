@@ -11,13 +11,12 @@ result::
     dst = y * (1 / scales["dst"]), rounded to the type                      float32, float16, bfloat16
 """
 
-from libc.math cimport isfinite
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
-    by_tensor, divisor, elements_output, elements_output_like, integers_in_range, scale_numbers)
+    by_tensor, divisor, elements_output, elements_output_like, integers_in_range, scale_from)
 from int8blas.core.results cimport empty_like, empty_of, view_of
 from int8blas.elementwise.elements cimport clash
 from int8blas.elementwise.fused cimport Step, fuse, reading, run
@@ -29,20 +28,6 @@ from int8blas.stage.layer_arguments import DST_DTYPES, check_dtype
 cnp.import_array()
 
 cdef tuple TENSORS = ("src", "dst")
-
-
-cdef float scale_from(object value, str name) except? -1:
-    """Return a finite number that is not 0."""
-    cdef cnp.ndarray array
-    cdef float scale
-    if type(value) is int and value == 1:
-        return 1
-    if type(value) is float:
-        scale = <float><double>value
-        if scale != 0 and isfinite(scale):
-            return scale
-    array = scale_numbers(value, name, cnp.NPY_FLOAT32, ())
-    return (<float *>cnp.PyArray_DATA(array))[0]
 
 
 cdef float zero_point_from(object value, str name, int typenum, bint in_range=False) except? -1:

@@ -6,12 +6,13 @@ from sys import maxsize
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.arrays cimport axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real
+from int8blas.core.arrays cimport (
+    axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real, scale_from)
 from int8blas.core.kernels cimport I8_ADD
 from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport (
-    broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, scale_from, type_of,
+    broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, type_of,
     zero_point_from)
 from int8blas.elementwise.fused cimport (
     Replay, ReplayParts, Step, copying, fuse, looking_up, reading, replay, replay_parts, run)

@@ -22,7 +22,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
-from int8blas.stage.four_bits import group_of_scales, integer_weights, packed_in_groups, zeros_of_groups
+from int8blas.stage.four_bits import integer_weights, packed_in_groups, zeros_of_groups
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
 from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL
@@ -287,11 +287,11 @@ cdef class InnerProduct(QuantizedLayer):
             self.weights_shape = weights.shape
             weights = weights.reshape(len(weights), np.prod(weights.shape[1:], dtype=np.intp))
         self._k, self._n = prod(self.weights_shape[1:]), self.weights_shape[0]
-        size = group_of_scales(scales.get("weights"), group, self._n, self._k)
+        size = group_size(scales.get("weights"), group, self._n, self._k, 4)
         if not isinstance(weights, PackedB4):
             weights = integer_weights(weights, scales, size)
             if not size:
-                size = group_of_scales(scales.get("weights"), None, self._n, self._k)
+                size = group_size(scales.get("weights"), None, self._n, self._k, 4)
         groups = ceil_div(self._k, size) if size else 0
         if size and self._k % size and "weights" not in zero_points and "weights" in self.attributes.zero_points:
             # The last group is padded with weights that equal their zero points.

@@ -1,7 +1,7 @@
 """Weights of 4 bits with scales and zero points by groups of k: checked, quantized, and padded to whole groups.
 
-A group is a multiple of 8 k. It need not divide K: the last group is shorter then, and rows of weights that are equal
-to its zero points complete it.
+A group is a multiple of 8 k. The group need not divide K. If it does not, the last group is shorter, and rows of
+weights that equal its zero points complete it.
 """
 
 from typing import Any
@@ -9,41 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import widened
 from int8blas.core.parameters import scale_values, zero_point_values
 from int8blas.core.words import dtype_error, shown
 from int8blas.gemm.four_bits import PackedB4
 from int8blas.gemm.packing import pack_b
-from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, scales_of, scales_of_groups
+from int8blas.stage.weights_scales import AUTOMATIC, scales_of, scales_of_groups
 
 # The values of int4 and of uint4.
 RANGES = {"int8": (-8, 7), "uint8": (0, 15)}
-
-
-def group_of_scales(scale: Any, group: Any, oc: int, ic: int) -> int:
-    """Return the number of k that share a scale, from `group` or from scales that are a matrix; 0 without groups."""
-    if group is not None:
-        size = check_group(group, ic, 4)
-        shape = (-(-ic // size), oc)
-        wanted = f"scales['weights'] must have shape (ceil(ic / group), oc), {shape}, for group={size}"
-        if scale is None:
-            raise ValueError(f"{wanted}, or be 'per_channel' for float32 weights, got none")
-        given = shape if isinstance(scale, str) else widened(scale, "scales['weights']").shape
-        if given != shape:
-            raise ValueError(f"{wanted}, got {given}")
-        return size
-    if scale is None or isinstance(scale, str):
-        return 0
-    shape = widened(scale, "scales['weights']").shape
-    if len(shape) != 2:
-        return 0
-    size = ic // shape[0] if shape[0] else 0
-    if shape[1] != oc or size < 8 or size % 8 or size * shape[0] != ic or size > MAX_GROUP:
-        raise ValueError(
-            f"scales['weights'] of 2 dimensions must have shape (ceil(ic / group), {oc}), with a group that is a "
-            f"multiple of 8 and at most {MAX_GROUP}, and is given as group unless it divides ic, {ic}; got {shape}"
-        )
-    return size
 
 
 def quantize_four_bits(

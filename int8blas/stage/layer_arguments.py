@@ -139,25 +139,36 @@ def check_attributes(attributes: Any) -> Attributes:
     return attributes
 
 
-def group_size(scale: Any, group: Any, oc: int, ic: int) -> int:
-    """Return the number of k that share a scale, from `group` or from scales that are a matrix; 0 without groups."""
+def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
+    """Return the number of k that share a scale, from `group` or from scales that are a matrix; 0 without groups.
+
+    With 4 bits, a given `group` need not divide ic.
+    """
+    rows = "ceil(ic / group)" if bits == 4 else "ic / group"
     if group is not None:
-        group = check_group(group, ic)
-        wanted = f"scales['weights'] must have shape (ic / group, oc), {(ic // group, oc)}, for group={group}"
+        group = check_group(group, ic, bits)
+        wanted = f"scales['weights'] must have shape ({rows}, oc), {(-(-ic // group), oc)}, for group={group}"
         if scale is None:
             raise ValueError(f"{wanted}, or be 'per_channel' for float32 weights, got none")
     if scale is None or isinstance(scale, str):
         return group or 0
     shape = widened(scale, "scales['weights']").shape
-    if group is not None and shape != (ic // group, oc):
-        raise ValueError(f"{wanted}, got {shape}")
+    if group is not None:
+        if shape != (-(-ic // group), oc):
+            raise ValueError(f"{wanted}, got {shape}")
+        return int(group)
     if len(shape) != 2:
         return 0
-    size = ic // shape[0] if shape[0] else 0
-    if shape[1] != oc or size < 4 or size % 4 or size * shape[0] != ic or size > MAX_GROUP:
+    size, step = ic // shape[0] if shape[0] else 0, 32 // bits
+    if shape[1] != oc or size < step or size % step or size * shape[0] != ic or size > MAX_GROUP:
+        rule = (
+            f"8 and at most {MAX_GROUP}, and is given as group unless it divides ic, {ic};"
+            if bits == 4
+            else f"4, divides ic, {ic}, and is at most {MAX_GROUP},"
+        )
         raise ValueError(
-            f"scales['weights'] of 2 dimensions must have shape (ic / group, {oc}), with a group that is a multiple of "
-            f"4, divides ic, {ic}, and is at most {MAX_GROUP}, got {shape}"
+            f"scales['weights'] of 2 dimensions must have shape ({rows}, {oc}), with a group that is a multiple of "
+            f"{rule} got {shape}"
         )
     return size
 
