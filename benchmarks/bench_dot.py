@@ -5,9 +5,9 @@
 
 All contestants take turns in one run, and the best time counts. Vectors begin on a cache line: otherwise most loads of
 64 bytes touch two lines, and reading from the L1 cache takes 1.5x as long. `read` is the time of a loop that reads the
-same bytes, two for each k. `of it` is the share of that bandwidth that int8blas reaches, without the time of a call,
-which is measured by a product of one element. NumKong, on one thread, is held to the instructions of `--isa`; it is
-skipped if it is not installed.
+same bytes, two for each k. `of it` is the share of the read bandwidth that int8blas reaches, without the time of a
+call. A product of one element measures the time of a call. NumKong, on one thread, is held to the instructions of
+`--isa`; it is skipped if it is not installed.
 """
 
 from __future__ import annotations

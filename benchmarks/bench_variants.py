@@ -1,4 +1,4 @@
-"""Measure what memory orders, signs, zero points and other forms cost: time each product in every form, in turns.
+"""Measure the cost of memory orders, signs, zero points and other forms: time each product alternately in every form.
 
     python benchmarks/bench_variants.py
     python benchmarks/bench_variants.py --shape 128x768x3072 --threads 2

@@ -76,7 +76,7 @@ SHAPE = re.compile(r"(\w+) (\d+)x(\d+)x(\d+)x(\d+)(?: l(\d+))?( bi)?")
 
 
 def parse(shape: str) -> RecurrentProblem:
-    """The problem of that shape."""
+    """The problem of a shape such as "lstm 50x16x512x512"."""
     match = SHAPE.fullmatch(shape)
     if not match or match[1] not in GATES:
         raise ValueError(f"a shape is {NOTATION}, with a cell of {', '.join(GATES)}, got {shape!r}")

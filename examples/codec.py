@@ -266,7 +266,7 @@ def psnr(image: np.ndarray, y: np.ndarray, model: Arrays) -> float:
 
 
 def report(name: str, found: Arrays, wanted: Arrays, image: np.ndarray, model: Arrays) -> bool:
-    """Print the result of a decoder and the first difference from the encoder; return whether there is none."""
+    """Print the result of a decoder and the first difference from the encoder; return whether the results are equal."""
     index, t = wanted["index"], wanted["t"]
     quality = f"{psnr(image, found['y'], model):.2f} dB"
     wrong = np.argwhere(found["index"] != index)

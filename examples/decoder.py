@@ -132,8 +132,8 @@ class Graph:
 
 
 def export(model: Model) -> onnx.ModelProto:
-    """Return a model as ONNX. Its inputs have keys and values of earlier positions, and its outputs those of all
-    positions."""
+    """Return a model as ONNX. Its inputs have the keys and values of earlier positions, and its outputs have the keys
+    and values of all positions."""
     graph = Graph()
     cos, sin = (graph.constant(function(angles()), name) for function, name in ((np.cos, "cos"), (np.sin, "sin")))
     x = graph.node("Gather", graph.constant(model.table.weight.detach().numpy(), "table"), "ids")

@@ -183,7 +183,7 @@ def quantize_layer(
     tensors: Tensors, prefix: str, heads: int, quantization: dict[str, QuantizationParameters]
 ) -> Int8Layer:
     def linear(src: str, *dst: str, names: Sequence[str]) -> int8blas.InnerProduct:
-        """Return a layer x @ W.T + b; layers that read the same x are merged, and each keeps the scale of its own
+        """Return a layer x @ W.T + b; layers that read the same x are merged, and each keeps the scale of its
         activation."""
         weights, bias = ([tensors[f"{prefix}.{name}.{kind}"] for name in names] for kind in ("weight", "bias"))
         scales: dict[str, Any] = {"src": quantization[src].scale, "weights": "per_channel"}

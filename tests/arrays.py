@@ -160,7 +160,8 @@ def between_guards(side, values):
 
 
 class Canary:
-    """An allocator that remembers its memory, with a margin on both sides, so that a test can see what a call wrote."""
+    """An allocator that remembers its memory, with a margin on both sides, so that a test can see the bytes that a call
+    wrote."""
 
     MARGIN, PATTERN = 256, 0xA5
 

@@ -1,4 +1,4 @@
-"""Calls of the public functions that take arrays, on small operands, for tests of what counts as an array."""
+"""Calls of the public functions that take arrays, on small operands, for tests of the objects that count as arrays."""
 
 import numpy as np
 

@@ -41,7 +41,7 @@ def random_floats(rng, shape):
 
 
 def parameters(rng, dtype, shape):
-    """Scales of float32 and zero points of that shape."""
+    """Scales of float32 and zero points, in arrays of this shape."""
     low, high = ends(dtype)
     return (10.0 ** rng.uniform(-3, 3, shape)).astype(np.float32), rng.integers(low, high, shape, dtype, endpoint=True)
 

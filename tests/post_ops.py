@@ -14,7 +14,7 @@ SPECIAL = np.array(
 )  # fmt: skip
 
 # Every function of the oracle with its default parameters, and further parameters for some. The limits of clip and
-# clip_v2 have no defaults; here they are those of ReLU6.
+# clip_v2 have no defaults; the tests take the limits of ReLU6.
 LIMITS = {"clip": (0, 6), "clip_v2": (0, 6)}
 ELTWISES = [Eltwise(name, *LIMITS.get(name, ()), scale=scale) for name in ELTWISE for scale in (1, -0.3)] + [
     ReLU(0.1), ReLU(-2), ReLU(0, 3), ReLU(0.25, -0.5), ReLU(1), Eltwise("hardswish", -0.2, 1.25, 2),

@@ -1,6 +1,6 @@
 """Oracles of the element-wise functions: NumPy float32 where the formula says so, Python integers for the rest.
 
-Here parameters broadcast against x; `along` gives the parameters of some dimensions a shape that does so.
+Here parameters broadcast against x; `along` gives the parameters of some dimensions a shape that broadcasts.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""ONNX Runtime's QLinearConv: ONNX's operator on NCHW, and the operator of its own operator set on NHWC."""
+"""ONNX Runtime's QLinearConv: ONNX's operator on NCHW, and the operator of com.microsoft on NHWC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's quantized layers of its own operator set, com.microsoft."""
+"""ONNX Runtime's quantized layers of the operator set com.microsoft."""
 
 from __future__ import annotations
 

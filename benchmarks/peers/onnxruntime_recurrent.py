@@ -1,4 +1,4 @@
-"""ONNX Runtime's DynamicQuantizeLSTM, of its own operator set, com.microsoft, and its float32 LSTM and GRU."""
+"""ONNX Runtime's DynamicQuantizeLSTM, of the operator set com.microsoft, and its float32 LSTM and GRU."""
 
 from __future__ import annotations
 

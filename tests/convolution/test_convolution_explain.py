@@ -75,7 +75,8 @@ def test_a_window_with_few_channels_is_read_line_by_line():
 
 
 def test_small_groups_have_a_kernel_of_their_own():
-    """The kernel takes four or more groups of 4 or 8 channels, with as many outputs as inputs, if windows overlap."""
+    """The kernel takes four or more groups of 4 or 8 channels, with equal numbers of outputs and inputs, if windows
+    overlap."""
     for layer, path in (
         (convolution(16, 16, 3, 4), "groups"),
         (convolution(128, 128, 1, 16), "blocks"),

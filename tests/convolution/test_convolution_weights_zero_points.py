@@ -90,7 +90,7 @@ def test_zero_points_that_leave_room_cost_nothing(isa, transposed, rng):
             zero_points=signed.zero_points | {"weights": 128},
         )
         assert_same_bits(unsigned.result(), signed.result())
-        # Compare what a call would execute, not the sizes of the layers.
+        # Compare the plans of a call, not the sizes of the layers.
         plans = [int8blas.explain(signed.src, problem.layer()) for problem in (signed, unsigned)]
         assert plans[0] == plans[1]
 

@@ -31,7 +31,8 @@ def values(rng, size, channels, kernel):
 
 
 def terms(shape, kernel, strides, padding, dilation):
-    """Every (o, k, i) with i = o stride + k dilation - before in all dimensions; `shape` is the shape of all o."""
+    """Every (o, k, i) with i = o stride + k dilation - before in all dimensions; `shape` has the number of o in each
+    dimension."""
     spatial = len(kernel)
     strides, dilation = (reference_convolution.per_dimension(value, spatial) for value in (strides, dilation))
     before = [one for one, _ in reference_convolution.before_and_after(padding, spatial)]

@@ -229,7 +229,7 @@ def test_explain_numerics():
 
 
 def virtual(dtype, rows, columns):
-    """An array of that shape in a single byte of memory."""
+    """An array of `rows` by `columns` elements in the memory of one element."""
     return np.broadcast_to(np.ones((), dtype), (rows, columns))
 
 

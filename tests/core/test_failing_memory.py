@@ -54,7 +54,8 @@ static int exchanged(void *memory, void *wanted, void *other)
 
 long blocks(void) { return live; }
 
-/* Counts the allocations of all threads from now on, and refuses the one of this number, or all from it on. */
+/* Counts the allocations of all threads from now on. Refuses the allocation of this number, or this one and all later
+ * ones. */
 void start(long number, int from_it_on)
 {
     left = number;

@@ -36,7 +36,7 @@ def path(tmp_path):
 
 
 def round_trip(value, path, mmap=True):
-    """Save a value and return what load gives."""
+    """Save a value and load it again."""
     int8blas.save(path, value)
     return int8blas.load(path, mmap)
 
@@ -382,7 +382,7 @@ def places(node, place=()):
 
 
 def with_value(tree, place, value):
-    """The tree with another value at that position."""
+    """The tree with another value at the position `place`."""
     if not place:
         return value
     child = with_value(tree[place[0]], place[1:], value)

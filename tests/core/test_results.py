@@ -1,4 +1,4 @@
-"""New arrays for results: their alignment, whose memory they use, and what a program may do with them."""
+"""New arrays for results: their alignment, the owner of their memory, and their use by programs."""
 
 import ctypes
 import gc

@@ -163,7 +163,7 @@ def fails(setting, name, decisions):
 
 
 def fails_or_crashes(setting, name, decisions):
-    """Return what :func:`fails` returns, but run the problem in a separate process, which may crash."""
+    """Return the result of :func:`fails`, but run the problem in a separate process, which may crash."""
     text, ended = in_process(lambda: repr(fails(setting, name, decisions)))
     return list(decisions) if ended else eval(text)
 

@@ -97,7 +97,7 @@ def test_zero_points_and_the_rest_of_the_formula(isa, pair, a_range, b_range, fo
 @pytest.mark.parametrize(("largest", "pair_sum", "_way"), EDGES)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_sums_that_fit_16_bits(isa, largest, pair_sum, _way, sign):
-    # Twice as many groups as are added in 16 bits, so that all products of such a sum have the largest value.
+    # Twice the number of groups whose sum fits 16 bits, so that all products of some sum have the largest value.
     groups = 2 * min(512, 32767 // min(largest * pair_sum, 32767))
     low, high = pair_sum // 2, pair_sum - pair_sum // 2
     if sign > 0 and high > 127:

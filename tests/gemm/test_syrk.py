@@ -397,7 +397,7 @@ def test_what_is_not_a_gram_matrix(isa, rng):
 
 @pytest.mark.parametrize(("threads", "n", "k"), [(2, 385, 70), (2, 401, 41), (3, 700, 40), (5, 970, 24)])
 def test_threads_that_pack_what_they_need(isa, dtype, threads, n, k, rng):
-    """Threads do so if each has at least 12 panels of 16 rows."""
+    """A thread packs its panels if each thread has at least 12 panels of 16 rows."""
     x = random_values(rng, dtype, (n, k))
     zeros = rng.integers(0, 100, n).astype(np.int32)
     exact = reference.exact_product(x, x, trans_b=True)

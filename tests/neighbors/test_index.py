@@ -1,4 +1,4 @@
-"""An index finds what brute force over its vectors finds, after any sequence of changes, in memory and from files."""
+"""An index has the results of brute force over its vectors, after any sequence of changes, in memory and from files."""
 
 import builtins
 import json

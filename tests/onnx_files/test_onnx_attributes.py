@@ -66,7 +66,7 @@ def test_onnxruntime_operators_take_the_attributes_of_their_schemas():
     for name, row in rows.items():
         known, schema = attributes_of(row.function), schemas[name]
         declared = schema.attributes
-        if name != "GroupQueryAttention":  # its row names what it lacks
+        if name != "GroupQueryAttention":  # an error lists the attributes that its row lacks
             assert set(declared) - known.keys() <= UNUSED, name
         keywords = {each for each, parameter in known.items() if parameter.kind == parameter.KEYWORD_ONLY}
         assert keywords - set(declared) <= OURS, name

@@ -24,7 +24,7 @@ KINDS = {"float": "float32", "double": "float64", "string": "object"}
 
 
 def derived(row):
-    """Return the graph of an element-wise operator of one input or of two that are broadcast, from ONNX's schema."""
+    """Return the graph of an element-wise operator with one input or two broadcast inputs, from ONNX's schema."""
     schema = onnx.defs.get_schema(row.name)
     first, result = schema.inputs[0], schema.outputs[0]
     kind = next(kind for kind in ("float", "int32", "bool") if f"tensor({kind})" in first.types)

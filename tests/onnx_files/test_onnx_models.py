@@ -216,7 +216,8 @@ def test_branches_take_tensors_from_around_them():
 
 
 def test_branches_know_the_constants_around_them():
-    """A branch folds them, as the graph around it does. What fails in a branch fails where the branch runs."""
+    """A branch folds them, like the graph around the branch. A node of a branch that fails raises its error when the
+    branch runs."""
     model = loaded("""g (bool c, float[2] x) => (float[n] y) <float[2] w = {2, 3}, int64[1] three = {3}>
         { y = If(c) <then_branch = t () => (a) { v = Neg(w) u = Exp(v) a = Mul(x, u) },
                      else_branch = e () => (b) { b = Reshape(w, three) }> }""")
@@ -559,7 +560,7 @@ def test_links_beside_a_link_lead_nowhere_else(cache, target):
 
 @pytest.mark.parametrize("location", ["../../blobs/bb", "bb", "deep/bb"])
 def test_the_folder_of_a_link_s_target_is_reached_by_links_alone(cache, location):
-    """Names resolve next to the link: files in the target's folder have no name of their own."""
+    """Names are resolved in the folder of the link. Without a link, no name reaches a file in the target's folder."""
     (cache.parents[1] / "blobs" / "aa").write_bytes(external(location))
     with pytest.raises(ValueError, match="constant 'w' must be in a file in the folder of the model, got"):
         int8blas.onnx.load(cache / "model.onnx")
@@ -710,7 +711,7 @@ def test_results_are_the_callers_to_write_to(text):
         return [array for result in results for array in (result if isinstance(result, list) else [result])]
 
     expected = [array.copy() for array in arrays()]
-    for _ in range(3):  # the first run remembers what depends on shapes alone
+    for _ in range(3):  # the first run remembers results that depend on shapes alone
         got = arrays()
         for array, wanted in zip(got, expected, strict=True):
             np.testing.assert_array_equal(array, wanted)

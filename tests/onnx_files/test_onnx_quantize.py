@@ -35,7 +35,7 @@ def node(operator, inputs, output, **attributes):
 
 
 def images():
-    """A network of images: products with what exporters put between them."""
+    """A network of images: products, and the operators that exporters put between products."""
     nodes = [
         node("Conv", ["x", "w0", "b0"], "first", pads=[1, 1, 1, 1], strides=[2, 2]),
         node("Clip", ["first", "zero", "six"], "limited"),

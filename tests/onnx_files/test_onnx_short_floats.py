@@ -127,7 +127,7 @@ def test_a_precision_of_integers_is_refused():
 
 @pytest.mark.parametrize("attributes", [("", "<precision = 10>"), ("<output_dtype = 10>", "")])
 def test_quantizations_of_other_types_stay_as_they_are_written(attributes):
-    """An operator between them computes in that type, unlike an int8 operator."""
+    """An operator between two such nodes computes in the other type, unlike an int8 operator."""
     first, last = attributes
     kind = "float16" if first else "float"
     model = loaded(f"""g (uint8[n] a, uint8[n] b) => (uint8[n] y) <float s = {{0.37}}, uint8 z = {{3}}> {{

@@ -15,7 +15,7 @@ PLACE = pathlib.Path(int8blas.__file__).parents[1]
 
 def test_mypy_agrees_with_the_examples(tmp_path):
     pytest.importorskip("mypy")
-    installed = PLACE.name == "site-packages"  # mypy looks only here by itself
+    installed = PLACE.name == "site-packages"  # without a path mypy looks only here
     # In a checkout mypy also checks the modules of the package, for which pyproject.toml has rules.
     config = "" if installed else PLACE / "pyproject.toml"
     cache = tmp_path / "cache"

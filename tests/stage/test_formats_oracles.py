@@ -53,7 +53,7 @@ def real_weights(q, zeros, scales, of_k):
 @pytest.mark.parametrize("scattered", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_gptq(scattered, rng):
-    """AutoGPTQ packs a layer. Its product with an identity matrix is what it dequantizes."""
+    """AutoGPTQ packs a layer. The layer's product with an identity matrix is its dequantized weights."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     packer = module_of("auto_gptq", "nn_modules/qlinear/qlinear_cuda.py")

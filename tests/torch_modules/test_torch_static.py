@@ -68,7 +68,7 @@ def test_a_network_is_one_part_in_int8(activation):
     assert [each.rpartition(".")[2] for each in operators].count("QuantizedConv") == 2
     assert not {"Conv", "BatchNormalization", "Gemm"} & {*operators}
     assert "com.microsoft.QLinearAdd" in operators
-    # Other batches and sizes, which nobody showed; one image must not fix the size of batches.
+    # Other batches and sizes than the calibration's: a batch of one image must not fix the size of batches.
     near = i8.calibrate(model, [*data, images(1, 3, 16, 16)][::-1])
     for x in (data[0], images(1, 3, 20, 12)):
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What every path computes, for its own shapes."""
+"""The results of every path, for shapes that take the path."""
 
 import pytest
 from arrays import B_FORMS
