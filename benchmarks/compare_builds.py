@@ -8,10 +8,10 @@ A build is given as the Python interpreter of its environment, or as the folder 
 The interpreter that runs this program then imports int8blas from that folder. Two processes with the old build and two
 with the new build call all shape sets of the other benchmarks, with operands at three places, because the place of data
 changes the time. The arrays that a call gets are at the same places of shared memory in all of these processes, if the
-system can share memory by a file descriptor. Samples alternate: old, new, new, old. The ratio of a shape is the old
-build's shortest time divided by the new build's: more than 1 is faster. With one thread it is CPU time, which depends
-least on other work on the machine. Only public functions are called, and results of both builds must be equal, bit by
-bit.
+system can share memory by a file descriptor. Samples alternate, and no process has two samples in a row. The ratio of
+a shape is the old build's shortest time divided by the new build's: more than 1 is faster. With one thread it is CPU
+time, which depends least on other work on the machine. Only public functions are called, and results of both builds
+must be equal, bit by bit.
 
 Shapes below the bound, and all shapes of a class whose geometric mean is below the class's bound, are measured again,
 three times, in new processes and for twice the time. The exit status is 1 if a shape is below the bound each time, if a
@@ -134,7 +134,9 @@ class Comparison:
             if index in (rounds // 3, 2 * rounds // 3):
                 for _, worker in self.workers:
                     worker.ask("move")
-            for name, worker in self.workers[:: -1 if index % 2 else 1]:
+            # Rotate the order. If a round began with the process that ended the round before, its data would be cached.
+            first = index % len(ORDER)
+            for name, worker in self.workers[first:] + self.workers[:first]:
                 time.sleep(self.settle)
                 best[name] = min(best[name], worker.ask("sample", warm, inner))
         result.seconds.append(best)

@@ -326,16 +326,12 @@ cdef cnp.ndarray output_from(object x, str name, int typenum):
 cdef int product_type(object dtype) except -1:
     """Return the type number of int32 or int64."""
     found = dtype_from(dtype)
-    for typenum in (cnp.NPY_INT32, cnp.NPY_INT64):
-        if found is not None and found == cnp.PyArray_DescrFromType(typenum):
-            return typenum
+    if found is not None and found.isnative:
+        if is_alike((<cnp.dtype?>found).type_num, cnp.NPY_INT32):
+            return cnp.NPY_INT32
+        if is_alike((<cnp.dtype>found).type_num, cnp.NPY_INT64):
+            return cnp.NPY_INT64
     raise TypeError(f"dtype must be int32 or int64, got {dtype_argument(dtype)}")
-
-
-cdef inline bint is_alike(int typenum, int other) noexcept:
-    """Return whether two types are equivalent for NumPy. NumPy's search of its tables takes 40 ns, so compare the
-    numbers first."""
-    return typenum == other or cnp.PyArray_EquivTypenums(typenum, other)
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):

@@ -5,7 +5,7 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, product_output
+from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, is_alike, product_output
 from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.results cimport empty, empty_of
@@ -243,10 +243,15 @@ cdef inline bint is_byte(cnp.ndarray x) noexcept:
 
 cdef bint is_s32_or_s64(object out, object dtype) except -1:
     """Return whether the result is int32 or int64, or `out` is no array."""
-    found = dtype_from(dtype) if dtype is not None else getattr(out, "dtype", None)
-    if not isinstance(found, np.dtype):
-        return dtype is None
-    return (<cnp.dtype>found).itemsize in (4, 8) and found.kind == "i"
+    cdef int typenum
+    if dtype is None and cnp.PyArray_CheckExact(out):
+        typenum = cnp.PyArray_TYPE(<cnp.ndarray>out)
+    else:
+        found = dtype_from(dtype) if dtype is not None else getattr(out, "dtype", None)
+        if not isinstance(found, cnp.dtype):
+            return dtype is None
+        typenum = (<cnp.dtype>found).type_num
+    return is_alike(typenum, cnp.NPY_INT32) or is_alike(typenum, cnp.NPY_INT64)
 
 
 cdef object multiply_any(object a, object b, object out, object dtype, object ao, object bo, object numerics,
