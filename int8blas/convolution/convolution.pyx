@@ -104,8 +104,8 @@ cdef class Convolution(ConvolutionLayer):
     sum of two or three int8 filters instead.
 
     A float source is quantized to an int8 or uint8 array of its size. A source with gaps in memory is copied first.
-    Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor' the results of all
-    images are NaN then. An integer destination gets its zero point instead of NaN.
+    Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor', such a value in one
+    image makes the results of all images NaN. An integer destination gets its zero point instead of NaN.
 
     Examples
     --------

@@ -10,8 +10,8 @@ A few channels would leave most lanes of a vector empty. Then the kernel takes a
 one row (csrc/convolution/depthwise_flat_args.h). A unit of work is some output lines, whose part of the image is copied
 with its padding.
 
-Weights minus zero points may exceed int8. They are then the sum of two int8 filters, which are packed as a window of
-two planes. Both planes multiply the same plane of the image. If a weight is 255 above its zero point, three filters are
+Weights minus zero points may exceed int8. Such weights are packed as the sum of two int8 filters, in a window of two
+planes. Both planes multiply the same plane of the image. If a weight is 255 above its zero point, three filters are
 needed.
 """
 

@@ -36,8 +36,8 @@ class FarSums:
     """The sums of a layer with any zero points.
 
     `plain` are layers without scales, and with int32 results, for each limb of a source. Each call passes the zero
-    point of its source. `ones` are such layers with weights of ones and one output channel for each group. They are
-    needed only if there are `zeros`, the zero points of the weights.
+    point of its source. `ones` are such layers with weights of ones and one output channel for each group. They exist
+    only if the weights have zero points, `zeros`.
     """
 
     def __init__(self, plain, ones, zeros):

@@ -199,7 +199,7 @@ cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
 
 
 cdef inline int64_t first_part(const Parts *p, int thread, int threads) noexcept nogil:
-    """Return the first part of a thread. It is the end of the parts of the thread before it."""
+    """Return the first part of a thread, which is also the end of the previous thread's parts."""
     return share(p.count, thread, threads)
 
 

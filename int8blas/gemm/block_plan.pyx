@@ -153,8 +153,8 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles skip products with padding, which are 0. They do not if other tiles are faster. Tiles that
-    skip have heights that divide the output's lines evenly, and all of K in one block."""
+    """Decide whether tiles skip products with padding, which are 0, unless other tiles are faster. Tiles that skip have
+    heights that divide the output's lines evenly, and all of K in one block."""
     cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (

@@ -386,8 +386,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
-    # The search for overflow allocates memory after the sums are stored. It may fail, so `given` is written only after
-    # the search.
+    # The search for overflow allocates memory after the sums are stored. This allocation may fail, so `given` is
+    # written only after the search.
     target = given
     if given is None or overflow == RAISE or searches or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)

@@ -13,7 +13,7 @@ cdef struct PackedMatrix:
     const PackedMatrix *here        # the address of this struct, to tell a PackedMatrix from other memory and copies
     int64_t k, n
     bint unsigned
-    # Pair sums, split and as_s8 are empty until `address` is read. They do not change after that.
+    # Reading `address` fills pair sums, split and as_s8. After that no member changes.
     Panels panels
 
 

@@ -70,8 +70,8 @@ cdef struct PackJob:
     uint8_t flip
 
 
-# The arguments of the search for column sums and no-saturation proofs. They are copied from `source` first if it is not
-# NULL.
+# The arguments of the search for column sums and no-saturation proofs. If `source` is not NULL, the search first copies
+# the packed bytes from there.
 cdef struct FactsJob:
     const i8_kernels *kernels
     int8_t *data
@@ -298,7 +298,7 @@ cdef class PackedB(Packed):
 
     cdef cnp.ndarray squares_array(self):
         """Return the sums of squares of B's columns, int64 [panels * 16], followed by the same sums as int32, modulo
-        2**32. They are computed when they are first needed. The values of padding columns are undefined."""
+        2**32. The first call computes all sums. The values of padding columns are undefined."""
         cdef cnp.ndarray array
         cdef int64_t columns = self._data.shape[0] * I8_PANEL, i
         cdef int64_t *squares
@@ -321,8 +321,8 @@ cdef class PackedB(Packed):
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Set the outliers and pair sums of `g` if they make a product of `rows` rows faster. They are found when first
-        needed."""
+        """Set the outliers and pair sums of `g` if they make a product of `rows` rows faster. The first such product
+        finds the outliers."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             with cython.critical_section(self):
                 if self._split is None:
@@ -362,8 +362,8 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """If the values of a u8 matrix fit s8, let `g` use them without the shift. The copy is made when first
-        needed."""
+        """If the values of a u8 matrix fit s8, let `g` use them without the shift. The first such product makes the
+        copy."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own

@@ -93,8 +93,8 @@ cdef bint has_outliers(const LoopState *x) noexcept nogil:
 
 
 cdef void multiply_outliers(LoopState *x) noexcept nogil:
-    """Multiply the A block by the outliers of the current panels, and add the products to the sums of the earlier K
-    blocks. Let the tiles' sums start with them."""
+    """Multiply the A block by the outliers of the current panels. The products, added to the sums of the earlier K
+    blocks, are the start values of the tiles' sums."""
     cdef const Cursor *at = &x.at
     cdef i8_outlier_args t
     cdef int i

@@ -1,10 +1,10 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
-The squares of a row y take the multiply-adds of a product with two rows x. They are computed when y is read. With few
-rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x,
-the squares of some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x.
-Without VNNI a kernel takes too few rows for this, so a product multiplies one block of y at a time, and may pack the
-block.
+The squares of a row y take the multiply-adds of a product with two rows x. The kernel computes the squares when it
+reads y. With few rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h).
+With more rows x, the squares of some rows y are computed first. These rows stay in the L1 cache, and are then
+multiplied by all rows x. Without VNNI a kernel takes too few rows for this, so a product multiplies one block of y at a
+time, and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -226,7 +226,7 @@ class Index:
         Raises
         ------
         KeyError
-            If no vector has one of the ids. Nothing is replaced then.
+            If no vector has one of the ids. In that case nothing is replaced.
         """
         with self._lock:
             rows, scales, _ = self._quantized(x, "x", self.scale)

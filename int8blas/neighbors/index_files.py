@@ -8,7 +8,8 @@ index.json          settings, the number of rows of each shard, and for each fil
 ==================  ===============================================================================================
 
 Files of arrays have new names each time and never change. `index.json` is replaced when all other files are on the
-disk. Then files that it does not name are deleted. So at each moment the folder has a complete index, old or new.
+disk. Then files that `index.json` does not name are deleted. So at each moment the folder has a complete index, old or
+new.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above. Nothing is computed then.
+        If an argument is not as described above. In that case nothing is computed.
 
     See Also
     --------

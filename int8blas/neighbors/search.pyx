@@ -42,8 +42,8 @@ cdef enum:
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # The number of sums that are compared with one threshold. It is smaller at first, while every row is among the best
-    # rows.
+    # The number of sums that are compared with one threshold. A query that has not found enough rows yet has a smaller
+    # number, because each of its rows is among the best rows.
     SCANNED = 1024
     FIRST_SCANNED = 128
     # Bytes of a cache line.

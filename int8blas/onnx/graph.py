@@ -142,7 +142,7 @@ class Network:
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
-    """Sort the nodes so that each one follows its inputs. Keep the file's order if it does.
+    """Sort the nodes so that each one follows its inputs. If the file's order has this property, keep it.
 
     Parameters
     ----------

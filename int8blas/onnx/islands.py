@@ -67,9 +67,9 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
     """Return the connected sets of nodes whose labels are not in `own`, such that no path leaves a set and enters it
     again. Nodes that make tensors of `free` belong to no set.
 
-    A node is of one of two kinds, inside or outside of `own`. The level of a node is the number of changes of the kind
-    along the paths that lead to the node. A path that leaves the nodes of one level and kind never returns to these
-    nodes.
+    A node is of one of two kinds, inside or outside of `own`. The level of a node is the largest number of changes
+    between the kinds along a path that leads to the node. A path that leaves the nodes of one level and kind never
+    returns to these nodes.
     """
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}

@@ -431,7 +431,7 @@ def dynamic_lstm(
 
 
 def packed_lstm(site: Site, direction: str, size: int, outputs: int) -> Call:
-    """Return a layer. It has the gates in the order i, f, c, o; ONNX has them in the order i, o, f, c."""
+    """Return a layer. The layer's order of gates is i, f, c, o; ONNX's order is i, o, f, c."""
     w, r, w_scale, w_zero, r_scale, r_zero = (site.constants[i] for i in (1, 2, 8, 9, 10, 11))
     n, order = w.shape[0], (0, 2, 3, 1)
 

@@ -153,8 +153,8 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
 def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Rewrite a MatMul that is quantized, dequantized, added to a constant vector, and quantized again, with the bits
-    of the quantized product and of these nodes. Quantizers write a MatMul's bias this way."""
+    """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again. The new
+    node has the bits of all these nodes. Quantizers write a MatMul's bias this way."""
     factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])

@@ -22,11 +22,11 @@ from int8blas.onnx.types import is_short, wide
 Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
-# A step of one direction: from the gates of the input and the states to new states.
+# A function for a step of one direction. It takes the gates of the input and the states, and returns new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
-# All steps of one direction: from the gates of the input, the first states and the lengths of the rows to all outputs,
-# which are each step's first state, and the last states.
+# A function for all steps of one direction. It takes the gates of the input, the first states and the lengths of the
+# rows. It returns all outputs (the first of the states after each step) and the last states.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta, or None for parameters they do not have.

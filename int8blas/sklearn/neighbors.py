@@ -89,7 +89,7 @@ class _Neighbors(BaseEstimator):
         Parameters
         ----------
         X : array_like, optional
-            Queries; by default all samples; no sample is then its own neighbor.
+            Queries. By default all samples are queries, and no sample is a neighbor of itself.
         n_neighbors : int, optional
             The number of neighbors; by default the estimator's.
         return_distance : bool, optional

@@ -367,8 +367,8 @@ class Attributes:
     arithmetic of TensorFlow Lite's reference kernels for int8.
 
     ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point
-    is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. An
-    int32 destination has no zero point then.
+    is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. With
+    'onnx', an int32 destination has no zero point.
 
     Examples
     --------

@@ -45,8 +45,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of a primitive with one output channel for each column. Each mask has the length of its values. Values with
-# other masks over the destination's dimensions are "spread": they become operands of post-ops.
+# The masks of a primitive with one output channel for each column. Each mask is given with the length of its values.
+# Values with other masks over the destination's dimensions are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -359,8 +359,8 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values of an execution that supplies only numbers of the source. All such executions share
-        them."""
+        """Return the values of an execution that supplies only numbers of the source. All such executions share these
+        values."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -450,7 +450,7 @@ cdef class Layer:
         return (dst_shape[0], dst_shape[-1], *dst_shape[1:-1]) if channels_last else dst_shape
 
     cdef object spread_values(self, str name, object values, int mask, tuple logical):
-        """Return values of a mask in float32. They have the dimensions of the destination, in the order that masks
+        """Return values of a mask in float32. The result has the dimensions of the destination, in the order that masks
         count."""
         axes = layouts.mask_axes(mask, len(logical))
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
@@ -606,8 +606,8 @@ cdef class Layer:
         set_columns(&bound.stage.dst_zero, dst, bound._arrays)
 
     cdef object bind_integers(self, Bound bound, object zero_points):
-        """Set the destination's zero points as integers. They are added to the bias, or stored separately if the sum
-        does not fit int32."""
+        """Set the destination's zero points as integers. Add the zero points to the bias, or store them separately if
+        the sum does not fit int32."""
         offsets = np.zeros(self.columns, np.int64) + zero_points
         both = offsets if self._bias is None else offsets + self._bias
         if not np.any(offsets):
@@ -682,8 +682,8 @@ cdef class Layer:
 
 
 cdef class Bound:
-    """Values in the form that the kernels read. They are constant, so several threads may use one Bound at the same
-    time."""
+    """Values in the form that the kernels read. The values do not change, so several threads may use one Bound at the
+    same time."""
 
     cdef bint reads_pixels(self) noexcept:
         """Return whether a post-op has an operand with a value for each row."""

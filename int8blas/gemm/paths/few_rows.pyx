@@ -58,10 +58,10 @@ cdef enum:
     REPEATED = 8
     MIN_ROWS_K = 64
     STAGED_BYTES = 256          # bytes of each row that is copied
-    # The number of groups of rows of B that the kernel reads side by side. It is smaller for an uncached B, because
-    # DRAM delivers few, long streams faster. Products of up to GEMV_ROWS rows of A have GEMV_GROUPS and GEMV_AHEAD
-    # instead. AHEAD and GEMV_AHEAD are prefetch distances in bytes. ROWS_SUMS_BYTES is the maximum size of sums that
-    # wait for further groups, also limited to 1/16 of the L2 cache.
+    # The number of groups of rows of B that the kernel reads side by side. An uncached B has fewer groups, because DRAM
+    # delivers few, long streams faster. Products of up to GEMV_ROWS rows of A have GEMV_GROUPS and GEMV_AHEAD instead.
+    # AHEAD and GEMV_AHEAD are prefetch distances in bytes. ROWS_SUMS_BYTES is the maximum size of sums that wait for
+    # further groups, also limited to 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     UNCACHED_GROUPS = 16
     GEMV_ROWS = 2

@@ -382,7 +382,7 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
             g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
                                          <uint8_t *>b + i * step, 0, 1, SIGN_BIT)
         elif i % t.cells.panels == 0:
-            # A' has zeros beyond K. They cancel the arbitrary bytes that B' has there.
+            # Beyond K, A' has zeros, which cancel the arbitrary bytes of B'.
             t.p.matrix.pack(t.packed.a + at + i * t.packed.panel_size, rows_of(t, (panel + i) // t.cells.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
