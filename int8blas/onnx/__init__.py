@@ -12,6 +12,7 @@ The package turns a file into a network, the network into a plan, and runs the p
           -> lookups      int8 operators as tables              sizes      tensors that depend on shapes alone
           -> model        load; Model: check the feeds, run the calls
 
+    schemas         the attributes of ONNX's operators
     islands         float parts that sessions of onnxruntime compute
     widening        float16 networks in float32    quantizing     float32 networks in int8
     saturation      sums that other kernels would saturate

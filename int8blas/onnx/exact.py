@@ -176,14 +176,18 @@ def reals_of_pairs(
     value is so near a tie that another computation in this type may round it to another integer."""
     a_scale, b_scale, y_scale = scales
     with np.errstate(all="ignore"):
+        a, b = a.astype(dtype), b.astype(dtype)
         if name == "mul":
-            values = a.astype(dtype) * b * dtype(a_scale * b_scale / y_scale)
-            largest = np.abs(values).max(initial=0)
+            a *= dtype(a_scale * b_scale / y_scale)
+            values, largest = a * b, np.abs(a).max(initial=0) * np.abs(b).max(initial=0)
         else:
-            a, b = a.astype(dtype) * dtype(a_scale / y_scale), b.astype(dtype) * dtype(b_scale / y_scale)
+            a *= dtype(a_scale / y_scale)
+            b *= dtype(b_scale / y_scale)
             values, largest = a + b, np.abs(a).max(initial=0) + np.abs(b).max(initial=0)
-        distances = np.abs(values - np.floor(values) - dtype(0.5))
-        return values, ~(distances > ERROR * np.finfo(dtype).eps * (largest + 256))  # a NaN is near, too
+        distances = np.rint(values)  # pages of new arrays would take longer than the arithmetic
+        np.subtract(values, distances, out=distances)
+        np.abs(distances, out=distances)
+        return values, ~(distances < 0.5 - ERROR * np.finfo(dtype).eps * (largest + 256))  # a NaN is near, too
 
 
 def make_pair_function(
@@ -217,7 +221,7 @@ def make_pair_function(
     return lambda a, b: np.asarray(table[a.view(np.uint8), b.view(np.uint8)])
 
 
-pair_function = functools.lru_cache(64)(make_pair_function)
+pair_function = functools.lru_cache(512)(make_pair_function)
 
 
 def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:

@@ -14,7 +14,8 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.table import DOMAIN
+from int8blas.onnx.schemas import Attributes, declared_attributes
+from int8blas.onnx.table import DOMAIN, MICROSOFT
 
 
 def read(source: Any) -> Network:
@@ -70,18 +71,18 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
     return model
 
 
-def find_declared_attributes(operator: str, domain: str, version: int) -> dict[str, tuple[int, bool]] | None:
-    """Return the attributes of ONNX's schema of an operator: their types, and whether they are required; None without a
-    schema."""
+@functools.lru_cache(1024)
+def schema_of(operator: str, domain: str, version: int) -> Attributes | None:
+    """Return the attributes of ONNX's schema of an operator; None without a schema."""
+    found = declared_attributes(operator, version) if domain == "" else None
+    if found is not None or domain == MICROSOFT:
+        return found
     defs = import_module("onnx").defs
     try:
         schema = defs.get_schema(operator, version, domain)
     except defs.SchemaError:
         return None
     return {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
-
-
-declared_attributes = functools.lru_cache(1024)(find_declared_attributes)
 
 
 # ONNX's types of attributes.
@@ -147,7 +148,7 @@ class Reader:
         """Convert a node and its attributes, as ONNX's schema of the operator declares them."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
-        declared = declared_attributes(proto.op_type, domain, self.opsets.get(domain, 0))
+        declared = schema_of(proto.op_type, domain, self.opsets.get(domain, 0))
         for attribute in proto.attribute:
             kind = attribute.type if declared is None else declared.get(attribute.name, (None,))[0]
             if kind is None:

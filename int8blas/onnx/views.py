@@ -21,6 +21,9 @@ from int8blas.onnx.patterns import Pattern, Quantized
 from int8blas.onnx.shape import MOST_INPUTS, VIEWS
 from int8blas.onnx.table import DOMAIN, attributes_of
 
+# These operators change the shape, but not the order of elements.
+UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
+
 
 def moved_graph(graph: Graph) -> Graph:
     """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
@@ -95,11 +98,14 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
     consumers = pattern.consumers.get(node.outputs[0], [])
-    if all(is_move(pattern, consumer) and consumer.inputs[0] == node.outputs[0] for consumer in consumers):
+    moved_on = all(is_move(pattern, consumer) and consumer.inputs[0] == node.outputs[0] for consumer in consumers)
+    if moved_on and not is_shared_copy(pattern, node):
         return None
     moves, inputs = [node], [*node.inputs[1:]]
     producer = pattern.producers.get(node.inputs[0])
     while producer is not None and is_move(pattern, producer) and len(inputs) + len(producer.inputs) <= MOST_INPUTS:
+        if is_shared_copy(pattern, producer):
+            break
         moves.insert(0, producer)
         inputs = [*producer.inputs[1:], *inputs]
         producer = pattern.producers.get(producer.inputs[0])
@@ -108,6 +114,14 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
     parts = tuple(part for move in moves for part in move.parts or (move.label,))
     return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs,
                 {"moves": moves, "reshapes": TABLE.traits_of(node).reshapes}, node.name, parts)  # fmt: skip
+
+
+def is_shared_copy(pattern: Pattern, node: Node) -> bool:
+    """Return whether several nodes take a result that may be a copy: of a Reshape after an operator that changes the
+    order of elements. Each view across it would copy again."""
+    producer = pattern.producers.get(node.inputs[0])
+    several = node.kind in ("Reshape", "Flatten") and len(pattern.consumers.get(node.outputs[0], [])) > 1
+    return several and producer is not None and is_move(pattern, producer) and producer.kind not in UNMOVED
 
 
 def is_move(pattern: Pattern, node: Node) -> bool:

@@ -1,6 +1,8 @@
 """Attributes that an operator lacks, or of another type or value than it takes, are refused when a file is loaded."""
 
 import inspect
+import subprocess
+import sys
 
 import onnx
 import onnx.defs
@@ -9,6 +11,7 @@ from onnx_models import loaded, model_of
 
 import int8blas.onnx
 from int8blas.onnx.operators import TABLE
+from int8blas.onnx.schemas import declared_attributes
 from int8blas.onnx.table import MICROSOFT, NAMES, attributes_of
 
 # Attributes of onnxruntime's operators that their specification says nothing uses, or that only other devices use.
@@ -48,6 +51,27 @@ def test_wrong_attributes_are_refused(text, options, message):
     text = f"s = Constant<value_floats = [1.0, 1.0, 2.0, 2.0]>() {text}" if "Resize" in text else text
     with pytest.raises(ValueError, match=message):
         node(text, microsoft="com.microsoft" in text, **options)
+
+
+def test_stored_schemas_are_onnxs():
+    """The attributes that the package stores are the attributes of onnx.defs, in each version that the table has."""
+    checked = 0
+    for schema in onnx.defs.get_all_schemas_with_history():
+        rows = TABLE.rows.get((schema.domain, schema.name), ()) if schema.domain == "" and not schema.deprecated else ()
+        if any(row.since <= schema.since_version <= row.until for row in rows):
+            wanted = {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
+            assert declared_attributes(schema.name, schema.since_version) == wanted, (schema.name, schema.since_version)
+            checked += 1
+    assert checked > 300
+
+
+def test_files_of_known_operators_do_not_register_onnxs_schemas():
+    code = f"""
+import onnx, int8blas.onnx
+onnx.defs.get_schema = None
+int8blas.onnx.load(bytes.fromhex({model_of("g (float[n] x) => (y) { y = Relu(x) }").SerializeToString().hex()!r}))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_attributes_in_branches_are_checked():

@@ -512,6 +512,18 @@ def test_views_of_shapes_and_threads_that_take_turns():
             np.testing.assert_array_equal(y, wanted[i % 4])
 
 
+def test_views_share_a_copy():
+    """A Reshape that must copy runs once, if several views take its result."""
+    views = " ".join(f"i{k} = Constant<value_int = {k}>() v{k} = Gather(b, i{k}) y{k} = Neg(v{k})" for k in range(3))
+    ports = "(float[4,6,5] x, int64[2] s) => (float y0, float y1, float y2)"
+    text = f"g {ports} {{ a = Transpose(x) b = Reshape(a, s) {views} }}"
+    model = loaded(text)
+    assert kinds(model) == ["int8blas.View", *("Gather", "Neg") * 3]
+    feeds = {"x": RNG.normal(size=(4, 6, 5)).astype(F), "s": np.array([3, 40], I8)}
+    for result, wanted in zip(model.run(None, feeds), unfused(text, feeds), strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
 @pytest.mark.parametrize("text", [
     "g (float[4,6] x) => (float[n] a, float[m] y) { a = Transpose(x) y = Transpose(a) }",
     "g (float[4,6] x, int64 i) => (float y) { a = Transpose(x) b = Gather(a, i) y = Neg(b) }",
