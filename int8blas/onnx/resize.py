@@ -127,6 +127,31 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
     return np.asarray(y)
 
 
+class Choice(NamedTuple):
+    """How a Resize chooses elements: the order of dimensions in memory, the way back, and the chosen positions along
+    dimensions of that order."""
+
+    order: list[int]
+    back: list[int]
+    indices: list[tuple[int, Array]]
+
+
+@functools.lru_cache(64)
+def choice_of(
+    shape: tuple[int, ...], strides: tuple[int, ...], turns: tuple[tuple[int, int, float], ...], way: Way
+) -> Choice:
+    """Return the choice of the nearest elements of an array. `turns` has axes, sizes and scales. Choose along the
+    shortest strides first, while there are few elements."""
+    order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+    back = [order.index(axis) for axis in range(len(shape))]
+    indices = [
+        (back[axis], find_sources(shape[axis], count, scale, (0.0, 1.0), way)[0][0])
+        for axis, count, scale in sorted(turns, key=lambda turn: -back[turn[0]])
+        if scale != 1 or count != shape[axis]
+    ]
+    return Choice(order, back, indices)
+
+
 def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> Array:
     """Replace positions outside the input by a number."""
     for axis in axes:
@@ -167,6 +192,12 @@ def resize(
     allowed(shape, x.dtype)
     way = Way(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
               bool(antialias), extrapolation_value)  # fmt: skip
+    if is_nearest(mode, coordinate_transformation_mode):
+        choice = choice_of(x.shape, x.strides, tuple(zip(over, counts, factors, strict=True)), way)
+        y = x.transpose(choice.order)
+        for axis, index in choice.indices:
+            y = np.take(y, index, axis)
+        return y.transpose(choice.back)
     crop = way.coordinates == "tf_crop_and_resize"
     n = len(over)
     regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
