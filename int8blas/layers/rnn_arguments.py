@@ -222,8 +222,8 @@ def in_order_of_length(
 
 
 def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Arrange (..., gates, units) as columns, phase by phase. In a phase each 16 units have one gate after another,
-    padded with zeros."""
+    """Arrange (..., gates, units) as columns, phase by phase. In a phase, each block of 16 units has its gates one
+    after another. Zeros complete the last block."""
     *lead, _, units = values.shape
     panels = -(-units // 16)
     columns, first = [], 0

@@ -38,8 +38,8 @@ UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
 # With scales in this range, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
-# A bound of the error of a computation in floats, in units of their precision and of the largest values: a dozen
-# roundings, and scales that the search moves.
+# A bound of the error of a computation in floats, in units of their precision and of the largest values. It covers a
+# dozen roundings, and the moves of scales in the search.
 ERROR = 32
 # float64 gives the correct mean of up to this many bytes. A sum times a scale has 18 + 9 + 24 bits, and the relative
 # distance of a quotient from a tie is 0 or at least 2**-51.

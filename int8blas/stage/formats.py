@@ -90,8 +90,8 @@ class GroupedWeights:
         -------
         dict
             ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
-            and weights that are its zero points. Weights minus their zero points are int8 with 8 bits if they all fit,
-            and with 4 bits if all zero points are 8.
+            and weights that are its zero points. With 8 bits, the zero points are subtracted from the weights if all
+            differences fit int8. With 4 bits, they are subtracted if all of them are 8.
 
         Raises
         ------

@@ -19,15 +19,15 @@ cdef enum:
     # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. All
     # columns use one copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
     COPIED_COLUMNS = 4
-    # few_columns in a tiny problem: the maximum number of packed vectors (for 16 vectors tiles are as fast), and the
-    # minimum number of bytes that are read in place for each packed vector (below it, tiny is faster because it needs
-    # no plan: 8 x 1 x 128 takes 0.28 us on both paths, AVX512-VNNI).
+    # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
+    # in place for each packed vector. For 16 vectors tiles are as fast. For fewer bytes the path tiny is faster,
+    # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: the maximum number of rows and of columns of C (all sums of a part of K are kept while both operands are
-    # read once); the minimum of K divided by the number of elements of C (each element costs an addition in s64); and
-    # the maximum number of vectors that are copied because they are not contiguous along k (with more vectors packing
-    # for tiles takes less time).
+    # long_k: the maximum number of rows and of columns of C, because all sums of a part of K are kept while both
+    # operands are read once; the minimum of K divided by the number of elements of C, because each element costs an
+    # addition in s64; and the maximum number of vectors that are copied because they are not contiguous along k. With
+    # more vectors, packing for tiles takes less time.
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
