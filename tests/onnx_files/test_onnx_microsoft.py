@@ -136,6 +136,24 @@ def test_all_pairs_of_bytes_are_correctly_rounded_with_a_thousand_scales(operato
         np.testing.assert_array_equal(y, exactly(operator, *inputs), f"scales {scales}, zero points {zeros}")
 
 
+@pytest.mark.parametrize("zeros", [(0, 128, 0), (201, 177, 181)])
+@pytest.mark.parametrize("scales", [
+    (0.003921568859368563, 0.0078431386500597, 0.007843137718737125), (2**-8, 2**-7, 2**-7), (2**-8, 2**-7, -(2**-7)),
+    (0.1, 1e-9, 0.1),
+])  # fmt: skip
+def test_sums_that_are_nearly_ties_are_correctly_rounded(scales, zeros):
+    """Many pairs of bytes have a sum that is a tie, or that differs from a tie by less than float32 shows."""
+    zeros = [scalar(zero, np.uint8) for zero in zeros]
+    scales = [scalar(scale) for scale in scales]
+    inputs = [EVERY[:, None], scales[0], zeros[0], EVERY[None], scales[1], zeros[1], scales[2], zeros[2]]
+    (y,) = run("QLinearAdd", inputs, constants=(1, 2, 4, 5, 6, 7))
+    a, b = ([Fraction(float(scale)) * (int(x) - int(zero)) for x in EVERY]
+            for scale, zero in zip(scales[:2], zeros[:2], strict=True))  # fmt: skip
+    last = Fraction(float(scales[2]))
+    for i in range(0, 256, 5):
+        np.testing.assert_array_equal(y[i], [stored((a[i] + each) / last, zeros[2]) for each in b])
+
+
 @pytest.mark.parametrize("scales", [(-0.1, 0.2, 0.3), (0.1, -0.2, -0.3), (0, 0.2, 0.4), (1e-30, 1e9, 1e8)])
 @pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
 def test_scales_of_any_sign_and_size_are_numbers(operator, scales):
