@@ -436,9 +436,8 @@ cdef extern from "isa/kernels.h" nogil:
         const uint16_t *half_scale
         const int32_t *ao
         const int32_t *col_sum
-        const int32_t *row_sums
+        const int32_t *row_terms
         const uint8_t *zeros
-        int32_t zero
         float *y
         ptrdiff_t dst_row
 

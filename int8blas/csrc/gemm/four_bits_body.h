@@ -8,10 +8,10 @@
  * reading them; four panels at a time, eight streams, are 1.2x slower. In the last AHEAD bytes of a panel, the kernel
  * prefetches the next panel.
  *
- * Registers: with AVX-512 4 rows take 8 sums, as the low and the high halves have separate sums, and 4 sums of groups,
- * 8 broadcasts of A, 2 vectors of B and a mask: 23 of 32. With 16 registers a panel is two vectors, and broadcasts are
- * loaded from the L1 cache again. */
-#define I8_FOUR_BITS_MR 4
+ * Registers: with VNNI and AVX-512 8 rows take 8 sums, 8 sums of groups, 2 vectors of B, a mask and a scale: 20 of 32;
+ * operands of VPDPBUSD broadcast A. Up to 4 rows have separate sums of the low and the high halves. With 16 registers a
+ * panel is two vectors, and broadcasts are loaded from the L1 cache again. */
+#define I8_FOUR_BITS_MR (I8_LANES == 16 && !I8_PAIRED ? 8 : 4)
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
 #define I8_FOUR_BITS_AHEAD (32 * I8_FOUR_BITS_STEP)
 #define I8_FOUR_BITS_SCALES_AHEAD (8 * I8_PANEL) /* scales */
@@ -25,7 +25,7 @@ enum { I8_FOUR_BITS_STEPS = 4 }; /* whose sums fit s16 */
 #define I8_FOUR_BITS_DOT(acc, b, a) (acc) = i8_dot_signed(acc, a, b)
 #endif
 /* Whether low and high halves have separate sums: two chains of additions instead of one. */
-#define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (I8_LANES == 16 || (mr) == 1) ? 2 : 1)
+#define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (mr) <= (I8_LANES == 16 ? 4 : 1) ? 2 : 1)
 
 /* Add the products of `steps` steps to the sums. */
 I8_INLINE void i8_four_bits_steps(i8_vec sums[I8_FOUR_BITS_MR][2][I8_VECS], const int8_t *a, ptrdiff_t a_row,
@@ -103,11 +103,8 @@ I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
             I8_PREFETCH(t->half_scale + at + 2 * I8_FOUR_BITS_SCALES_AHEAD);
         else
             I8_PREFETCH(t->scale + at + I8_FOUR_BITS_SCALES_AHEAD);
-        I8_FOR(i, mr) {
-            const uint32_t zero = t->zeros ? 0 : (uint32_t)t->zero;
-            const uint32_t less = zero * (uint32_t)t->row_sums[i * t->groups + group];
-            I8_FOR(v, I8_VECS) acc[i][v] = i8_set_32((int32_t)(0u - less));
-        }
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] =
+            t->zeros ? i8_zero() : i8_set_32(t->row_terms[i * t->groups + group]);
         i8_four_bits_group(acc, t, a, b, mr);
         I8_FOR(v, I8_VECS) {
             const ptrdiff_t column = at + v * I8_LANES;
@@ -116,7 +113,7 @@ I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
             if (t->zeros) {
                 const i8_vec zero = i8_load_u8(t->zeros + column);
                 I8_FOR(i, mr) acc[i][v] =
-                    i8_sub(acc[i][v], i8_mul_s32(zero, i8_set_32(t->row_sums[i * t->groups + group])));
+                    i8_add(acc[i][v], i8_mul_s32(zero, i8_set_32(t->row_terms[i * t->groups + group])));
             }
             if (t->col_sum) {
                 const i8_vec sums = i8_load(t->col_sum + column);
@@ -142,12 +139,29 @@ I8_DEFINE(1)
 I8_DEFINE(2)
 I8_DEFINE(3)
 I8_DEFINE(4)
+#if I8_LANES == 16 && !I8_PAIRED
+I8_DEFINE(5)
+I8_DEFINE(6)
+I8_DEFINE(7)
+I8_DEFINE(8)
+#define I8_NAMES(name) name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8
+#else
+#define I8_NAMES(name) name##_1, name##_2, name##_3, name##_4
+#endif
 #undef I8_DEFINE
 
 static void i8_four_bits(const i8_four_bits_args *t)
 {
-    static void (*const kernels[2][I8_FOUR_BITS_MR])(const i8_four_bits_args *) = {
-        {i8_four_bits_sums_1, i8_four_bits_sums_2, i8_four_bits_sums_3, i8_four_bits_sums_4},
-        {i8_four_bits_scaled_1, i8_four_bits_scaled_2, i8_four_bits_scaled_3, i8_four_bits_scaled_4}};
-    kernels[t->scale != NULL][t->rows - 1](t);
+    static void (*const kernels[2][I8_FOUR_BITS_MR])(const i8_four_bits_args *) = {{I8_NAMES(i8_four_bits_sums)},
+                                                                                   {I8_NAMES(i8_four_bits_scaled)}};
+    i8_four_bits_args part = *t;
+    for (int left = t->rows; left > 0; left -= part.rows) {
+        part.rows = left <= I8_FOUR_BITS_MR ? left : (left + 1) / 2;
+        kernels[t->scale != NULL][part.rows - 1](&part);
+        part.a += part.rows * t->a_row;
+        part.row_init += part.rows, part.row_scale += part.rows, part.ao += part.rows;
+        part.row_terms += part.rows * t->groups;
+        part.dst += part.rows * t->dst_row, part.y += part.rows * t->dst_row;
+    }
 }
+#undef I8_NAMES

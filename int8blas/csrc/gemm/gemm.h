@@ -324,11 +324,11 @@ typedef struct {
  *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
  *
  * for the columns j of a panel. A group has `steps` steps; without scales, all of K is one group. Row i of A is at a +
- * i * a_row. row_sums[i * groups + group] are sums of A. zeros[j] replaces `zero` if `zeros` is not NULL. col_sum[j] is
- * the sum of q - zero; col_sum may be NULL only if all ao are 0. scale, zeros and col_sum have 16 values for each
- * group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. The members
- * are one struct, because the path sets most of them once for many panels. */
-#define I8_MAX_FOUR_BITS 4
+ * i * a_row. row_terms[i * groups + group] are -zero * sums of A, or -1 * sums if `zeros` is not NULL; then zeros[j]
+ * replaces `zero`. col_sum[j] is the sum of q - zero; col_sum may be NULL only if all ao are 0. scale, zeros and
+ * col_sum have 16 values for each group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are
+ * dst_row elements apart. The members are one struct, because the path sets most of them once for many panels. */
+#define I8_MAX_FOUR_BITS 8
 typedef struct {
     int rows;
     int64_t groups, steps;
@@ -339,9 +339,8 @@ typedef struct {
     int32_t *dst;
     const float *scale, *row_scale;
     const uint16_t *half_scale;
-    const int32_t *ao, *col_sum, *row_sums;
+    const int32_t *ao, *col_sum, *row_terms;
     const uint8_t *zeros;
-    int32_t zero;
     float *y;
     ptrdiff_t dst_row;
 } i8_four_bits_args;
