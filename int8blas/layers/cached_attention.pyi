@@ -20,6 +20,7 @@ def cached_attention(
     sin: npt.ArrayLike | None = None,
     positions: npt.ArrayLike | None = None,
     mask: npt.ArrayLike | None = None,
+    sinks: npt.ArrayLike | None = None,
     interleaved: bool = False,
     window: int = -1,
     scale: float = 0,

@@ -175,6 +175,16 @@ cdef cnp.ndarray mask_of(object mask, int64_t batch, int64_t heads, int64_t leng
     return array if array.strides[3] == 4 and cnp.PyArray_ISALIGNED(array) else np.ascontiguousarray(array)
 
 
+cdef cnp.ndarray sinks_of(object sinks, int64_t heads):
+    """Return a number for each head as a contiguous array, or None."""
+    if sinks is None:
+        return None
+    cdef cnp.ndarray array = contiguous(sinks, "head_sink")
+    if array.ndim != 1 or array.shape[0] != heads:
+        raise ValueError(f"head_sink must have shape ({heads},), got {(<object>array).shape}")
+    return array
+
+
 cdef void set_cache(Cache *c, cnp.ndarray data, cnp.ndarray past, cnp.ndarray new) noexcept:
     c.data, c.past, c.known = <float *>cnp.PyArray_DATA(data), NULL, 0
     c.heads, c.room, c.size = data.shape[1], data.shape[2], data.shape[3]
@@ -224,14 +234,15 @@ cdef void set_mask(AttentionJob *job, cnp.ndarray mask, int64_t sequence, int64_
 
 
 def cached_attention(query, key, value, past_key, past_value, last, int64_t total, *, int64_t heads,
-                     int64_t shared_heads, cos=None, sin=None, positions=None, mask=None, bint interleaved=False,
-                     int64_t window=-1, float scale=0, float softcap=0, bint in_place=False):
+                     int64_t shared_heads, cos=None, sin=None, positions=None, mask=None, sinks=None,
+                     bint interleaved=False, int64_t window=-1, float scale=0, float softcap=0, bint in_place=False):
     """Return the attention of new positions, all keys, and all values.
 
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
     positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, `total` is the number
     of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place` the
-    arrays of the past are returned, if they have room.
+    arrays of the past are returned, if they have room. `sinks` has a score for each head, which only the sums of
+    softmax see.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")
@@ -259,7 +270,7 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     _tables = set_turns(&turns, cos, sin, interleaved, size)
     set_turns(&none, None, None, False, size)
     places = places_of(positions if turns.pairs else None, starts, length, turns.rows)
-    mask = mask_of(mask, batch, heads, length, end)
+    mask, sinks = mask_of(mask, batch, heads, length, end), sinks_of(sinks, heads)
     room = max(total, known, end)
     in_place = in_place and room == known and past_k is past_key and past_v is past_value
     all_k = past_k if in_place else empty_of((batch, shared_heads, room, size), cnp.NPY_FLOAT32)
@@ -273,6 +284,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     set_cache(&queries, turned, None, q)
     first, place = <const int64_t *>cnp.PyArray_DATA(starts), <const int64_t *>cnp.PyArray_DATA(places)
     set_cap(&job, softcap)
+    job.sinks = NULL if sinks is None else <const float *>cnp.PyArray_DATA(sinks)
+    job.sink_by_row = length == 1
     job.q_scale, job.scale, job.window = 1, scale or 1 / sqrt(size), window
     for i in range(batch):
         extend(&keys, &turns, i, first[i], place + i * length, length)

@@ -18,6 +18,9 @@ cdef struct AttentionJob:
     # Causal attention: row i of a product is at position p = first + i % length, and sees column p, columns before it,
     # and no column before p + 1 - window, if the window is not negative. With length 0, rows see every column.
     int64_t first, length, window
+    # If not NULL, softmax sees one more column, whose score is a number for each row of a product, or for each product.
+    const float *sinks
+    bint sink_by_row
     const char *mask                        # or NULL
     ptrdiff_t mask_row                      # in bytes; 0 for a mask with one row
     ptrdiff_t mask_steps[cnp.NPY_MAXDIMS]   # bytes from one product's mask to the next, for each dimension

@@ -4,6 +4,8 @@
     scores = cap * tanh(scores / cap)                               only with a cap
     y = softmax(scores + mask) @ v                                  row by row, as in elementwise/normalization.pyx
 
+With sinks the softmax of a row has one more score, the sink of the row, whose weight is not used.
+
 Each unit of work computes all columns of some rows of scores. These scores stay in cache for the product with v.
 """
 
@@ -65,10 +67,10 @@ cdef const char *mask_of(const AttentionJob *j, int64_t unit) noexcept nogil:
 cdef void cap_scores(const AttentionJob *j, float *y) noexcept nogil:
     """Limit a row of scores to less than the cap."""
     cdef int64_t i
-    for i in range(j.softmax.n):
+    for i in range(j.scores.columns):
         y[i] = y[i] / j.cap
-    j.scores.kernels.elementwise.apply(&j.tanh, y, NULL, j.softmax.n)
-    j.scores.kernels.elementwise.load[I8_TYPE_F32](y, y, j.softmax.n, j.cap, 0)
+    j.scores.kernels.elementwise.apply(&j.tanh, y, NULL, j.scores.columns)
+    j.scores.kernels.elementwise.load[I8_TYPE_F32](y, y, j.scores.columns, j.cap, 0)
 
 
 cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nogil:
@@ -76,27 +78,37 @@ cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nog
     cdef int64_t end = j.first + row % j.length + 1, i
     for i in range(end - j.window if 0 <= j.window <= end else 0):
         y[i] = -INFINITY
-    for i in range(end, j.softmax.n):
+    for i in range(end, j.scores.columns):
         y[i] = -INFINITY
 
 
+cdef void append_sink(const AttentionJob *j, float *y, const float *mask, int64_t unit, int64_t row) noexcept nogil:
+    """Add the mask, if it is not NULL, and append the sink, in a row of all rows of its product."""
+    cdef int64_t i, n = j.scores.columns, product = unit // j.scores.blocks
+    for i in range(n if mask is not NULL else 0):
+        y[i] += mask[i]
+    y[n] = j.sinks[product * j.scores.rows + row if j.sink_by_row else product]
+
+
 cdef void make_weights(const AttentionJob *j, const Workspace *space, int64_t unit, int64_t rows) noexcept nogil:
-    """Scale and cap the scores, hide some, add the mask, and apply softmax."""
+    """Scale and cap the scores, hide some, add the mask, append a sink, and apply softmax."""
     cdef const i8_kernels *kernels = j.scores.kernels
     cdef i8_normalize_args softmax = j.softmax
     cdef float *y
-    cdef const char *mask
-    cdef int64_t row, before = share(j.scores.rows, unit % j.scores.blocks, j.scores.blocks)
+    cdef const char *mask = mask_of(j, unit) if j.mask is not NULL else NULL
+    cdef int64_t row, n = j.scores.columns, before = share(j.scores.rows, unit % j.scores.blocks, j.scores.blocks)
     for row in range(rows):
         y = space.scores + row * j.width
         if j.scale != 1:
-            kernels.elementwise.load[I8_TYPE_F32](y, y, softmax.n, j.scale, 0)
+            kernels.elementwise.load[I8_TYPE_F32](y, y, n, j.scale, 0)
         if j.cap:
             cap_scores(j, y)
         if j.length:
             hide_scores(j, y, before + row)
-    if j.mask is not NULL:
-        mask = mask_of(j, unit)
+        if j.sinks is not NULL:
+            append_sink(j, y, <const float *>(mask + row * j.mask_row) if mask is not NULL else NULL, unit,
+                        before + row)
+    if mask is not NULL and j.sinks is NULL:
         softmax.plus, softmax.plus_row = <const float *>mask, j.mask_row
         for row in range(rows if softmax.n < I8_CHUNK else 0):
             softmax.plus, softmax.plus_row = space.mask, 4 * I8_CHUNK
@@ -160,13 +172,14 @@ cdef int run(AttentionJob *job) except -1:
     cdef int64_t count = job.scores.count, rows = job.scores.rows, n = job.scores.columns, most, blocks
     cdef double work = <double>count * rows * n * (job.scores.k + job.values.columns)
     cdef int64_t threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
-    job.width, job.q_width = round_up(n, I8_PANEL), round_up(job.scores.k, I8_PANEL)
+    job.softmax.n = n + 1 if job.sinks is not NULL else n
+    job.width, job.q_width = round_up(job.softmax.n, I8_PANEL), round_up(job.scores.k, I8_PANEL)
     most = max(<int64_t>FEW_ROWS, min(<int64_t>BLOCK_ROWS, SCORES // job.width))
     blocks = max(ceil_div(rows, most), min(ceil_div(threads, count), ceil_div(rows, FEW_ROWS)))
     job.rows, job.scores.room = ceil_div(rows, blocks), job.width
     divide(&job.scores, blocks)
     divide(&job.values, blocks)
-    job.softmax.n, job.softmax.src_row, job.softmax.dst_row = n, 4 * job.width, 4 * job.width
+    job.softmax.src_row = job.softmax.dst_row = 4 * job.width
     job.softmax.src_type, job.softmax.dst_type, job.softmax.log = I8_TYPE_F32, I8_TYPE_F32, False
     job.softmax.scale, job.softmax.dst_scale, job.softmax.dst_zero, job.softmax.plus = 1, 1, -0.0, NULL
     if run_work(attend_part, job, min(threads, count * blocks), work, THREAD_PRODUCTS, GIL_WORK):
@@ -249,7 +262,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     stack_shape(&job.scores, queries, keys)
     shape = stack_shape(&job.values, queries, values)
     job.q_scale, job.scores.b_factor, job.scale = scales
-    job.length, job.cap = 0, 0
+    job.length, job.cap, job.sinks = 0, 0, NULL
     job.mask, job.mask_row = NULL, 0
     if mask is not None:
         mask = set_mask(&job, mask, queries.ndim)

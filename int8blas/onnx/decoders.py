@@ -53,14 +53,15 @@ def rotary_embedding(
 def group_query_attention(
     query: Array, key: Array | None, value: Array | None, past_key: Array | None, past_value: Array | None,
     last: Array, total_length: Array, cos: Array | None = None, sin: Array | None = None,
-    positions: Array | None = None, added: Array | None = None, *, num_heads: int, kv_num_heads: int,
-    do_rotary: int = 0, rotary_interleaved: int = 0, local_window_size: int = -1, scale: float = 0.0,
-    softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
+    positions: Array | None = None, added: Array | None = None, sinks: Array | None = None, *, num_heads: int,
+    kv_num_heads: int, do_rotary: int = 0, rotary_interleaved: int = 0, local_window_size: int = -1,
+    scale: float = 0.0, softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
     """Compute causal attention. Groups of heads share keys and values; the cache has the keys and values of earlier
-    calls. The further results are all keys and all values."""
-    if smooth_softmax > 0:
-        raise ValueError(f"smooth_softmax must be 0, got {smooth_softmax}")
+    calls. The further results are all keys and all values. Softmax has a further score for each head, its sink, which
+    is 0 with smooth_softmax."""
+    if sinks is None and smooth_softmax > 0:
+        sinks = np.zeros(num_heads, np.float32)
     if key is None or value is None:
         size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
         first, second = num_heads * size, (num_heads + kv_num_heads) * size
@@ -72,7 +73,8 @@ def group_query_attention(
     results = cached_attention(
         query, key, value, past_key, past_value, last, int(total_length.reshape(-1)[0]), heads=num_heads,
         shared_heads=kv_num_heads, cos=tables[0], sin=tables[1], positions=tables[2], mask=added,
-        interleaved=bool(rotary_interleaved), window=local_window_size, scale=scale, softcap=softcap, in_place=in_place,
+        sinks=sinks, interleaved=bool(rotary_interleaved), window=local_window_size, scale=scale, softcap=softcap,
+        in_place=in_place,
     )  # fmt: skip
     return results[0] if outputs == 1 else results[:outputs]
 

@@ -199,6 +199,50 @@ def test_group_query_attention_goes_on_where_it_stopped(rotary, groups, window, 
     assert np.abs(np.concatenate(parts, 1) - expected).max() < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["smooth", "sinks"])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("window", [-1, 3])
+def test_sinks_of_group_query_attention(isa, kind, biased, window, rng):
+    """A further score, 0 or a number of each head, which only the sum of softmax has: the formula and onnxruntime."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    batch, heads, groups, size = 2, 4, 2, 16
+    inputs, feeds = ", b" if biased else "", {}
+    if kind == "sinks":
+        inputs = f"{inputs or ', '}, sink"
+        feeds["sink"] = rng.normal(0, 2, heads).astype(np.float32)
+    sinks = feeds.get("sink", np.zeros(heads, np.float32))
+    ports = ["float[B, S, 64] q, float[B, S, 32] k, float[B, S, 32] v, float[B, 2, P, 16] pk, float[B, 2, P, 16] pv",
+             "int32[B] last, int32 total", *["float[1, 4, S, T] b"] * biased, *["float[4] sink"] * len(feeds)]  # fmt: skip
+    smooth = ", smooth_softmax=1" if kind == "smooth" else ""
+    text = f"""g ({", ".join(ports)}) => (float[B, S, 64] y, float[B, 2, T, 16] nk, float[B, 2, T, 16] nv) {{
+        y, nk, nv = com.microsoft.GroupQueryAttention<num_heads={heads}, kv_num_heads={groups},
+        local_window_size={window}{smooth}>(q, k, v, pk, pv, last, total, , , {inputs}) }}"""
+    proto = model_of(text, microsoft=True)
+    model = int8blas.onnx.load(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    past, done = [np.zeros((batch, groups, 0, size), np.float32)] * 2, 0
+    for count in (20, 1, 1):
+        done += count
+        feeds |= {name: rng.normal(0, 1, (batch, count, n * size)).astype(np.float32)
+                  for name, n in (("q", heads), ("k", groups), ("v", groups))}  # fmt: skip
+        feeds |= {"pk": past[0], "pv": past[1], "last": np.full(batch, done - 1, np.int32)}
+        feeds["total"] = np.array(done, np.int32)
+        if biased:
+            feeds["b"] = rng.normal(0, 1, (1, heads, count, done)).astype(np.float32)
+        result = outputs(model, feeds)
+        past = result["nk"], result["nv"]
+        keys, values = (np.repeat(x, heads // groups, 1) for x in past)
+        queries = feeds["q"].reshape(batch, count, heads, size).transpose(0, 2, 1, 3)
+        scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(size)
+        apart = np.arange(done - count, done)[:, None] - np.arange(done)
+        scores[:, :, (apart < 0) | ((apart >= window) & (window >= 0))] = -np.inf
+        weights = np.exp(scores + feeds.get("b", 0))
+        weights /= weights.sum(-1, keepdims=True) + np.exp(sinks)[:, None, None]
+        expected = (weights @ values).transpose(0, 2, 1, 3).reshape(batch, count, -1)
+        assert np.abs(result["y"] - expected).max() < 1e-5
+        assert np.abs(result["y"] - session.run(["y"], feeds)[0]).max() < 1e-5
+
+
 CACHED = """g (float[B, S, H] q, float[B, A, P, D] pk, float[B, A, P, D] pv, int32[B] last, int32 total)
     => (float[B, S, I] y, float[B, A, T, D] nk, float[B, A, T, D] nv) {
     y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1>(q, , , pk, pv, last, total,
