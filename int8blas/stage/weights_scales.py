@@ -17,6 +17,9 @@ AUTOMATIC = ("per_channel", "per_tensor")
 LARGEST = {8: 127, 4: 7}
 # The largest number of k in a group. Each k adds at most 3 * 255 * 128, zero points included, so sums fit int32.
 MAX_GROUP = 1 << 14
+# A search tries the scale of the largest magnitude times these factors. With 4 bits and groups of 32 it reduces the
+# error of a sentence encoder's weights from 0.102 to 0.091 (docs/concepts/four_bits.md).
+FACTORS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6)
 
 
 def weights_scales(
@@ -26,6 +29,7 @@ def weights_scales(
     layout: str | None = None,
     group: int | None = None,
     bits: int = 8,
+    search: bool = False,
 ) -> npt.NDArray[np.float32]:
     """Return the scales with which quantized weights fill the range from -127 to 127, or from -7 to 7 with ``bits=4``.
 
@@ -46,6 +50,9 @@ def weights_scales(
         multiple of 8, and need not divide ic. `mask` must be 'per_channel', and `layout` None.
     bits : {8, 4}, optional
         The bits of the quantized weights. With 4, ``scale = max(abs(w)) / 7``.
+    search : bool, optional
+        Try smaller scales too, 0.6 to 0.95 times this one, which saturate the largest weights. Return the scale with
+        the smallest sum of squared errors.
 
     Returns
     -------
@@ -72,6 +79,8 @@ def weights_scales(
     array([1.], dtype=float32)
     >>> int8blas.weights_scales(w, bits=4).round(3)
     array([18.143,  9.071], dtype=float32)
+    >>> int8blas.weights_scales(np.float32([[8, 1, 2, 3, 4, 5, 6, 7]]), bits=4, search=True).round(3)
+    array([1.029], dtype=float32)
     >>> int8blas.weights_scales(np.float32([[1, 2, 3, 127, 0, 254, 1, 1], [0, 0, 0, 0, 127, 1, 1, 1]]), group=4)
     array([[1., 1.],
            [2., 1.]], dtype=float32)
@@ -89,8 +98,8 @@ def weights_scales(
             came = f"layout {layout!r}" if layout is not None else f"shape {array.shape}"
             raise ValueError(f"w must have shape (oc, ic, ...), without a layout, with group, got {came}")
         flat = array.reshape(array.shape[0], np.prod(array.shape[1:], dtype=np.intp))
-        return scales_of_groups(flat, "w", check_group(group, flat.shape[1], bits), bits)
-    return scales_of(logical, "w", weights_mask(mask, layout), bits)
+        return scales_of_groups(flat, "w", check_group(group, flat.shape[1], bits), bits, search)
+    return scales_of(logical, "w", weights_mask(mask, layout), bits, search)
 
 
 def weights_mask(mask: Any, layout: str | None) -> Any:
@@ -120,7 +129,22 @@ def check_group(group: Any, ic: int, bits: int = 8) -> int:
     return size
 
 
-def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int, bits: int = 8) -> npt.NDArray[np.float32]:
+def least_error(parts: npt.NDArray[Any], scales: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
+    """Return the scales, or smaller ones if their squared errors are less. The last axis of `parts` shares a scale."""
+    low, high = (-127, 127) if bits == 8 else (-8, 7)
+    best, least = scales, np.full(scales.shape, np.inf)
+    for factor in (1, *FACTORS):
+        tried = np.maximum(scales * np.float32(factor), np.finfo(np.float32).smallest_normal)
+        with np.errstate(over="ignore"):
+            rounded = np.clip(np.rint(parts / tried[..., None]), low, high)
+        error = np.square(rounded * tried[..., None].astype(np.float64) - parts).sum(-1)
+        best, least = np.where(error < least, tried, best), np.minimum(error, least)
+    return best
+
+
+def scales_of_groups(
+    flat: npt.NDArray[Any], name: str, group: int, bits: int = 8, search: bool = False
+) -> npt.NDArray[np.float32]:
     """Return :func:`weights_scales` of a matrix (oc, ic) with groups, of shape (ceil(ic / group), oc)."""
     oc, ic = flat.shape
     if ic % group:
@@ -130,10 +154,13 @@ def scales_of_groups(flat: npt.NDArray[Any], name: str, group: int, bits: int = 
         largest = np.max(np.abs(parts), axis=2, initial=0)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_largest(largest, LARGEST[bits])
+    scales = scale_of_largest(largest, LARGEST[bits])
+    return least_error(parts, scales, bits) if search else scales
 
 
-def scales_of(logical: npt.NDArray[Any], name: str, mask: Any, bits: int = 8) -> npt.NDArray[np.float32]:
+def scales_of(
+    logical: npt.NDArray[Any], name: str, mask: Any, bits: int = 8, search: bool = False
+) -> npt.NDArray[np.float32]:
     """Return :func:`weights_scales` of weights with axes in logical order."""
     axes = mask_axes(mask, logical.ndim)
     others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
@@ -141,4 +168,7 @@ def scales_of(logical: npt.NDArray[Any], name: str, mask: Any, bits: int = 8) ->
         largest = np.max(np.abs(logical), axis=others, initial=0).reshape(-1)
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite to have scales, got NaN or infinite values")
-    return scale_of_largest(largest, LARGEST[bits])
+    scales = scale_of_largest(largest, LARGEST[bits])
+    if not search or not logical.size:
+        return scales
+    return least_error(logical.transpose(*axes, *others).reshape(len(scales), -1), scales, bits)

@@ -1,4 +1,6 @@
-"""B of 4 bits: pack_b, PackedB4 through a pickle, matmul, the GEMMs, and InnerProduct with scales by groups of k."""
+"""B of 4 bits: pack_b, PackedB4 through a pickle, matmul, the GEMMs, and InnerProduct and RealProduct with scales and
+zero points by groups of k.
+"""
 
 import pickle
 
@@ -20,6 +22,8 @@ def problem(draws):
     info, generator = np.iinfo(a_dtype), draws.generator()
     group = 8 * draws.integer(1, 8)
     groups = max(1, -(-k // group))
+    block = draws.among((k, *(size for size in range(8, k, 8) if k % size == 0)))
+    shape = (k // max(block, 1), max(n, 1))
     return {
         "a": a,
         "b": b,
@@ -31,6 +35,10 @@ def problem(draws):
         "group": group,
         "scales": generator.uniform(0.01, 0.1, (groups, max(n, 1))).astype(np.float32),
         "zeros": draws.among((None, generator.integers(low, low + 16, (groups, max(n, 1))))),
+        # Multiples of 1/8, so that float64 holds the sum that each multiply-add rounds.
+        "x": (generator.integers(-64, 65, (m, k)) / 8).astype(np.float32),
+        "real_scale": generator.uniform(0.01, 0.1, shape).astype(np.float32),
+        "real_zeros": draws.among((None, generator.integers(low, low + 16, shape))),
     }
 
 
@@ -52,7 +60,24 @@ def run(problem):
     zeros = {"src": problem["ao"]} | ({} if problem["zeros"] is None else {"weights": problem["zeros"]})
     layer = int8blas.InnerProduct(packed, src_dtype=a.dtype, dst_dtype=np.float32, group=problem["group"],
                                   scales={"weights": problem["scales"]}, zero_points=zeros)  # fmt: skip
-    return (*results, layer(a))
+    real = int8blas.RealProduct(packed, problem["real_scale"], zero_points=problem["real_zeros"])
+    return (*results, layer(a), real(problem["x"]))
+
+
+def real_oracle(problem):
+    """Round after each multiply-add; scales of one group multiply the sums."""
+    x, scale, zeros = problem["x"], problem["real_scale"], problem["real_zeros"]
+    block = x.shape[1] // len(scale)
+    weights = problem["b"].astype(np.int64)
+    if zeros is not None:
+        weights = weights - np.repeat(zeros, block, 0)
+    weights = weights.astype(np.float32)
+    if len(scale) > 1:
+        weights *= np.repeat(scale, block, 0)
+    y = np.zeros((len(x), weights.shape[1]), np.float32)
+    for column, row in zip(x.T.astype(np.float64), weights, strict=True):
+        y = (y + np.outer(column, row)).astype(np.float32)
+    return y if len(scale) > 1 else y * scale
 
 
 def oracle(problem):
@@ -71,4 +96,4 @@ def oracle(problem):
         sums = (a[:, part].astype(np.int64) - problem["ao"]) @ (b[part].astype(np.int64) - zero)
         x = sums.astype(np.float32) * scale
         y = x if y is None else y + x
-    return (*results, y)
+    return (*results, y, real_oracle(problem))

@@ -259,3 +259,36 @@ def test_wrong_arguments():
         InnerProduct(w, **types, bits=2)
     with refused(TypeError, "weights must be an array or a PackedB4 with bits=4, got a PackedB"):
         InnerProduct(int8blas.pack_b(w.T), **types, bits=4)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("group", [None, 24, 32])
+def test_searched_scales_have_the_least_error(bits, group, rng):
+    """Of the scale of the largest magnitude and of 0.6 to 0.95 times this scale; the largest of equal ones."""
+    low, high = (-8, 7) if bits == 4 else (-127, 127)
+    w = rng.normal(0, 1, (5, 96)).astype(np.float32) ** 3
+    w[1, :48] = 0
+    scales = int8blas.weights_scales(w, group=group, bits=bits)
+    found = int8blas.weights_scales(w, group=group, bits=bits, search=True)
+    assert found.shape == scales.shape
+    assert found.dtype == np.float32
+    size = group or 96
+    for at in np.ndindex(scales.shape):
+        part = w[at[-1], at[0] * size : (at[0] + 1) * size] if group else w[at]
+        tried = scales[at] * np.float32([1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6])
+        errors = [np.square(np.clip(np.rint(part / s), low, high) * np.float64(s) - part).sum() for s in tried]
+        assert found[at] == tried[np.argmin(errors)], at
+    assert bits == 8 or (found < scales).any()
+    layer = InnerProduct.dynamic(w, bits=bits, group=group, scales={"weights": found})
+    assert (layer.scales["weights"] == found).all()
+
+
+def test_searched_scales_of_other_axes_and_small_weights(rng):
+    w = rng.normal(0, 1, (3, 4, 5, 6)).astype(np.float32)
+    rows = w.transpose(1, 2, 0, 3).reshape(20, 18)
+    assert (
+        int8blas.weights_scales(w, 6, bits=4, search=True) == int8blas.weights_scales(rows, bits=4, search=True)
+    ).all()
+    tiny = np.float32([[2**-140, 0, 2**-149]])
+    assert (int8blas.weights_scales(tiny, bits=4, search=True) == np.float32(2**-126)).all()
+    assert int8blas.weights_scales(np.zeros((2, 0), np.float32), bits=4, search=True).tolist() == [1, 1]

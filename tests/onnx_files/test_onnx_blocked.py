@@ -212,7 +212,8 @@ def test_sinks_of_group_query_attention(isa, kind, biased, window, rng):
         feeds["sink"] = rng.normal(0, 2, heads).astype(np.float32)
     sinks = feeds.get("sink", np.zeros(heads, np.float32))
     ports = ["float[B, S, 64] q, float[B, S, 32] k, float[B, S, 32] v, float[B, 2, P, 16] pk, float[B, 2, P, 16] pv",
-             "int32[B] last, int32 total", *["float[1, 4, S, T] b"] * biased, *["float[4] sink"] * len(feeds)]  # fmt: skip
+             "int32[B] last, int32 total", *["float[1, 4, S, T] b"] * biased,
+             *["float[4] sink"] * len(feeds)]  # fmt: skip
     smooth = ", smooth_softmax=1" if kind == "smooth" else ""
     text = f"""g ({", ".join(ports)}) => (float[B, S, 64] y, float[B, 2, T, 16] nk, float[B, 2, T, 16] nv) {{
         y, nk, nv = com.microsoft.GroupQueryAttention<num_heads={heads}, kv_num_heads={groups},
