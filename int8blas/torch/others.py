@@ -53,14 +53,14 @@ def with_group(scale: Tensor, weight: Tensor) -> Tensor:
 
 
 def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
-    """Return the integers of torchao's Int8Tensor."""
+    """Return the integers of torchao's Int8Tensor, or of its IntxUnpackedToInt8Tensor of at most 8 bits."""
     if weight.qdata.dtype != torch.int8 or weight.qdata.dim() != 2:
         raise ValueError(
             f"its weight is {type(weight).__name__} of {weight.qdata.dtype}, not a matrix of int8; {TORCHAO}"
         )
     if weight.zero_point is not None and weight.zero_point.any():
         raise ValueError(f"its weight has zero points; {TORCHAO}")
-    if weight.act_pre_scale is not None:
+    if getattr(weight, "act_pre_scale", None) is not None:
         raise ValueError("its source has factors (act_pre_scale); quantize the float model instead")
     scale = weight.scale if weight.scale.dim() == 2 else weight.scale.reshape(-1, 1)
     return Integers(weight.qdata, with_group(scale, weight.qdata), bias)

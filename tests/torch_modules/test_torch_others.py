@@ -37,6 +37,8 @@ def test_weights_of_torchao(torchao):
         torchao.Int8WeightOnlyConfig(),
         torchao.Int8WeightOnlyConfig(granularity=torchao.PerGroup(16)),
         torchao.Int8WeightOnlyConfig(granularity=torchao.PerTensor()),
+        torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=torchao.PerGroup(32)),
+        torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=torchao.PerAxis(0)),
     ):
         model = nn.Sequential(nn.Linear(64, 24))
         torchao.quantize_(model, config)
