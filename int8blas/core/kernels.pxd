@@ -405,7 +405,7 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_distance_fn)(const i8_distance_args *) noexcept nogil
 
-    enum: I8_STACK_UNIT
+    enum: I8_STACK_UNIT, I8_STACK_SIDE
 
     ctypedef struct i8_stack_operand:
         const uint8_t *data
@@ -416,7 +416,7 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef struct i8_stack_args:
         int64_t count
-        int m, n, k
+        int m, n, k, by_lines
         i8_stack_operand a, b
         int32_t *c
         ptrdiff_t c_step

@@ -2,8 +2,8 @@
 
 The innermost dimension of a stack is a run of evenly spaced matrices. A decision for one product holds for all, so it
 is made once, and each product costs only its kernel: the kernel of stacks (csrc/gemm/stack_body.h) multiplies matrices
-that fit a register, a whole run in one call; the kernel of dot products multiplies contiguous vectors; the path tiny
-multiplies small problems, without a plan. The driver resolves all other products one by one.
+of up to 32 rows and columns, a whole run in one call; the kernel of dot products multiplies contiguous vectors; the
+path tiny multiplies small problems, without a plan. The driver resolves all other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -18,7 +18,7 @@ from int8blas.gemm.call cimport check_memory, run
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.paths.long_k cimport Dot, dot
-from int8blas.gemm.paths.register cimport multiply_registers, set_register_operands
+from int8blas.gemm.paths.register cimport multiply_registers, set_stack_operands
 from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport skips_plan
@@ -105,7 +105,7 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
         and g.four_bits.data is NULL
         and g.c.column == sizeof(int32_t) and g.c.row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
     )
-    if is_plain and set_register_operands(t, g, s.a[last], s.b[last]):
+    if is_plain and set_stack_operands(t, g, s.a[last], s.b[last]):
         t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
         return BY_REGISTER
     if is_plain and g.m == 1 and g.n == 1 and g.a.column == 1 and g.b.row == 1 and (

@@ -1,5 +1,5 @@
-"""Stacks of matrices that fit a register, of vectors, and of small matrices: one kernel call or one plan for a run of
-them."""
+"""Stacks of matrices that fit a register, of larger matrices, and of vectors: one kernel call or one plan for a run
+of them."""
 
 from functools import partial
 from itertools import product
@@ -11,11 +11,13 @@ from arrays import assert_same, between_guards, needs_mprotect, random_values
 
 import int8blas
 
-# (M, N, K): every number of pairs of k and of vectors, the largest sizes of the path, and one more in each dimension.
+# (M, N, K): every number of pairs of k and of vectors, the largest sizes of each kernel, and one more in each
+# dimension.
 SIZES = [
     (1, 1, 1), (2, 2, 2), (3, 3, 3), (3, 1, 3), (4, 4, 4), (4, 1, 4), (1, 1, 16), (2, 8, 2), (16, 1, 1), (1, 16, 1),
     (5, 3, 3), (3, 5, 3), (2, 2, 8), (2, 1, 7), (4, 4, 1), (1, 1, 17), (1, 1, 64), (1, 1, 130), (17, 1, 1), (4, 4, 5),
-    (8, 1, 8), (5, 5, 5),
+    (8, 1, 8), (5, 5, 5), (7, 15, 6), (10, 1, 7), (1, 16, 16), (16, 17, 5), (12, 32, 20), (32, 8, 31), (33, 4, 4),
+    (6, 33, 3),
 ]  # fmt: skip
 
 

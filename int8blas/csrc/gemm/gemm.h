@@ -231,15 +231,18 @@ typedef struct {
     ptrdiff_t dst_row; /* in elements */
 } i8_small_k_args;
 
-/* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points. A matrix spans at most
- * I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at most I8_STACK_UNIT:
+/* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points:
  *
  *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           at c + i * c_step, in elements, each contiguous
+ *
+ * A matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at most I8_STACK_UNIT.
+ * With `by_lines`, m, n and k are at most I8_STACK_SIDE instead, and the rows or the columns of a matrix are
+ * contiguous.
  *
  * Matrix i of an operand has its lowest byte at data + i * step, and `first` is the offset of its element (0, 0) from
  * there. Bytes are XORed with `flip` to be u8; their zero points are then from -255 to 255. Nothing outside the stack
  * is read or written. */
-enum { I8_STACK_UNIT = 16 };
+enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32 };
 typedef struct {
     const uint8_t *data;
     ptrdiff_t step;
@@ -250,7 +253,7 @@ typedef struct {
 
 typedef struct {
     int64_t count;
-    int m, n, k;
+    int m, n, k, by_lines;
     i8_stack_operand a, b;
     int32_t *c;
     ptrdiff_t c_step;

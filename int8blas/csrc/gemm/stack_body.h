@@ -1,4 +1,5 @@
-/* The kernel of stacks of tiny matrices (i8_stack_args in gemm.h): a lane is an element of C, of up to 16.
+/* The kernel of stacks of small matrices (i8_stack_args in gemm.h). In the first part, a lane is an element of C, of up
+ * to 16.
  *
  * A unit of 128 bits holds a whole matrix of A, and another holds one of B. One shuffle of each puts the bytes of two k
  * into the words of each lane, with the row of A and the column of B of the lane's element, and a multiply-add of words
@@ -89,6 +90,165 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
     }
 }
 
+/* Matrices that do not fit a unit have up to I8_STACK_SIDE rows, columns and k. Both are widened to words, minus their
+ * zero points. A dword of B has a column's words of two k. A row of C adds the products of its pairs of words of A,
+ * broadcast, and the dwords of B, pair after pair. 8 x 8 by 8 x 8 takes 25 ns with AVX-512 (an Intel CPU with AMX),
+ * where a product by tiles takes 64. */
+enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes after a matrix that are read, and words after words that are written */
+
+/* An operand in lines of contiguous elements, `step` bytes apart: its rows, or its columns. */
+typedef struct {
+    const uint8_t *end; /* the end of readable memory, or NULL if only the elements are readable */
+    ptrdiff_t step;
+    int lines, length, span;
+    int along_k; /* whether the elements of a line have different k */
+    i8_vec flip, zero;
+} i8_stack_lines;
+
+static void i8_set_stack_lines(i8_stack_lines *s, const i8_stack_operand *x, int k, int others, int64_t count,
+                               ptrdiff_t k_step, ptrdiff_t other_step, int along_k)
+{
+    s->along_k = along_k;
+    s->lines = along_k ? others : k;
+    s->length = along_k ? k : others;
+    s->step = along_k ? other_step : k_step;
+    s->span = x->span;
+    s->flip = i8_set_16(x->flip);
+    s->zero = i8_set_16(x->zero);
+    /* Memory between two lines, or two matrices, is readable if it is smaller than a unit. */
+    const int near = s->step >= 0 && x->step >= 0 && s->step - s->length < I8_STACK_UNIT
+                     && x->step - x->span < I8_STACK_UNIT;
+    s->end = near ? x->data + (count - 1) * x->step + x->span : NULL;
+}
+
+/* Return the lines of a matrix with I8_STACK_SPARE readable bytes after them: in place, or as a copy without gaps. Set
+ * the distance of its lines. */
+I8_INLINE const uint8_t *i8_stack_matrix_of(uint8_t *copy, ptrdiff_t *step, const i8_stack_lines *s, const uint8_t *p,
+                                            const int dense)
+{
+    *step = s->step;
+    if (s->end && s->end - p >= s->span + I8_STACK_SPARE && !(dense && s->step != s->length))
+        return p;
+    *step = s->length;
+    for (int i = 0; i < s->lines; ++i)
+        memcpy(copy + i * s->length, p + i * s->step, (size_t)s->length);
+    return copy;
+}
+
+/* Widen the lines of A along k, one after the other. */
+I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8_t *p)
+{
+    for (int i = 0; i < s->lines * s->length; i += 2 * I8_LANES)
+        i8_store(dst + i, i8_sub_16(i8_xor(i8_words_u8(p + i), s->flip), s->zero));
+}
+
+/* The byte of a unit that is the first, or the second, word of each lane. */
+typedef struct {
+    uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
+} i8_stack_orders;
+
+static void i8_fill_stack_orders(i8_stack_orders *s)
+{
+    memset(s, 0x80, sizeof(*s));
+    for (int i = 0; i < I8_STACK_UNIT; ++i)
+        I8_FOR(w, 2) s->of[w][i / I8_LANES][4 * (i % I8_LANES) + 2 * w] = (uint8_t)i;
+}
+
+/* Widen pairs of lines: dword j of a pair has element j of both lines. A last line alone is paired with zeros. */
+I8_INLINE void i8_widen_pairs_of_lines(int16_t *dst, const i8_stack_lines *s, const i8_stack_orders *o,
+                                       const uint8_t *p, ptrdiff_t step, const int units)
+{
+    for (int k = 0; k < s->lines; k += 2, dst += 2 * I8_STACK_SIDE, p += 2 * step) {
+        const i8_vec words = i8_set_32(k + 1 < s->lines ? -1 : 0xffff);
+        I8_FOR(u, units) {
+            const i8_vec x = i8_repeat(p + I8_STACK_UNIT * u, I8_STACK_UNIT);
+            const i8_vec y = i8_repeat(p + (k + 1 < s->lines ? step : 0) + I8_STACK_UNIT * u, I8_STACK_UNIT);
+            I8_FOR(v, I8_STACK_VECTORS) {
+                const i8_vec pair = i8_xor(i8_shuffle(x, i8_load(o->of[0][v])),
+                                           i8_shuffle(y, i8_load(o->of[1][v])));
+                i8_store(dst + 2 * (I8_STACK_UNIT * u + I8_LANES * v),
+                         i8_and(i8_sub_16(i8_xor(pair, s->flip), s->zero), words));
+            }
+        }
+    }
+}
+
+/* Widen the columns of B along k. The second word of a last k alone is 0. */
+I8_INLINE void i8_widen_columns(int16_t *dst, const i8_stack_lines *s, const uint8_t *p)
+{
+    int16_t words[I8_STACK_SIDE * I8_STACK_SIDE + I8_STACK_SPARE];
+    i8_widen_lines(words, s, p);
+    for (int k = 0; k < s->length; k += 2)
+        for (int j = 0; j < s->lines; ++j) {
+            dst[k * I8_STACK_SIDE + 2 * j] = words[j * s->length + k];
+            dst[k * I8_STACK_SIDE + 2 * j + 1] = k + 1 < s->length ? words[j * s->length + k + 1] : 0;
+        }
+}
+
+/* Compute `rows` rows of C, of `panels` units of columns. Whole vectors are stored before `end`, row by row. */
+I8_INLINE void i8_stack_tile(int32_t *c, const int32_t *end, int n, const int16_t *a, ptrdiff_t a_row,
+                             ptrdiff_t a_pair, const int16_t *b, int pairs, const int rows, const int panels)
+{
+    i8_vec sums[4][2 * I8_STACK_VECTORS];
+    I8_FOR(i, rows) I8_FOR(v, panels * I8_STACK_VECTORS) sums[i][v] = i8_zero();
+    for (int q = 0; q < pairs; ++q, a += a_pair, b += 2 * I8_STACK_SIDE)
+        I8_FOR(i, rows) {
+            const i8_vec x = i8_broadcast(a + i * a_row);
+            I8_FOR(v, panels * I8_STACK_VECTORS)
+                sums[i][v] = i8_dot2(sums[i][v], x, i8_load(b + 2 * I8_LANES * v));
+        }
+    if (end - c >= (rows - 1) * n + panels * I8_STACK_UNIT)
+        I8_FOR(i, rows) I8_FOR(v, panels * I8_STACK_VECTORS) i8_store(c + i * n + v * I8_LANES, sums[i][v]);
+    else
+        I8_FOR(i, rows) I8_FOR(v, panels * I8_STACK_VECTORS)
+            i8_store_some(c + i * n + v * I8_LANES, sums[i][v], n - v * I8_LANES);
+}
+
+I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
+{
+    enum { SIDE = I8_STACK_SIDE, HEIGHT = I8_LANES == 16 ? 4 : 2 };
+    int16_t a[SIDE * SIDE + I8_STACK_SPARE], b[SIDE * SIDE];
+    uint8_t copies[2][SIDE * SIDE + I8_STACK_SPARE];
+    i8_stack_lines left, right;
+    i8_stack_orders orders;
+    i8_fill_stack_orders(&orders);
+    /* A single column of B is a line for each k: a CPU does not forward single words to vectors. */
+    i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row, t->a.column == 1 || t->k == 1);
+    i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column, t->b.column != 1 && t->n > 1);
+    const ptrdiff_t a_row = left.along_k ? t->k : 2, a_pair = left.along_k ? 2 : 2 * SIDE;
+    const int size = t->m * t->n, pairs = (t->k + 1) / 2;
+    for (int64_t index = 0; index < t->count; ++index) {
+        const uint8_t *x = t->a.data + t->a.first + index * t->a.step;
+        const uint8_t *y = t->b.data + t->b.first + index * t->b.step;
+        int32_t *c = t->c + index * t->c_step;
+        const int32_t *end = t->c_step == size ? t->c + t->count * size : c + size;
+        ptrdiff_t step;
+        int i = 0;
+        if (t->a.step || !index) {
+            x = i8_stack_matrix_of(copies[0], &step, &left, x, left.along_k);
+            if (left.along_k)
+                i8_widen_lines(a, &left, x);
+            else
+                i8_widen_pairs_of_lines(a, &left, &orders, x, step, 2);
+        }
+        if (t->b.step || !index) {
+            y = i8_stack_matrix_of(copies[1], &step, &right, y, right.along_k);
+            if (right.along_k)
+                i8_widen_columns(b, &right, y);
+            else
+                i8_widen_pairs_of_lines(b, &right, &orders, y, step, panels);
+        }
+        for (; i + HEIGHT <= t->m; i += HEIGHT)
+            i8_stack_tile(c + i * t->n, end, t->n, a + i * a_row, a_row, a_pair, b, pairs, HEIGHT, panels);
+        if (HEIGHT > 2 && i + 2 <= t->m) {
+            i8_stack_tile(c + i * t->n, end, t->n, a + i * a_row, a_row, a_pair, b, pairs, 2, panels);
+            i += 2;
+        }
+        if (i < t->m)
+            i8_stack_tile(c + i * t->n, end, t->n, a + i * a_row, a_row, a_pair, b, pairs, 1, panels);
+    }
+}
+
 static void i8_stack(const i8_stack_args *args)
 {
     i8_stack_args own = *args;
@@ -96,6 +256,13 @@ static void i8_stack(const i8_stack_args *args)
     i8_stack_tables s;
     uint8_t units[2][I8_STACK_UNIT];
     const int one = t->m * t->n <= I8_LANES;
+    if (t->by_lines) {
+        if (t->n <= I8_STACK_UNIT)
+            i8_multiply_lines(t, 1);
+        else
+            i8_multiply_lines(t, 2);
+        return;
+    }
     i8_keep_matrix(&own.a, units[0]);
     i8_keep_matrix(&own.b, units[1]);
     i8_fill_stack_tables(&s, t);
