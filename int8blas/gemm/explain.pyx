@@ -30,6 +30,7 @@ from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.call cimport set_a_operand, set_b_operand
 from int8blas.gemm.copies cimport copied_bytes, copies_operands, copy_operands
 from int8blas.gemm.driver cimport set_segment
+from int8blas.gemm.digits cimport uses_digits
 from int8blas.gemm.integers cimport Shape, as_bytes, choose_kind, integer_operand, kind_name, set_sizes
 from int8blas.gemm.matmul cimport limbs_of
 from int8blas.gemm.nest cimport LoopState
@@ -168,7 +169,9 @@ cdef object explain_wide(cnp.ndarray x, object y):
             kind = kind_name(w.kind)
     elif is_direct(&w):
         kind = "direct"
-    if kind != "bytes":
+    if (packed is None or type(packed) is PackedB16) and uses_digits(&w):
+        kind = "digits"
+    if kind not in ("bytes", "digits"):
         tile = (w.kernels.kinds[w.kind].rows, w.kernels.kinds[w.kind].columns)
     return WideExplanation(
         shape=(w.m, w.n, w.k), isa=current_kernels().name.decode(), multiply_add=kind, bits=(a.count, b.count),

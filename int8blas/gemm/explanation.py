@@ -208,6 +208,7 @@ WIDE_KINDS = {
     "s32": "int32, with sums of 64 bits",
     "s64": "64 bits, with sums modulo 2**64",
     "bytes": "bytes, by the kernels of 8 bits",
+    "digits": "the bytes of 16-bit integers, in three products of the kernels of 8 bits",
 }
 
 
@@ -223,7 +224,8 @@ class WideExplanation:
         The instruction set of the kernels.
     multiply_add : str
         The multiply-add for the values of both operands: 's16' (pairs of int16), 's16_full' (pairs of int16 of all
-        values), 's32', 's64', 'bytes' (limbs of 8 bits) or 'direct' (a small product, from operands in place).
+        values), 'digits' (the bytes of int16), 's32', 's64', 'bytes' (limbs of 8 bits) or 'direct' (a small product,
+        from operands in place).
     bits : tuple of int
         The bits of the values of A and of B, without signs.
     limbs : int

@@ -32,6 +32,7 @@ from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.bits cimport Bits, bits_of, fit_bytes, integer_code, integer_type, levels
 from int8blas.gemm.call cimport check_memory, is_usable
+from int8blas.gemm.digits cimport multiply_digits, uses_digits
 from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.wide cimport WideOperand, WideProduct, exact_element, is_direct, multiply_wide
 
@@ -372,7 +373,7 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     cdef Bits a, b
     cdef cnp.ndarray target, sums
     cdef int bits, i
-    cdef bint to_u64, positive, searches, saturates, beyond = False
+    cdef bint to_u64, positive, searches, saturates, by_digits = False, beyond = False
     w.kernels = current_kernels().wide
     set_sizes(&w, x, y, &shape)
     if given is not None and (cnp.PyArray_NDIM(given) != shape.ndim or not cnp.PyArray_CompareLists(
@@ -383,6 +384,7 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     if overflow != WRAP or not is_direct(&w):
         a, b = bits_of(w.kernels, x), bits_of_b(w.kernels, y)
         choose_kind(&w, &a, &b)
+        by_digits = uses_digits(&w)
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
@@ -395,7 +397,10 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     if cnp.PyArray_ITEMSIZE(target) < 8 or not cnp.PyArray_IS_C_CONTIGUOUS(target):
         sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
     w.c = cnp.PyArray_BYTES(sums)
-    run_wide(&w, "matmul")
+    if by_digits:
+        multiply_digits(&w, x, y, "matmul")
+    else:
+        run_wide(&w, "matmul")
     saturates = overflow != WRAP and not (to_u64 and positive)
     if searches:
         beyond, saturates = find_overflow(&w, a.count + b.count, to_u64), not to_u64
@@ -423,5 +428,8 @@ cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *
     bits[0] = a.count + b.count + levels(w.k)
     sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
     w.c = cnp.PyArray_BYTES(sums)
-    run_wide(w, name)
+    if uses_digits(w):
+        multiply_digits(w, x, y, name)
+    else:
+        run_wide(w, name)
     return sums
