@@ -4,6 +4,7 @@ blas, syrk, matmul      the public functions, and blas16; packing, PackedB; four
                         PackedB16; packed, their base; saturation, where 16-bit sums saturate; explain, which describes
                         a plan by an explanation
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
+digits          products of 16-bit integers from products of their bytes
 bits            how many bits the elements of an array have
 modular         products modulo p
 contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes, by matmul

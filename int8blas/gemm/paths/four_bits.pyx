@@ -35,7 +35,7 @@ from int8blas.gemm.problem cimport (
 
 cdef enum:
     # The maximum number of rows, with VNNI, with a matrix unit and without VNNI. For more rows, tiles of an unpacked B
-    # are faster: with 16 rows, a matrix unit is 1.2x faster (4096 x 4096, Emerald Rapids).
+    # are faster: with 16 rows, a matrix unit is 1.1x faster (4096 x 4096, Emerald Rapids).
     ROWS = 16
     MATRIX_ROWS = 8
     PAIRED_ROWS = 8
