@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from int8blas.gemm.matmul import matmul
 from int8blas.torch.ops import thread_limit
@@ -36,6 +36,8 @@ def integers_of(module: Any) -> Integers | None:
     """
     weight = module._parameters.get("weight")
     if weight is not None and hasattr(weight, "qdata"):
+        if not isinstance(module, nn.Linear):
+            raise ValueError(f"its weight is torchao's, whose integers only linear layers keep; {TORCHAO}")
         return of_torchao(weight, module.bias)
     if type(module).__module__.startswith("torch.ao.nn.quantized") and type(module).__name__ == "Linear":
         return of_torch_ao(*module._weight_bias())
@@ -63,6 +65,9 @@ def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
     if getattr(weight, "act_pre_scale", None) is not None:
         raise ValueError("its source has factors (act_pre_scale); quantize the float model instead")
     scale = weight.scale if weight.scale.dim() == 2 else weight.scale.reshape(-1, 1)
+    group = weight.qdata.shape[1] // scale.shape[1]
+    if scale.shape[1] > 1 and group % 4:
+        raise ValueError(f"its scales are of groups of {group}, not of a multiple of 4; {TORCHAO}")
     return Integers(weight.qdata, with_group(scale, weight.qdata), bias)
 
 

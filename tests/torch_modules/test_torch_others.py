@@ -77,6 +77,21 @@ def test_weights_of_torchao_that_stay_and_their_remedies(torchao):
     assert remedy(model, "its source has factors") == "quantize the float model instead"
 
 
+def test_other_modules_of_torchao_and_other_groups_stay(torchao):
+    """An embedding, and a linear layer with groups of 2, stay; restored floats are quantized."""
+    four_bits = torchao.IntxWeightOnlyConfig(torch.int4, torchao.PerGroup(2))
+    for module, config, text in (
+        (nn.Embedding(10, 64), torchao.Int8WeightOnlyConfig(), "its weight is torchao's, whose integers only linear"),
+        (nn.Linear(64, 24), four_bits, "its scales are of groups of 2, not of a multiple of 4"),
+    ):
+        torchao.quantize_(model := nn.Sequential(module, nn.Linear(64, 8)), config, filter_fn=lambda _, name: name == "0")
+        told = remedy(model, text)
+        assert type(model[1]).__name__ == "Int8Linear"
+        exec(told.partition(": ")[2], {"torch": torch, "module": model[0]})
+        i8.quantize_(model)
+        assert type(model[0]).__name__.startswith("Int8")
+
+
 @pytest.mark.parametrize("short", [True, False])
 def test_weights_of_torch_ao_that_stay_and_their_remedy(short):
     quantization, model, x = torch.ao.quantization, nn.Sequential(nn.Linear(64, 24)), torch.randn(5, 64)
