@@ -64,7 +64,8 @@ LEVELS = {  # the first matching pattern applies
     "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
     "neighbors/(distances|hamming|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that no small product enters are a seventh smaller with -Os than with -Og.
-    "convolution/(explain|far_zeros)|core/(machine|results|verbose)|gemm/(blas16|explain|packed|packing)": ["-Os"],
+    "convolution/(explain|far_zeros)|core/(machine|results|verbose)|gemm/(blas16|explain|packed|packing|sixteen_bits)|"
+    "layers/(dynamic_lstm|rnn)|stage/output_stage": ["-Os"],
     # Modules that only check arguments are as fast with -Og, and compile in a third of the time.
     "convolution/|gemm/(matmul|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|pooling|quantization_factors)": ["-Og", *INLINE],

@@ -58,8 +58,8 @@ cdef inline bint is_output(object x, int typenum) noexcept:
 
 cdef inline bint is_alike(int typenum, int other) noexcept:
     """Return whether two types are equivalent for NumPy. NumPy's search of its tables takes 40 ns, so compare the
-    numbers first."""
-    return typenum == other or cnp.PyArray_EquivTypenums(typenum, other)
+    numbers first. Dtypes of other packages may have the number -1, which is in no table."""
+    return typenum == other or (typenum >= 0 and cnp.PyArray_EquivTypenums(typenum, other))
 
 
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):

@@ -226,7 +226,7 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
     """Check an array with another type number. Accept a type with the memory format of the wanted type."""
     if typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL:
         return 0
-    if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
+    if is_alike(cnp.PyArray_TYPE(array), typenum):
         return 0
     raise dtype_error(array, name, (NAMES[typenum],))
 
@@ -238,7 +238,7 @@ cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object 
         if cnp.PyArray_TYPE(array) == typenum:
             return array
         # NumPy has two types for C's int and long, even if both have the same size.
-        if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum) or (
+        if is_alike(cnp.PyArray_TYPE(array), typenum) or (
             typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL
         ):
             return array.view(cnp.PyArray_DescrFromType(typenum))
@@ -302,7 +302,7 @@ cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
-        if cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum):
+        if is_alike(cnp.PyArray_TYPE(array), typenum):
             return array.view(cnp.PyArray_DescrFromType(typenum))
     same = f": give {name}.view(np.uint8)" if typenum == cnp.NPY_UINT8 and array.dtype.kind == "b" else ""
     raise TypeError(f"{name} must be {type_name(typenum)}, got {dtype_name(array.dtype)}{same}")
@@ -504,7 +504,7 @@ cdef cnp.ndarray elements(object x, str name, tuple typenums):
         return input_of_type(array, name, cnp.NPY_UINT8)
     if typenum == cnp.NPY_FLOAT64 and cnp.NPY_FLOAT32 in typenums:
         return rounded(array)
-    if cnp.NPY_INT32 in typenums and cnp.PyArray_EquivTypenums(typenum, cnp.NPY_INT32) and array.dtype.isnative:
+    if cnp.NPY_INT32 in typenums and is_alike(typenum, cnp.NPY_INT32) and array.dtype.isnative:
         return input_of_type(array, name, cnp.NPY_INT32)
     wanted = [NAMES[typenum] for typenum in typenums]
     raise dtype_error(array, name, (*wanted, "bfloat16") if cnp.NPY_FLOAT16 in typenums else wanted, x)

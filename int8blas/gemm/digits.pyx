@@ -30,6 +30,7 @@ cdef enum:
     # faster (512 x 512 x 512, AMX), 1.5x (AVX512-VNNI and AVX-VNNI).
     LEAST_SIZE = 512
     MOST_K = (1 << 16) - 1      # 2 K products of two bytes, of at most 2**14 each, fit int32
+    ROWS = 1024                 # rows of C that are computed together, so that the three products take 12 KiB a column
     PARTS = 64                  # parts of a pass over memory, at most
 
 
@@ -117,30 +118,34 @@ cdef int multiply(cnp.ndarray a, cnp.ndarray b, cnp.ndarray c, str name) except 
 
 
 cdef int multiply_digits(const WideProduct *w, cnp.ndarray x, object y, str name) except -1:
-    """Store the product of an array and an array or PackedB16 in C."""
-    cdef Division division
+    """Store the product of an array and an array or PackedB16 in C, some rows at a time."""
+    cdef Division a, b
     cdef Sums sums
-    cdef cnp.ndarray left, right, products, b, rows = empty_of((w.m,), cnp.NPY_INT64), columns
-    x = np.require(x, np.int16, "CA").reshape(w.m, w.k)
-    b = np.require(y if isinstance(y, np.ndarray) else y.unpack(), np.int16, "CA").reshape(w.k, w.n)
-    columns = b.sum(0, np.int64)
-    left, right = empty_of((w.m, 2 * w.k), cnp.NPY_INT8), empty_of((2 * w.k, w.n), cnp.NPY_INT8)
-    products = empty_of((3, w.m, w.n), cnp.NPY_INT32)
-    division.src, division.rows, division.columns = <const int16_t *>cnp.PyArray_DATA(x), w.m, w.k
-    division.upper = <int8_t *>cnp.PyArray_DATA(left)
-    division.lower, division.step = division.upper + w.k, 2 * w.k
-    division.sums = <int64_t *>cnp.PyArray_DATA(rows)
-    run_division(&division)
-    division.src, division.rows, division.columns = <const int16_t *>cnp.PyArray_DATA(b), w.k, w.n
-    division.lower = <int8_t *>cnp.PyArray_DATA(right)
-    division.upper, division.step, division.sums = division.lower + w.k * w.n, w.n, NULL
-    run_division(&division)
-    multiply(left[:, w.k:], right[:w.k], products[0], name)
-    multiply(left, right, products[1], name)
-    multiply(left[:, :w.k], right[w.k:], products[2], name)
-    sums.c, sums.m, sums.n, sums.k = <int64_t *>w.c, w.m, w.n, w.k
+    cdef cnp.ndarray left, right, products, columns, row_sums
+    cdef int64_t row, most = min(w.m, <int64_t>ROWS)
+    y = np.require(y if isinstance(y, np.ndarray) else y.unpack(), np.int16, "CA").reshape(w.k, w.n)
+    x = x.reshape(w.m, w.k)
+    columns, row_sums = y.sum(0, np.int64), empty_of((most,), cnp.NPY_INT64)
+    left, right = empty_of((most, 2 * w.k), cnp.NPY_INT8), empty_of((2 * w.k, w.n), cnp.NPY_INT8)
+    products = empty_of((3, most, w.n), cnp.NPY_INT32)
+    b.src, b.rows, b.columns, b.sums = <const int16_t *>cnp.PyArray_DATA(<cnp.ndarray>y), w.k, w.n, NULL
+    b.lower, b.step = <int8_t *>cnp.PyArray_DATA(right), w.n
+    b.upper = b.lower + w.k * w.n
+    run_division(&b)
+    a.columns, a.step, a.sums = w.k, 2 * w.k, <int64_t *>cnp.PyArray_DATA(row_sums)
+    a.upper = <int8_t *>cnp.PyArray_DATA(left)
+    a.lower = a.upper + w.k
+    sums.n, sums.k, sums.rows, sums.columns = w.n, w.k, a.sums, <const int64_t *>cnp.PyArray_DATA(columns)
     sums.low = <const int32_t *>cnp.PyArray_DATA(products)
-    sums.middle, sums.high = sums.low + w.m * w.n, sums.low + 2 * w.m * w.n
-    sums.rows, sums.columns = <const int64_t *>cnp.PyArray_DATA(rows), <const int64_t *>cnp.PyArray_DATA(columns)
-    run_work(add_rows, &sums, min(w.m, <int64_t>PARTS), 20.0 * w.m * w.n, THREAD_BYTES, GIL_BYTES)
+    sums.middle, sums.high = sums.low + most * w.n, sums.low + 2 * most * w.n
+    for row in range(0, w.m, most):
+        a.rows = sums.m = min(most, w.m - row)
+        part = np.require(x[row:row + most], np.int16, "CA")
+        a.src = <const int16_t *>cnp.PyArray_DATA(<cnp.ndarray>part)
+        run_division(&a)
+        multiply(left[:a.rows, w.k:], right[:w.k], products[0, :a.rows], name)
+        multiply(left[:a.rows], right, products[1, :a.rows], name)
+        multiply(left[:a.rows, :w.k], right[w.k:], products[2, :a.rows], name)
+        sums.c = <int64_t *>w.c + row * w.n
+        run_work(add_rows, &sums, min(sums.m, <int64_t>PARTS), 20.0 * sums.m * w.n, THREAD_BYTES, GIL_BYTES)
     return 0

@@ -13,7 +13,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.core.arrays cimport as_array, as_memory, dtype_argument, dtype_from, output_of
+from int8blas.core.arrays cimport as_array, as_memory, dtype_argument, dtype_from, is_alike, output_of
 from int8blas.core.kernels cimport (
     I8_INT_S16,
     I8_INT_U64,
@@ -82,7 +82,7 @@ cdef cnp.ndarray integer_output(object out, object dtype, int default, int *type
         if array.dtype.kind not in "iu":
             raise TypeError(f"out must be of an integer dtype, got {dtype_name(array.dtype)}")
         typenum[0] = cnp.PyArray_TYPE(array)
-    elif not cnp.PyArray_EquivTypenums(cnp.PyArray_TYPE(array), typenum[0]):
+    elif not is_alike(cnp.PyArray_TYPE(array), typenum[0]):
         raise TypeError(f"out must be {dtype_name(cnp.PyArray_DescrFromType(typenum[0]))}, as dtype says, got "
                         f"{dtype_name(array.dtype)}")
     return output_of(array, "out", typenum[0])

@@ -480,3 +480,19 @@ def test_other_dtypes_are_refused_in_one_form(function, dtype, got):
         pytest.skip("takes dtypes of any byte order, and gives the native one")
     with pytest.raises(TypeError, match=rf"^(\w+|dtype of Sum) must be \w+(, \w+)*.* or \w+, got {got}$"):
         function(dtype)
+
+
+def test_a_dtype_without_a_type_number():
+    """Dtypes of NumPy's newer interface have the type number -1, which NumPy's tables do not have."""
+    umath = pytest.importorskip("numpy._core._multiarray_umath")
+    dtype = umath._get_sfloat_dtype()(1.0)
+    assert dtype.num == -1
+    a, other = np.ones((2, 2), np.int8), np.ones((2, 2)).view(dtype)
+    for call in (
+        lambda: int8blas.matmul(a, a, dtype=dtype), lambda: int8blas.matmul(a, a, out=other),
+        lambda: int8blas.matmul(other, a), lambda: int8blas.vecdot(a, a, dtype=dtype),
+        lambda: int8blas.gemm_s8s8s32(1, other, a), lambda: int8blas.gemm_s8s8s32(1, a, a, c=other, overwrite_c=True),
+        lambda: int8blas.gemm_s16s16s32(1, other, a.astype(np.int16)),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"must be|dtype"):
+            call()

@@ -37,6 +37,11 @@ def test_products_of_all_values(isa, rng, dtypes, threads):
     np.testing.assert_array_equal(out, expected[:, ::-1])
 
 
+def test_several_blocks_of_rows(isa, rng):
+    a, b = extremes(rng, np.int16, (2100, 520)), extremes(rng, np.int16, (520, 513))
+    np.testing.assert_array_equal(int8blas.matmul(a[::-1], b, dtype=np.int64), exact(a, b)[::-1])
+
+
 def test_sums_at_both_ends(isa):
     """All products have the largest magnitude: at the largest K, digits reach the ends of int32."""
     a = np.full((512, 65_535), -32768, np.int16)

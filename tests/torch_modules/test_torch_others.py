@@ -84,7 +84,8 @@ def test_other_modules_of_torchao_and_other_groups_stay(torchao):
         (nn.Embedding(10, 64), torchao.Int8WeightOnlyConfig(), "its weight is torchao's, whose integers only linear"),
         (nn.Linear(64, 24), four_bits, "its scales are of groups of 2, not of a multiple of 4"),
     ):
-        torchao.quantize_(model := nn.Sequential(module, nn.Linear(64, 8)), config, filter_fn=lambda _, name: name == "0")
+        model = nn.Sequential(module, nn.Linear(64, 8))
+        torchao.quantize_(model, config, filter_fn=lambda _, name: name == "0")
         told = remedy(model, text)
         assert type(model[1]).__name__ == "Int8Linear"
         exec(told.partition(": ")[2], {"torch": torch, "module": model[0]})
