@@ -280,10 +280,12 @@ def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[
     return a, b, y
 
 
-@functools.lru_cache(256)
-def near(value: float, units: int) -> float:
+def move_by_units(value: float, units: int) -> float:
     """Round a positive number to float32, and move it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
+
+
+near = functools.lru_cache(256)(move_by_units)
 
 
 # --------------------------------------------------------------------------------------------------- sums ------

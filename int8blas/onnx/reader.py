@@ -71,8 +71,7 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
     return model
 
 
-@functools.lru_cache(1024)
-def schema_of(operator: str, domain: str, version: int) -> Attributes | None:
+def find_schema(operator: str, domain: str, version: int) -> Attributes | None:
     """Return the attributes of ONNX's schema of an operator; None without a schema."""
     found = declared_attributes(operator, version) if domain == "" else None
     if found is not None or domain == MICROSOFT:
@@ -83,6 +82,9 @@ def schema_of(operator: str, domain: str, version: int) -> Attributes | None:
     except defs.SchemaError:
         return None
     return {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
+
+
+schema_of = functools.lru_cache(1024)(find_schema)
 
 
 # ONNX's types of attributes.

@@ -136,8 +136,7 @@ class Choice(NamedTuple):
     indices: list[tuple[int, Array]]
 
 
-@functools.lru_cache(64)
-def choice_of(
+def find_choice(
     shape: tuple[int, ...], strides: tuple[int, ...], turns: tuple[tuple[int, int, float], ...], way: Way
 ) -> Choice:
     """Return the choice of the nearest elements of an array. `turns` has axes, sizes and scales. Choose along the
@@ -150,6 +149,9 @@ def choice_of(
         if scale != 1 or count != shape[axis]
     ]
     return Choice(order, back, indices)
+
+
+choice_of = functools.lru_cache(64)(find_choice)
 
 
 def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> Array:

@@ -86,10 +86,12 @@ ThresholdedRelu 10 alpha:f; Tile 6; TopK 1 axis:i k:i! 10 axis:i 11 axis:i large
 Attributes = dict[str, tuple[int, bool]]
 
 
-@functools.cache
-def entries() -> dict[str, list[str]]:
+def read_entries() -> dict[str, list[str]]:
     """Return the words after each operator's name."""
     return {words[0]: words[1:] for words in map(str.split, TEXT.split(";"))}
+
+
+entries = functools.cache(read_entries)
 
 
 def declared_attributes(operator: str, version: int) -> Attributes | None:
