@@ -427,8 +427,11 @@ def test_explain_tells_how_a_gram_matrix_is_computed(isa, rng):
         explanation = int8blas.explain(x.T, x)
     assert explanation.shape == (200, 200, 1000)
     assert explanation.block[2] <= 1024  # a matrix unit has steps of 64
-    assert explanation.workspace > 200 * 1000
     assert explanation.may_widen == (isa in WITHOUT_VNNI)
+    if isa == "amx":  # a matrix unit reads A in another layout than B
+        assert "A is packed block by block" in str(explanation)
+        return
+    assert explanation.workspace > 200 * 1000
     assert "A is packed once, as B is, for both operands" in str(explanation)
     assert ("16 bits, once for both operands" in str(explanation)) == (isa in WITHOUT_VNNI)
     assert "block by block" not in str(explanation)
