@@ -270,6 +270,13 @@ cdef int run_wide(const WideProduct *w, str name) except -1:
     return 0
 
 
+cdef int multiply_modulo_64(const WideProduct *w, cnp.ndarray x, object y, str name) except -1:
+    """Store the product of an array and an array or PackedB16 in C, modulo 2**64."""
+    if uses_digits(w):
+        return multiply_digits(w, x, y, name)
+    return run_wide(w, name)
+
+
 cdef bint saturate_sums(const WideProduct *w, const double *reals, double error, bint to_u64) noexcept nogil:
     """Replace sums modulo 2**64 by the true sums, saturated to s64 or u64. Return whether a sum was out of range.
 
@@ -373,7 +380,7 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     cdef Bits a, b
     cdef cnp.ndarray target, sums
     cdef int bits, i
-    cdef bint to_u64, positive, searches, saturates, by_digits = False, beyond = False
+    cdef bint to_u64, positive, searches, saturates, beyond = False
     w.kernels = current_kernels().wide
     set_sizes(&w, x, y, &shape)
     if given is not None and (cnp.PyArray_NDIM(given) != shape.ndim or not cnp.PyArray_CompareLists(
@@ -384,23 +391,19 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     if overflow != WRAP or not is_direct(&w):
         a, b = bits_of(w.kernels, x), bits_of_b(w.kernels, y)
         choose_kind(&w, &a, &b)
-        by_digits = uses_digits(&w)
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # The search for overflow allocates memory after the sums are stored. This allocation may fail, so `given` is
-    # written only after the search.
+    # written only after the search. Products of digits allocate memory after they have stored some rows.
     target = given
-    if given is None or overflow == RAISE or searches or not is_usable(given, x, y):
+    if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)
     sums = target
     if cnp.PyArray_ITEMSIZE(target) < 8 or not cnp.PyArray_IS_C_CONTIGUOUS(target):
         sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
     w.c = cnp.PyArray_BYTES(sums)
-    if by_digits:
-        multiply_digits(&w, x, y, "matmul")
-    else:
-        run_wide(&w, "matmul")
+    multiply_modulo_64(&w, x, y, "matmul")
     saturates = overflow != WRAP and not (to_u64 and positive)
     if searches:
         beyond, saturates = find_overflow(&w, a.count + b.count, to_u64), not to_u64
@@ -428,8 +431,5 @@ cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *
     bits[0] = a.count + b.count + levels(w.k)
     sums = empty(shape.ndim, shape.sizes, cnp.NPY_INT64)
     w.c = cnp.PyArray_BYTES(sums)
-    if uses_digits(w):
-        multiply_digits(w, x, y, name)
-    else:
-        run_wide(w, name)
+    multiply_modulo_64(w, x, y, name)
     return sums

@@ -296,9 +296,7 @@ cdef object multiply_any(object a, object b, object out, object dtype, object ao
         product = sum_of_limbs(x, packed, limbs)
     else:
         right = small_y if packed is None else packed
-        if is_alike(typenum, cnp.NPY_INT64) or (
-            mode == SATURATE and is_alike(typenum, cnp.NPY_INT32)
-        ):
+        if is_alike(typenum, cnp.NPY_INT64) or (mode == SATURATE and is_alike(typenum, cnp.NPY_INT32)):
             product = matmul(small_x, right, out=given, dtype=cnp.PyArray_DescrFromType(typenum), ao=ao, bo=bo,
                              numerics=numerics)
             return product if out is None else out

@@ -15,7 +15,8 @@ cdef struct Entry:
     int64_t key, index
 
 
-# The entries of a query. When there are as many entries as rows to find, a row must have a key above `worst` to enter.
+# The best rows of a query so far. After the query has as many entries as it asks for, a row enters only if its key is
+# above `worst`.
 # Rows come in the order of their indices, so the first of several rows with equal keys stays. `threshold` and `limit`,
 # for csrc/neighbors/above_body.h, follow from `worst`.
 cdef struct Best:

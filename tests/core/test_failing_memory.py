@@ -265,11 +265,13 @@ steps, weights = f32(30, 5, 64), RealProduct(s8(64, 500), 0.5)
 q, k, v = f32(6, 40, 32), f32(6, 32, 60), f32(6, 60, 32)
 packed = int8blas.pack_b(y, trans_b=True)
 s16, packed_16 = rng.integers(-9999, 9999, (70, 64), np.int16), int8blas.pack_b(np.int16(y.T) * np.int16(99))
+full = rng.integers(-32768, 32768, (1100, 512)).astype(np.int16)  # more rows than a product of bytes takes at once
 wide_types = {"src_dtype": np.int16, "dst_dtype": np.int32}
 wide_layer = int8blas.InnerProduct(s8(500, 64), **wide_types)
 wide_images = int8blas.Convolution(s8(9, 4, 3, 3), **wide_types)
 calls = {
     "packed 16 bits": lambda **out: int8blas.matmul(s16, packed_16, **out),
+    "digits": lambda **out: int8blas.matmul(full, full[:512], dtype=np.int64, **out),
     "limbs": lambda **out: int8blas.matmul(s16, packed, **out),
     "one triangle of 16 bits": lambda: int8blas.syrk_s16s64(1, s16),
     "source of 16 bits": lambda **out: wide_layer(s16, **out),
@@ -391,7 +393,7 @@ def test_every_place_that_needs_memory(failing):
     process = run_python("-c", PLACES, str(TESTS), LD_PRELOAD=failing)
     assert process.returncode == 0, process.stdout + process.stderr
     facts = [line.split(": ") for line in process.stdout.splitlines()]
-    assert len(facts) == 2 * 20
+    assert len(facts) == 2 * 21
     for (name, once), (same, lasting) in zip(facts[::2], facts[1::2], strict=True):
         assert name == same
         # A thread without memory leaves its part to a thread that has memory, if there is such a thread.
