@@ -35,24 +35,28 @@ class Way(NamedTuple):
     extrapolation: float = 0.0
 
 
-def coordinates(
-    size: int, count: int, scale: float, kind: str, region: tuple[float, float]
-) -> Array:  # fmt: skip
-    """Return the input coordinate of each output position."""
-    at = np.arange(count, dtype=np.float64)
-    if kind == "half_pixel":
-        return (at + 0.5) / scale - 0.5
-    if kind == "half_pixel_symmetric":
-        adjustment = count / (scale * size)
-        return size / 2 * (1 - adjustment) + (at + 0.5) / scale - 0.5
+def coordinates(size: int, count: int, scale: Any, region: tuple[float, float], way: Way) -> Array:
+    """Return the input coordinate of each output position. For the nearest elements, use onnxruntime's arithmetic: a
+    coordinate's last bit decides between two elements that are equally near."""
+    nearest, kind = way.mode == "nearest", way.coordinates
+    number: Any = np.float32 if nearest else np.float64
+    at, scale = np.arange(count, dtype=number), number(scale)
+    half = (at + number(0.5)) / scale
+    if kind == "half_pixel" or (kind == "pytorch_half_pixel" and count > 1):
+        return np.asarray(half - number(0.5))
     if kind == "pytorch_half_pixel":
-        return (at + 0.5) / scale - 0.5 if scale * size > 1 else np.zeros(count)
+        return np.zeros(count)
+    if kind == "half_pixel_symmetric":
+        offset = number(size / 2) * (1 - number(count) / (scale * number(size)))
+        return np.asarray(offset + (at + 0.5).astype(np.float64) / scale - 0.5, number)
     if kind == "tf_half_pixel_for_nn":
-        return (at + 0.5) / scale
+        return np.asarray(half)
     if kind == "align_corners":
-        return at * ((size - 1) / (scale * size - 1)) if scale * size != 1 else np.zeros(count)
+        # ONNX's tests of linear and cubic functions have a length that may be no integer.
+        last = (count if nearest else scale * size) - 1
+        return np.asarray(at * number(size - 1) / number(last)) if last else np.zeros(count)
     if kind == "asymmetric":
-        return at / scale
+        return np.asarray(at / scale)
     begin, end = region
     if count == 1:
         return np.array([(begin + end) * (size - 1) / 2])
@@ -98,7 +102,7 @@ def find_sources(
     size: int, count: int, scale: float, region: tuple[float, float], way: Way
 ) -> list[tuple[Array, Array]]:  # fmt: skip
     """Return the input position and the weight of each output position, for each tap; for "nearest" one tap."""
-    where = coordinates(size, count, scale, way.coordinates, region)
+    where = coordinates(size, count, scale, region, way).astype(np.float64)
     if way.mode == "nearest":
         return [(np.clip(nearest_index(where, way.nearest), 0, size - 1), np.ones(count))]
     index, weights = taps(where, size, scale, way)
@@ -158,7 +162,7 @@ def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> 
     """Replace positions outside the input by a number."""
     for axis in axes:
         size, count = x.shape[axis], y.shape[axis]
-        where = coordinates(size, count, count / size, way.coordinates, regions[axis])
+        where = coordinates(size, count, count / size, regions[axis], way)
         out = (where < 0) | (where > size - 1)
         y = np.where(out.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y.dtype.type(way.extrapolation), y)
     return y
@@ -204,16 +208,9 @@ def resize(
     n = len(over)
     regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
                for i, axis in enumerate(over)}  # fmt: skip
-    order, turns = list(range(x.ndim)), list(zip(over, counts, factors, strict=True))
-    if mode == "nearest":
-        # Choose along the innermost dimension in memory first, while the array has few elements: the parts to copy are
-        # shortest there.
-        order.sort(key=lambda axis: -x.strides[axis])
-        turns.sort(key=lambda turn: -order.index(turn[0]))
-    y = x.transpose(order)
-    for axis, count, factor in turns:
-        y = along(y, order.index(axis), count, factor, regions[axis], way)
-    y = y.transpose(np.argsort(order))
+    y = x
+    for axis, count, factor in zip(over, counts, factors, strict=True):
+        y = along(y, axis, count, factor, regions[axis], way)
     y = outside(x, y, over, regions, way) if crop else y
     if x.dtype.kind in "iu" and y.dtype.kind == "f":
         limits = np.iinfo(x.dtype)
