@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from int8blas.onnx.graph import Graph, Node, needed
 from int8blas.onnx.integer import positive_finite
 from int8blas.onnx.operators import TABLE
@@ -81,8 +79,9 @@ def keeps_bytes(pattern: Pattern, node: Node) -> bool:
         return True
     if traits.filled_by is None or len(node.inputs) == 1:  # an old Pad has its number as an attribute
         return False
-    number = pattern.constant(node.input(traits.filled_by)) if node.input(traits.filled_by) else np.zeros(())
-    return number is not None and not number.any()
+    name = node.input(traits.filled_by)
+    number = next((x for x in (pattern.constant(name), pattern.real_constant(name)) if x is not None), None)
+    return not name or (number is not None and not number.any())
 
 
 def viewed_graph(graph: Graph) -> Graph:

@@ -51,6 +51,18 @@ def test_what_moves_bytes_converts_them_to_another_type(operator):
     np.testing.assert_array_equal(y.ravel(), np.arange(256).clip(0, 127))
 
 
+@pytest.mark.parametrize("value", [0, 1])
+def test_bytes_are_padded_with_a_quantized_zero(value):
+    """Quantizers write the number of a Pad as a DequantizeLinear of a constant."""
+    model = loaded(f"""g (uint8[1,256] x) => (uint8 y) <float s = {{0.5}}, uint8 z = {{7}}, float t = {{2.0}},
+        int8 o = {{0}}, int8 q = {{{value}}}, int64[4] n = {{0, 1, 0, 2}}> {{
+        f = DequantizeLinear(x, s, z) v = DequantizeLinear(q, t, o) m = Pad(f, n, v)
+        y = QuantizeLinear(m, s, z) }}""")
+    assert ("QuantizeLinear" in [call.operator for call in model.explain()]) == bool(value)
+    (y,) = model.run(None, {"x": every(np.uint8)})
+    np.testing.assert_array_equal(y, np.pad(every(np.uint8), [(0, 0), (1, 2)], constant_values=7 + 4 * value))
+
+
 # ------------------------------------------------------------------------------------------- signs of scales ------
 
 
