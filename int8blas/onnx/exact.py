@@ -24,7 +24,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +41,6 @@ SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
 # A bound of the error of a computation in floats, in units of their precision and of the largest values. It covers a
 # dozen roundings, and the moves of scales in the search.
 ERROR = 32
-# float64 gives the correct mean of up to this many bytes. A sum times a scale has 18 + 9 + 24 bits, and the relative
-# distance of a quotient from a tie is 0 or at least 2**-51.
-LARGEST_COUNT = 1 << 18
 # The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
 # the sigmoid is exact.
 DIGITS = 60
@@ -55,13 +52,12 @@ FAR_FROM_TIE = 1e-9
 LARGEST_INTEGER = 1 << 62
 # All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}
-# Up to this many sums, a search among the steps is faster than float64 arithmetic.
-FEW = 128
 # A quarter of all pairs takes 64 KiB in float32. The C library does not return allocations of this size to the system.
 PARTS = 4
 # The number of pairs that the search for scales compares first.
 SAMPLE = 256
 Pair = Callable[[Array, Array], Array]
+Rounding = Callable[[Array], Array]
 
 
 def takes(*numbers: Array | None) -> bool:
@@ -291,17 +287,9 @@ near = functools.lru_cache(256)(move_by_units)
 # --------------------------------------------------------------------------------------------------- sums ------
 
 
-class Sums(NamedTuple):
-    """The rounding of a mean of bytes. `factor` makes sat(rne(f32(sum) * factor) + zero) right for every sum; None if
-    the search found no such factor. `steps` has the sums, in order, at which the result increases."""
-
-    factor: np.float32 | None
-    steps: Array
-
-
-def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Sums:
-    """Return the rounding of (int32 sums minus their zero points) times scale / (count * y_scale). Both scales are
-    positive."""
+def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
+    """Return the function that rounds int32 sums times scale / (count * y_scale): sat(rne(f32(sum) * factor) + zero) if
+    a factor makes it right for every sum, else a search among the steps. Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)
@@ -312,8 +300,8 @@ def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype:
         factor = np.float32(near(float(exact), units))
         usable = np.isfinite(factor) and factor > 0
         if usable and np.array_equal(requantize(sums, factor, y_zero, y_dtype, scheme="onnx"), wanted):
-            return Sums(factor, steps)
-    return Sums(None, steps)
+            return lambda x: requantize(x, factor, y_zero, y_dtype, scheme="onnx")
+    return lambda x: RESULTS[y_dtype][np.searchsorted(steps, x, "right")]
 
 
 rounding_of_sums = functools.lru_cache(256)(find_rounding_of_sums)
@@ -324,9 +312,4 @@ def means(sums: Array, scale: float, count: int, y_scale: float, y_zero: int, y_
     subtracted."""
     if sums.dtype != np.int32 or scale * y_scale <= 0:
         return rounded(sums.astype(np.int64), Fraction(scale) / (count * Fraction(y_scale)), y_zero, y_dtype)
-    factor, steps = rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)
-    if factor is not None:
-        return np.asarray(requantize(sums, factor, y_zero, y_dtype, scheme="onnx"))
-    if sums.size > FEW and count <= LARGEST_COUNT:
-        return rounded_floats(sums * scale / (count * y_scale), y_zero, y_dtype)
-    return np.asarray(RESULTS[y_dtype][np.searchsorted(steps, sums, "right")])
+    return rounding_of_sums((scale, count, y_scale), y_zero, y_dtype)(sums)

@@ -125,10 +125,6 @@ def quick_gelu(x: Array, *, alpha: float = 1.702) -> Array:
     return elementwise.swish(x, alpha=alpha)
 
 
-def quick_gelu_post_op(alpha: float = 1.702) -> list[Any]:
-    return [elementwise.post_op("swish", alpha)]
-
-
 def expand_dims(x: Array, axis: Array) -> Array:
     return np.expand_dims(x, int(axis.item()))
 
@@ -137,7 +133,11 @@ OPERATORS = [
     Operator(name, function, domain=MICROSOFT, traits=traits)
     for name, function, traits in (
         ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
-        ("QuickGelu", quick_gelu, replace(ELEMENTWISE, post_op=quick_gelu_post_op)),
+        (
+            "QuickGelu",
+            quick_gelu,
+            replace(ELEMENTWISE, post_op=lambda alpha=1.702: [elementwise.post_op("swish", alpha)]),
+        ),
         ("BiasGelu", bias_gelu, SAME_TYPE),
         ("FastGelu", fast_gelu, SAME_TYPE),
         ("FusedConv", fused_conv, HEAVY),

@@ -284,7 +284,6 @@ def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) 
         return call
     scale, zero, y_scale, y_zero = numbers
     shift, end, last = int(zero), int(y_zero), y_zero.dtype
-    factors: dict[int, np.float32] = {}
 
     def call_constant(x: Array, *constants: Array) -> Array:
         count = math.prod(x.shape[2:])
@@ -293,9 +292,7 @@ def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) 
         sums = sum_of_bytes(x, AXES[x.ndim], True, shift, np.int32)
         if not float_steps:
             return exact.means(sums, float(scale), count, float(y_scale), end, last)
-        if count not in factors:
-            factors[count] = scale / (np.float32(count) * y_scale)
-        return np.asarray(requantize(sums, factors[count], end, last, scheme="onnx"))
+        return np.asarray(requantize(sums, scale / (np.float32(count) * y_scale), end, last, scheme="onnx"))
 
     return call_constant
 

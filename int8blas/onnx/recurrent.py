@@ -110,17 +110,6 @@ def lstm_cell(
     """Return an LSTM cell. Its gates are in the order i, o, f, c, its peepholes in the order i, o, f."""
     limited = clipped(clip)
 
-    def plain_cell(gates: Array, states: States) -> States:
-        h, c = states
-        sums = product(h)
-        sums += gates
-        if bias is not None:
-            sums += bias
-        size = c.shape[1]
-        open_ = f[0](sums[:, : 3 * size])
-        c = open_[:, 2 * size :] * c + open_[:, :size] * f[1](sums[:, 3 * size :])
-        return open_[:, size : 2 * size] * f[2](c), c
-
     def cell(gates: Array, states: States) -> States:
         h, c = states
         sums = gates + product(h)
@@ -134,7 +123,7 @@ def lstm_cell(
         o = f[0](limited(o if p is None else o + p[1] * c))
         return o * f[2](c), c
 
-    return cell if clip or input_forget or peepholes is not None else plain_cell
+    return cell
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
