@@ -26,7 +26,7 @@ from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.table import DOMAIN
 from int8blas.onnx.types import FLOAT32
-from int8blas.stage.attributes import Binary
+from int8blas.stage.attributes import BINARY, Binary, PReLU
 
 SYMMETRIC = {"add", "mul", "max", "min"}
 
@@ -95,9 +95,10 @@ def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
     return None if post_op is None else post_op(**node.attributes)
 
 
-def binary_op(node: Node, operand: Array) -> Binary:
+def binary_op(node: Node, operand: Array) -> Binary | PReLU:
     """Return the post-op of a node with a constant operand."""
-    return Binary(operand=operand, algorithm=TABLE.traits_of(node).algorithm)
+    algorithm = TABLE.traits_of(node).algorithm
+    return PReLU(operand) if algorithm == "prelu" else Binary(operand, algorithm)
 
 
 def constant_operand(pattern: Pattern, node: Node, name: str, columns: Columns = ONE) -> Array | None:
@@ -240,4 +241,5 @@ def pair_of(pattern: Pattern, node: Node, known: set[str]) -> str | None:
     """Return the binary post-op of a node with two variable float32 operands, or None."""
     both = len(node.inputs) == 2 and node.inputs[0] != node.inputs[1] and known.issuperset(node.inputs)
     variable = both and not any(pattern.constant(name) is not None for name in node.inputs)
-    return TABLE.traits_of(node).algorithm or None if variable else None
+    algorithm = TABLE.traits_of(node).algorithm
+    return algorithm if variable and algorithm in BINARY else None

@@ -19,13 +19,14 @@ import numpy as np
 from int8blas.convolution.deconvolution import Deconvolution
 from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
+from int8blas.onnx.elementwise import placed
 from int8blas.onnx.graph import Array
 from int8blas.onnx.integer import ConvolutionSums, Sizes, channels_last, source_given
 from int8blas.onnx.operands import as_operand
 from int8blas.onnx.table import DOMAIN, SAME_TYPE, SHAPED, Call, Factors, Operator, Site
 from int8blas.onnx.types import AutoPad
-from int8blas.onnx.windows import CHANNELS_LAST, TURNS, has_channels_last, padding_of
-from int8blas.stage.attributes import Attributes, Binary
+from int8blas.onnx.windows import CHANNELS_LAST, TURNS, order_of, padding_of
+from int8blas.stage.attributes import Attributes
 from int8blas.stage.by_range import quantize_whole
 
 UINT8 = np.dtype(np.uint8)
@@ -124,30 +125,24 @@ def quantized_deconvolution(
     return lambda x, *_: channels_last(layer, x)
 
 
-def quantized_chain(site: Site, *, ops: Any = ()) -> Call:
-    """Compute post_ops(scale * (x - zero) * factor[c] + summand[c]) for the channels c of bytes, in one pass; then
-    quantize the result if its scale and zero point are given."""
-    scale, zero, *line = (site.constants[i] for i in range(1, 5))
-    y_scale, y_zero = site.constants.get(5), site.constants.get(6)
+def quantized_chain(site: Site, *, ops: Any) -> Call:
+    """Compute post_ops(scale * (x - zero)) of bytes, in one pass; then quantize the result if its scale and zero point
+    are given."""
+    scale, zero = (site.constants[i] for i in (1, 2))
+    y_scale, y_zero = (site.constants.get(i) for i in (3, 4))
     scales, zeros = {"src": scale.reshape(-1)[0]}, {"src": int(zero.item())}
-    given: dict[str, Any] = {"dst_dtype": np.float32}
+    more: dict[str, Any] = {"dst_dtype": np.float32}
     if y_scale is not None and y_zero is not None:
         scales["dst"], zeros["dst"] = y_scale.reshape(-1)[0], int(y_zero.item())
-        given = {"dst_dtype": y_zero.dtype, "scheme": "onnx"}
-
-    @functools.cache
-    def steps(ndim: int) -> list[Any]:
-        """Return the post-ops for channels in front of some dimensions."""
-        values = [value.reshape(-1, *(1,) * ndim) for value in line]
-        return [Binary(operand=values[0], algorithm="mul"), Binary(operand=values[1], algorithm="add"), *ops]
+        more = {"dst_dtype": y_zero.dtype, "scheme": "onnx"}
+    steps = functools.cache(lambda order: [placed(op, order) for op in ops])
 
     def call(x: Array, *_: Array) -> Array:
         if x.dtype != zero.dtype:
             raise TypeError(f"bytes must be {zero.dtype.name}, as their zero point is, got {x.dtype.name}")
-        if not has_channels_last(x):
-            return np.asarray(eltwise(x, steps(x.ndim - 2), scales=scales, zero_points=zeros, **given))
-        to, back = TURNS[x.ndim]
-        return np.asarray(eltwise(x.transpose(to), steps(0), scales=scales, zero_points=zeros, **given).transpose(back))
+        to, back = order_of(x)
+        y = eltwise(x.transpose(to), steps(to), scales=scales, zero_points=zeros, **more)
+        return np.asarray(y.transpose(back))
 
     return call
 

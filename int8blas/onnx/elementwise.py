@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
+from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable, eltwise
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import STRING, dtype_of, wide
-from int8blas.stage.attributes import Eltwise
+from int8blas.onnx.windows import order_of
+from int8blas.stage.attributes import Eltwise, PReLU
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -75,9 +76,22 @@ def power(x: Array, y: Array) -> Array:
     return np.asarray(np.power(x, y)).astype(x.dtype, copy=False)
 
 
+def placed(op: Any, order: tuple[int, ...]) -> Any:
+    """Return a post-op for arrays whose dimensions are in another order. An operand with one dimension has a number for
+    each channel."""
+    values = getattr(op, "operand", None)
+    if values is None or values.size == 1:
+        return op
+    values = values.reshape(-1, *(1,) * (len(order) - 2)) if values.ndim == 1 else values
+    return replace(op, operand=values.reshape((1,) * (len(order) - values.ndim) + values.shape).transpose(order))
+
+
 def prelu(x: Array, slope: Array) -> Array:
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
         slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
+    if x.dtype == FLOAT32 and x.ndim >= slope.ndim != 1:
+        to, back = order_of(x)
+        return np.asarray(eltwise(x.transpose(to), placed(PReLU(slope), to)).transpose(back))
     return np.asarray(np.where(x < 0, x * slope, x))
 
 
@@ -278,7 +292,7 @@ OF_CONDITION = Traits(elementwise=True, typed_by=1, sized_by=())
 # The post-op of a binary operator has the operator's name, in lower case.
 BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
     ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7),
-    ("Max", folded(np.maximum), 6), ("Min", folded(np.minimum), 6),
+    ("Max", folded(np.maximum), 6), ("Min", folded(np.minimum), 6), ("PRelu", prelu, 7),
 ]  # fmt: skip
 # These operators' post-ops have the bits of their functions.
 FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
@@ -301,7 +315,7 @@ FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]
 ]
 ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (ELEMENTWISE, (
-        ("Mod", mod, 10), ("Pow", power, 7), ("PRelu", prelu, 7), ("BitShift", bit_shift, 11),
+        ("Mod", mod, 10), ("Pow", power, 7), ("BitShift", bit_shift, 11),
         ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
         ("BitwiseNot", np.bitwise_not, 18), ("Sum", folded(np.add), 6), ("Mean", mean, 6), ("Neg", np.negative, 6),
         ("Ceil", np.ceil, 6), ("Floor", np.floor, 6), ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Exp", np.exp, 6),

@@ -40,7 +40,7 @@ from int8blas.onnx.patterns import Pattern, Quantized, chained, constant_named, 
 from int8blas.onnx.table import DOMAIN, MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32, SHORTS
 from int8blas.onnx.windows import SAME
-from int8blas.stage.attributes import Binary, Eltwise
+from int8blas.stage.attributes import Binary, Eltwise, PReLU
 
 # Reasons why a product cannot be of int8.
 REAL = "none of its inputs is dequantized"
@@ -368,19 +368,24 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
     return (factor, shift) if (np.isfinite(factor) & np.isfinite(shift)).all() else None
 
 
-def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a BatchNormalization of dequantized numbers, the post-ops after it, and a QuantizeLinear, with their
-    bits."""
-    x, scale = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
-    line = None if scale is None else affine_of(pattern, node, scale.size)
+def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a BatchNormalization, or a PRelu with several slopes, of dequantized numbers; the post-ops after it, and
+    a QuantizeLinear, with their bits."""
+    x, values = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
     own = None if x is None else pattern.constant(x.scale)
-    if x is None or line is None or own is None or x.axis is not None or not positive_finite(own):
+    if x is None or values is None or own is None or x.axis is not None or not positive_finite(own):
+        return None
+    if node.kind == "PRelu":
+        first: list[Any] = [PReLU(values)] if values.size > 1 and values.ndim > 1 else []
+    else:
+        line = affine_of(pattern, node, values.size)
+        first = [] if line is None else [Binary(line[0], "mul"), Binary(line[1], "add")]
+    if not first:
         return None
     chain = chain_behind(pattern, node)
-    tail = Tail(chain.last, None, None, chain.ops)
+    tail = Tail(chain.last, None, None, [*first, *chain.ops])
     end = tail.quantizer(pattern)
-    numbers = constant_named(pattern, node, "factor", line[0]), constant_named(pattern, node, "summand", line[1])
-    inputs = (*pattern.triples([x]), *numbers, *(() if end is None else pattern.quantization_of(end)))
+    inputs = (*pattern.triples([x]), *(() if end is None else pattern.quantization_of(end)))
     return Node("QuantizedChain", DOMAIN, inputs, (end or tail.last).outputs, {"ops": tail.ops}, node.name)
 
 
@@ -499,7 +504,8 @@ PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "MatMul": (rewritten_product, rewritten_stored, rewritten_four_bits),
     "Gemm": (rewritten_product, rewritten_stored, rewritten_four_bits),
     "Gather": (rewritten_lookup,),
-    "BatchNormalization": (rewritten_normalization,),
+    "BatchNormalization": (rewritten_chain,),
+    "PRelu": (rewritten_chain,),
     "MatMulInteger": (rewritten_dynamic,),
     "ConvInteger": (rewritten_convolution,),
 }

@@ -136,10 +136,9 @@ def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Arra
         return x
     spatial = [before + size + after for size, (before, after) in zip(x.shape[2:], padding, strict=True)]
     inside: list[Any] = [slice(before, before + n) for n, (before, _) in zip(x.shape[2:], padding, strict=True)]
-    if has_channels_last(x):
-        image = np.full((x.shape[0], *spatial, x.shape[1]), value, x.dtype).transpose(TURNS[x.ndim][1])
-    else:
-        image = np.full((*x.shape[:2], *spatial), value, x.dtype)
+    to, back = order_of(x)
+    shape = *x.shape[:2], *spatial
+    image = np.full([shape[axis] for axis in to], value, x.dtype).transpose(back)
     image[(..., *inside)] = x
     return image
 
@@ -147,6 +146,12 @@ def padded(x: Array, padding: Sequence[tuple[int, int]], value: Any = 0) -> Arra
 def has_channels_last(x: Array) -> bool:
     """Return whether channels, the second dimension, are last in memory."""
     return x.ndim in TURNS and x.strides[1] == x.itemsize and x.shape[1] > 1
+
+
+def order_of(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the order of an array's dimensions in memory if channels are last there, otherwise the order of its shape;
+    and the order back."""
+    return TURNS[x.ndim] if has_channels_last(x) else (tuple(range(x.ndim)),) * 2
 
 
 @wide

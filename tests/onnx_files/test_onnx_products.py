@@ -199,7 +199,7 @@ def add_function(p):
     """Add one element-wise function."""
     x, name = p.value, p.name
     kind = p.one_of("Relu", "Clip", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid", "swish", "gate", "Gelu",
-                    "Gelu written out", "numbers")  # fmt: skip
+                    "Gelu written out", "numbers", "PRelu")  # fmt: skip
     if kind == "Clip":
         p.value = x.clip(0, 6)
         p.name = p.node("Clip", name, p.constant(F(0)), p.constant(F(6)))
@@ -215,6 +215,9 @@ def add_function(p):
     elif kind == "numbers":
         factor = p.rng.uniform(0.5, 2, x.shape[p.axis]).astype(F)
         p.name, p.value = p.node("Mul", name, p.constant(p.columns(factor))), x * p.columns(factor)
+    elif kind == "PRelu":
+        slope = p.columns(p.rng.uniform(-0.5, 0.5, x.shape[p.axis]).astype(F))
+        p.name, p.value = p.node("PRelu", name, p.constant(slope)), np.where(x < 0, x * slope, x)
     else:
         functions = {
             "Relu": lambda x: np.maximum(x, 0), "LeakyRelu": lambda x: np.where(x < 0, x * F(0.01), x),
@@ -329,6 +332,37 @@ def test_a_normalization_behind_a_quantized_convolution_keeps_the_bits_of_all_st
     n = dequantized(q, F(0.05), np.uint8(117)) * factor.reshape(of) + (shift - mean * factor).reshape(of)
     wanted = quantized(np.maximum(n, 0), F(0.04), np.uint8(90))
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], wanted)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("end", ["", "uint8", "int8"])
+def test_a_function_with_slopes_of_channels_keeps_the_bits_of_all_steps(end, last, isa):
+    rng = np.random.default_rng(10)
+    x = rng.integers(0, 256, (2, 7, 8, 20)).astype(np.uint8)
+    x = x.transpose(0, 3, 1, 2) if last else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    slope = rng.normal(0, 0.5, (20, 1, 1)).astype(F)
+    zero = np.array(90, end or np.uint8)
+    constants = {"xs": F(0.02), "xz": np.uint8(120), "slope": slope, "ys": F(0.013), "yz": zero}
+    quantizer = "y = QuantizeLinear(p, ys, yz)" if end else ""
+    text = f"""g (uint8[n,20,h,w] x) => ({end or "float"} {"y" if end else "p"}) {{
+        f = DequantizeLinear(x, xs, xz) p = PRelu(f, slope) {quantizer} }}"""
+    model = loaded(text, constants={name: np.asarray(value) for name, value in constants.items()})
+    assert [call.operator for call in model.explain()] == ["int8blas.QuantizedChain"]
+    f = dequantized(x, F(0.02), np.uint8(120))
+    wanted = np.where(f < 0, f * slope, f)
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], quantized(wanted, F(0.013), zero) if end else wanted)
+
+
+@pytest.mark.parametrize(("shape", "other"), [
+    ((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 4, 5), (5,)), ((2, 3, 4, 5), (3,)), ((4, 5), (5,)), ((6,), (1,)),
+    ((2, 3, 4, 5), (2, 1, 4, 1)), ((2, 3), ()),
+])  # fmt: skip
+def test_slopes_may_have_any_shape_that_broadcasts(shape, other):
+    rng = np.random.default_rng(11)
+    x, slope = rng.normal(0, 1, shape).astype(F), rng.normal(0, 1, other).astype(F)
+    model = loaded(f"g (float{[*shape]} x) => (float y) {{ y = PRelu(x, s) }}", constants={"s": slope})
+    by_channel = slope.reshape(3, 1, 1) if other == (3,) else slope  # as old versions do
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], np.where(x < 0, x * by_channel, x))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
