@@ -27,13 +27,16 @@ static int i8_runs;                    /* threads with a run */
 static I8_THREAD_LOCAL int i8_in_runs; /* runs of this thread, one inside another */
 static const int *i8_turn;             /* &i8_in_runs of the thread whose turn it is, or NULL */
 
-/* Return whether this thread has a run, and another thread has a run too. */
-static inline int i8_shares(void) { return i8_in_runs && __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1; }
+/* Return whether this thread has a run, and another thread has a run too. Like the functions below, it reads the
+ * thread's own variable last, because that takes several times as long as reading the others. */
+static inline int i8_shares(void) { return __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1 && i8_in_runs; }
 
 /* Return this thread's share of the CPUs: all of them outside a run. */
 static inline int i8_shared_cpus(int cpus)
 {
-    const int runs = i8_in_runs ? __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) : 1;
+    const int runs = __atomic_load_n(&i8_runs, __ATOMIC_RELAXED);
+    if (runs <= 1 || !i8_in_runs)
+        return cpus;
     return cpus > runs ? cpus / runs : 1;
 }
 
@@ -68,7 +71,8 @@ static inline void i8_forget_runs(void)
 /* End the turn of a thread that has released the lock. */
 static inline void i8_end_turn(void)
 {
-    if (__atomic_load_n(&i8_turn, __ATOMIC_RELAXED) == &i8_in_runs)
+    const int *turn = __atomic_load_n(&i8_turn, __ATOMIC_RELAXED);
+    if (turn && turn == &i8_in_runs)
         __atomic_store_n(&i8_turn, NULL, __ATOMIC_RELAXED);
 }
 
