@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_MAX_COLUMNS, i8_output_args
+from int8blas.core.kernels cimport I8_BLAS, I8_INT_S32, I8_MAX_COLUMNS, I8_TYPE_S32, i8_output_args
 from int8blas.gemm.problem cimport element, row_scales_from
 
 
@@ -21,10 +21,25 @@ cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int r
     g.kernels.stage.output(o)
 
 
+cdef bint only_saturates(const Problem *g, const WideSums *s) noexcept nogil:
+    """Return whether the epilogue and the zero points change no sum, apart from saturating it to s32."""
+    return (
+        g.epilogue.kind == I8_BLAS and g.epilogue.type == I8_TYPE_S32 and g.epilogue.alpha == 1
+        and g.epilogue.beta == 0 and g.epilogue.co == 0 and g.epilogue.co_rows is NULL and g.epilogue.co_cols is NULL
+        and s.ao is NULL and s.bo is NULL
+    )
+
+
 cdef void store_sums(const Problem *g, const WideSums *s) noexcept nogil:
-    """Apply the epilogue to the sums of a product, and store them to C, tile by tile."""
+    """Apply the epilogue to the sums of a product, and store them to C: row by row if it only saturates, in vectors,
+    and otherwise tile by tile."""
     cdef i8_output_args o
     cdef int64_t row = 0, column
+    if only_saturates(g, s):
+        for row in range(g.m):
+            if g.kernels.wide.saturate[I8_INT_S32](element(&g.c, row, 0), g.c.column, s.sums + row * g.n, g.n):
+                g.epilogue.saturated[0] = True
+        return
     memset(&o, 0, sizeof(o))
     set_target(g, &o)
     o.acc_row = g.n
