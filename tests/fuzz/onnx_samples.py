@@ -20,14 +20,15 @@ def integers(draws, low, high, shape):
 def sampled(draws):
     """Return GridSample's attributes and inputs."""
     dims = draws.integer(1, 3)
-    sizes = [draws.integer(2, 5) for _ in range(dims)]  # onnx divides by 0 where it reflects at one element
+    sizes = [draws.integer(2, 5) for _ in range(dims)]  # onnx cannot reflect at a single element: it divides by 0
     x = draws.array(np.int8, (draws.integer(1, 2), draws.integer(1, 2), *sizes)).astype(np.float64)
     shape = (len(x), *(draws.integer(1, 3) for _ in range(dims)), dims)
     grid = (integers(draws, -24, 24, shape) * 2 + 1) / 16  # odd: no position lies between two elements
     given = {"mode": draws.among(("linear", "nearest", "cubic") if dims < 3 else ("linear", "nearest")),
              "padding_mode": draws.among(("zeros", "border", "reflection")),
              "align_corners": draws.below(2)}  # fmt: skip
-    if given["mode"] == "cubic" and given["padding_mode"] == "border":  # onnx moves positions, not elements, inside
+    # onnx clips the position, not the index of each element.
+    if given["mode"] == "cubic" and given["padding_mode"] == "border":
         given["mode"] = "linear"
     return given, [x, grid]
 

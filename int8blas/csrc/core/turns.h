@@ -76,8 +76,8 @@ static inline void i8_end_turn(void)
         __atomic_store_n(&i8_turn, NULL, __ATOMIC_RELAXED);
 }
 
-/* Wait for a turn before the thread takes the lock. After a long wait take the turn of a thread that does not end it,
- * perhaps because it runs no network any more. The lock, not the turn, orders the threads' memory. */
+/* Wait for a turn before the thread takes the lock. After a long wait take the turn from its thread, which
+ * may run no network any more. The lock, not the turn, orders the threads' memory. */
 static inline void i8_take_turn(void)
 {
     if (!i8_shares())

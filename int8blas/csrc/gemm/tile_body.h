@@ -105,9 +105,9 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
     I8_FOR(j, np * I8_VECS) acc[j] = i8_add_halves(acc[j], low[j], high[j]);
 }
 
-/* Bytes of B are widened as they are loaded, by one instruction for half a vector; a vector in the order of its pairs
- * takes three. Or bytes are multiplied, and products widened. Each of the two pairs of a group of k has a lane of its
- * own until they are added at the end. */
+/* Bytes of B are widened when they are loaded. One instruction widens half a vector; widening a whole vector in the
+ * order of its pairs would take three. Some instruction sets multiply bytes instead, and widen the products. Each of
+ * the two pairs of a group of k has a lane of its own. The two lanes are added at the end. */
 #ifdef I8_STEP_APART
 #define I8_APART 1
 #define I8_APART_A I8_A
