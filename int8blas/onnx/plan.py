@@ -220,6 +220,10 @@ class Planner:
         calls = used_calls(calls, outputs)
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
         from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
+        kept = {"", *constants, *from_shapes}  # values that runs keep, so that a view of the other input is known
+        calls = [(View([(call, len(names) - 1)], TABLE.traits_of(node).reshapes), names, node)
+                 if node.kind in VIEWED and kept.issuperset(names[1:]) else (call, names, node)
+                 for call, names, node in calls]  # fmt: skip
         return replace(assembled(calls, constants, inputs, outputs, from_shapes), results=graph.outputs)
 
     def is_pure(self, node: Node) -> bool:
@@ -239,8 +243,6 @@ class Planner:
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
             call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))
-            if node.kind in VIEWED and known.keys() >= {i for i, name in enumerate(names) if i and name}:
-                call = View([(call, len(names) - 1)], operator.traits.reshapes)
         except Exception as error:
             error.add_note(f"in {node}")
             raise

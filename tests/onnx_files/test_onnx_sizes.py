@@ -33,6 +33,18 @@ def test_results_are_right_for_shapes_that_take_turns():
             assert size.tolist() == [n * n]
 
 
+def test_slices_at_places_that_depend_on_shapes_follow_the_shape_and_the_memory():
+    model = loaded("""g (float[n, m] x) => (float[n, h] a, float[n, r] b)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+        s = Shape(x) m = Gather(s, one) half = Div(m, two) left = Slice(x, zero, half, one)
+        right = Slice(x, half, m, one) a = Neg(left) b = Neg(right) }""")
+    for _ in range(3):
+        for x in (image(2, 6), image(3, 4), image(4, 3).T, image(1, 5), image(3, 8)[:, ::2]):
+            a, b = model.run(None, {"x": x})
+            np.testing.assert_array_equal(a, -x[:, : x.shape[1] // 2])
+            np.testing.assert_array_equal(b, -x[:, x.shape[1] // 2 :])
+
+
 def test_the_second_run_has_only_what_depends_on_values():
     model = loaded(TEXT)
     model.run(None, {"x": image(2, 6)})
