@@ -281,6 +281,17 @@ def test_a_value_gives_the_same_bits_in_every_column(isa, function, rng):
 
 
 @every_function
+def test_numbers_far_from_0_change_no_other_result(isa, function, rng):
+    """A run with a result that is not a normal number takes a longer function."""
+    x = rng.normal(0, 3, 700).astype(np.float32)
+    op = function.op(1, 0.9)
+    expected = evaluate(op, x)
+    for far in (-13.5, -95, 95, -np.inf, np.inf, np.nan):
+        values = np.append(x, np.float32(far))
+        assert_same_bits(evaluate(op, values)[:-1], expected, far=far)
+
+
+@every_function
 @pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32, np.float16])
 def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):
     weights = rng.integers(-128, 128, (133, 20), np.int8)

@@ -241,29 +241,53 @@ I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.
 
 /* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
  * e**(-z * z) times a polynomial in t, with an error of at most 7e-8 for z up to 10. z * z is x * x / 2. The
- * exponential would multiply the rounding error of x * x by x * x / 2, so the error is computed from the halves of x,
- * and corrected. */
-I8_INLINE float i8_normal_distribution(float x)
+ * exponential would multiply the rounding error of x * x by x * x / 2, so the error is computed and corrected. */
+I8_INLINE float i8_erfc_variable(float a) { return 1.0f / (1.0f + a * 0.353553391f); }
+
+/* a * a - square, exact if it is a normal number. Without a fused instruction it is computed from the halves of a. */
+I8_INLINE float i8_error_of_square(float a, float square)
 {
-    float a = fabsf(x);
-    a = a > 14.5f ? 14.5f : a; /* e**-(a * a / 2) is 0 in f32 there */
-    const float t = 1.0f / (1.0f + a * 0.353553391f);
-    const float square = a * a;
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
+    return fmaf(a, a, -square);
+#else
     const float high = i8_float_of(i8_bits_of(a) & 0xfffff000u), low = a - high;
-    const float error = ((high * high - square) + 2.0f * high * low) + low * low;
+    return ((high * high - square) + 2.0f * high * low) + low * low;
+#endif
+}
+
+/* The first and the last coefficients of the polynomial. */
+I8_INLINE float i8_erfc_start(float t)
+{
     float p = -5.538206920027733e-2f;
     p = p * t + 2.656265199184418e-1f;
     p = p * t - 4.453447461128235e-1f;
     p = p * t + 2.260817140340805e-1f;
-    p = p * t + 1.3247264549136162e-2f;
+    return p * t + 1.3247264549136162e-2f;
+}
+I8_INLINE float i8_erfc_end(float p, float t)
+{
     p = p * t + 1.8317055702209473e-1f;
     p = p * t + 2.4917875230312347e-1f;
     p = p * t + 2.812192142009735e-1f;
     p = p * t + 2.822081744670868e-1f;
-    p = p * t - 5.401902399171377e-6f;
-    const float e = i8_exp(-0.5f * square);
-    const float tail = 0.5f * (p * (e - e * (0.5f * error)));
+    return p * t - 5.401902399171377e-6f;
+}
+
+/* e**(-x * x / 2), for e of the rounded square. */
+I8_INLINE float i8_corrected_exp(float e, float error) { return e - e * (0.5f * error); }
+
+I8_INLINE float i8_normal_of(float x, float p, float e)
+{
+    const float tail = 0.5f * (p * e);
     return x < 0 ? tail : 1.0f - tail;
+}
+
+I8_INLINE float i8_normal_distribution(float x)
+{
+    float a = fabsf(x);
+    a = a > 14.5f ? 14.5f : a; /* e**-(a * a / 2) is 0 in f32 there */
+    const float t = i8_erfc_variable(a), square = a * a, error = i8_error_of_square(a, square);
+    return i8_normal_of(x, i8_erfc_end(i8_erfc_start(t), t), i8_corrected_exp(i8_exp(-0.5f * square), error));
 }
 
 /* f32 to f16, half to even. Normal numbers are rounded by integer arithmetic on the low 13 bits. Subnormal numbers are

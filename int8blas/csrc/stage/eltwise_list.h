@@ -8,8 +8,7 @@
     OP(LOGISTIC, "1 / (1 + exp(-x))", i8_any_logistic_run(y, n, scale))                                                \
     OP(ELU, "x if x > 0 else alpha * (exp(x) - 1)",                                                                    \
        I8_MAP(scale * (x < 0 ? alpha * i8_expm1_down(i8_negative(x)) : x)))                                            \
-    OP(GELU_ERF, "x * (1 + erf(x / sqrt(2))) / 2",                                                                     \
-       I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x))))                                        \
+    OP(GELU_ERF, "x * (1 + erf(x / sqrt(2))) / 2", i8_any_gelu_erf_run(y, n, scale))                                   \
     OP(GELU_TANH, "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2", i8_gelu_run(y, n, scale))                \
     OP(SWISH, "x / (1 + exp(-alpha * x))", i8_swish_run(y, n, alpha, scale))                                           \
     OP(HARDSWISH, "x * min(max(alpha * x + beta, 0), 1)", I8_MAP(scale * i8_hardswish(x, alpha * x + beta)))           \
@@ -19,7 +18,7 @@
     OP(SQRT, "sqrt(x)", I8_MAP(scale * sqrtf(x)))                                                                      \
     OP(LINEAR, "alpha * x + beta", I8_MAP(scale * (alpha * x + beta)))                                                 \
     OP(ROUND, "x rounded half to even", I8_MAP(scale * rintf(x)))                                                      \
-    OP(EXP, "exp(x)", I8_MAP(scale * i8_exp(x)))                                                                       \
+    OP(EXP, "exp(x)", i8_any_exp_run(y, n, scale))                                                                     \
     OP(LOG, "log(x)", I8_MAP(scale * i8_any_log(x)))                                                                   \
     OP(POW, "alpha * x**beta", i8_pow_run(y, n, alpha, beta, scale))                                                   \
     OP(MISH, "x * tanh(log(1 + exp(x)))", I8_MAP(scale * i8_mish(x)))                                                  \

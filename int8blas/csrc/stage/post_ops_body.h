@@ -23,10 +23,17 @@ I8_INLINE float i8_hardswish(float x, float slope)
 /* min(max(x, 0), 1) */
 I8_INLINE float i8_hardsigmoid(float x) { return x < 0 ? 0.0f : x > 1.0f ? 1.0f : x; }
 
-/* Return whether alpha * x is below a limit for one of n numbers. Only such rare runs take a longer function; both
- * functions give the same bits for all other numbers. Four minima break the chain of dependent operations. A minimum
- * with NaN is the other operand. */
-I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
+/* factor * x, or factor * x * x with `squared`. */
+I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int squared)
+{
+    const i8_floats y = i8_floats_load(x), product = i8_floats_mul(y, factor);
+    return squared ? i8_floats_mul(product, y) : product;
+}
+
+/* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for one of n numbers. Only such rare runs
+ * take a longer function; both functions give the same bits for all other numbers. Four minima break the chain of
+ * dependent operations. A minimum with NaN is the other operand. */
+I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
     i8_floats least[4] = {start, start, start, start};
@@ -34,9 +41,9 @@ I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit)
     int64_t i = 0;
     int found = 0;
     for (; i + 4 * I8_CHUNK <= n; i += 4 * I8_CHUNK)
-        I8_FOR(k, 4) least[k] = i8_floats_min(i8_floats_mul(i8_floats_load(x + i + k * I8_CHUNK), factor), least[k]);
+        I8_FOR(k, 4) least[k] = i8_floats_min(i8_product_of(x + i + k * I8_CHUNK, factor, squared), least[k]);
     for (; i < n; i += I8_CHUNK)
-        least[0] = i8_floats_min(i8_floats_mul(i8_floats_load(x + i), factor), least[0]);
+        least[0] = i8_floats_min(i8_product_of(x + i, factor, squared), least[0]);
     i8_floats_store(lanes, i8_floats_min(i8_floats_min(least[0], least[1]), i8_floats_min(least[2], least[3])));
     I8_EACH found |= lanes[v] < limit;
     return found;
@@ -52,9 +59,25 @@ static void i8_relu_run(float *y, int64_t n, float alpha, float scale)
         I8_MAP(scale * (x < 0 ? alpha * x : x));
 }
 
+static void i8_any_exp_run(float *y, int64_t n, float scale)
+{
+    if (i8_any_below(y, n, -1.0f, -(I8_FAR * I8_FAR), 1))
+        I8_MAP(scale * i8_exp(x));
+    else
+        i8_exp_run(y, n, scale);
+}
+
+static void i8_any_gelu_erf_run(float *y, int64_t n, float scale)
+{
+    if (i8_any_below(y, n, -0.5f, I8_FAR, 1))
+        I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x)));
+    else
+        i8_gelu_erf_run(y, n, scale);
+}
+
 static void i8_any_logistic_run(float *y, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, 1.0f, I8_FAR))
+    if (i8_any_below(y, n, 1.0f, I8_FAR, 0))
         I8_MAP(scale * i8_times_logistic(1.0f, x));
     else
         i8_logistic_run(y, n, scale);
@@ -62,7 +85,7 @@ static void i8_any_logistic_run(float *y, int64_t n, float scale)
 
 I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, 1.0f, -9.9f)) /* -2u is 85 there */
+    if (i8_any_below(y, n, 1.0f, -9.9f, 0)) /* -2u is 85 there */
         I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
     else
         i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
@@ -72,7 +95,7 @@ I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
 {
     if (alpha == 0) /* alpha * x would be NaN for infinities */
         I8_MAP(scale * (x * 0.5f));
-    else if (i8_any_below(y, n, alpha, I8_FAR))
+    else if (i8_any_below(y, n, alpha, I8_FAR, 0))
         I8_MAP(scale * i8_times_logistic(x, alpha * x));
     else
         i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
