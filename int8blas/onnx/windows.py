@@ -98,7 +98,7 @@ def find_windows(
         count = (-(-room // strides[i]) if ceil_mode else room // strides[i]) + 1
         if ceil_mode and (count - 1) * strides[i] >= spatial[i] + before:
             count -= 1  # a window begins in the image or before it
-        if room < 0 or count < 1:
+        if count < 1 or (room < 0 and not ceil_mode):
             raise ValueError(f"an image must have room for a window of {spans}, got {tuple(spatial)} with {padding}")
         outputs.append(count)
     if ceil_mode:

@@ -479,6 +479,10 @@ def replaced(
         setattr(root, name, made)
         if isinstance(made, Int8Network):
             made.label = name
+    # A network's results are contiguous, and torch's operators choose strides by the strides of their operands. So a
+    # view that exists in the float graph may not exist here.
+    for node in root.graph.find_nodes(op="call_function", target=aten.view.default):
+        node.target = aten.reshape.default
     root.graph.eliminate_dead_code()
     root.delete_all_unused_submodules()
     return StaticModel(root, root.graph).requires_grad_(False)

@@ -49,6 +49,19 @@ def test_averages_count_padding_that_follows_from_sizes(opset, spatial, padding,
     np.testing.assert_array_equal(y, reference_onnx.average_pool(x, **given))
 
 
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [2, 1, 3, 0]])
+@pytest.mark.parametrize("include", [0, 1])
+def test_averages_of_windows_larger_than_images(pads, include):
+    given = {"kernel_shape": [15, 11], "strides": [15, 11], "pads": pads, "ceil_mode": 1, "count_include_pad": include}
+    x = RNG.integers(-99, 100, SHAPES[2]).astype(F)
+    text = f"g (float[a,b,c,d] x) => (float y) {{ y = AveragePool<{written(given)}>(x) }}"
+    (y,) = loaded(text, opset=19).run(None, {"x": x})
+    assert y.shape == (1, 2, 1, 1)
+    np.testing.assert_array_equal(y, reference_onnx.average_pool(x, **given))
+    with pytest.raises(ValueError, match="room for a window"):
+        loaded(text.replace("ceil_mode = 1", "ceil_mode = 0"), opset=19).run(None, {"x": x})
+
+
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("form", ["QLinearAveragePool", "DequantizeLinear, AveragePool, QuantizeLinear"])

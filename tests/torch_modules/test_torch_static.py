@@ -310,6 +310,41 @@ def test_exported_programs():
         assert torch.equal(loaded(y), near(y))
 
 
+class SelfAttention(nn.Module):
+    """Attention with three linear layers, as in BERT."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (part(x).view(*x.shape[:2], 4, 8).transpose(1, 2) for part in self.parts[:3])
+        mixed = functional.scaled_dot_product_attention(q, k, v)
+        return self.parts[3](mixed.transpose(1, 2).reshape(*x.shape))
+
+
+def test_views_behind_operators_that_choose_their_strides():
+    near, x = i8.calibrate(SelfAttention().eval(), [torch.randn(2, 10, 32)]), torch.randn(2, 10, 32)
+    expected = near(x)
+    assert torch.equal(torch.export.export(near, (x,)).module()(x), expected)
+    with torch.no_grad():
+        assert torch.equal(torch.compile(near, backend="aot_eager", fullgraph=True)(x), expected)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # its result has other strides
+        assert error(near(x), expected) < 0.02
+    shape = near.get_submodule("int8_0").shapes
+    assert "aten.view.default" in shape  # its name in files stays
+
+
+@pytest.mark.parametrize("kind", [nn.AvgPool2d, nn.MaxPool2d])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_windows_larger_than_images_in_ceil_mode(kind, padding):
+    pool = kind(20, padding=padding, ceil_mode=True)
+    model, x = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), pool).eval(), images(2, 3, 5, 6)
+    near = i8.calibrate(model, [x])
+    assert [name for name, _ in near.named_children()] == ["int8_0"]
+    assert error(near(x), model(x)) < 0.02
+
+
 def test_the_operator():
     (part,) = networks(i8.calibrate(Residual().eval(), [images()]))
     torch.library.opcheck(static.network, ([images()], [4], part.network, part.shapes, "name"))
