@@ -60,6 +60,8 @@ def of_torchao(weight: Any, bias: Tensor | None) -> Integers:
         raise ValueError(
             f"its weight is {type(weight).__name__} of {weight.qdata.dtype}, not a matrix of int8; {TORCHAO}"
         )
+    if weight.qdata.shape != weight.shape:  # Int4Tensor, which torchao cannot dequantize either
+        raise ValueError(f"its weight is {type(weight).__name__} with packed values; quantize the float model instead")
     if weight.zero_point is not None and weight.zero_point.any():
         raise ValueError(f"its weight has zero points; {TORCHAO}")
     if getattr(weight, "act_pre_scale", None) is not None:

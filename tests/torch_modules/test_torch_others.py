@@ -93,6 +93,15 @@ def test_other_modules_of_torchao_and_other_groups_stay(torchao):
         assert type(model[0]).__name__.startswith("Int8")
 
 
+def test_packed_weights_of_torchao_stay(torchao):
+    """The bytes of two int4 are no int8, even if their number and the number of scales look like groups."""
+    packed = torch.randint(-128, 128, (16, 128), dtype=torch.int8)
+    scale, zero_point = torch.ones(8, 16, dtype=torch.bfloat16), torch.zeros(8, 16, dtype=torch.bfloat16)
+    model = nn.Linear(256, 16)
+    model.weight = nn.Parameter(torchao.Int4Tensor(packed, scale, zero_point, [1, 32], torch.Size([16, 256])), False)
+    assert remedy(model, "its weight is Int4Tensor with packed values") == "quantize the float model instead"
+
+
 @pytest.mark.parametrize("short", [True, False])
 def test_weights_of_torch_ao_that_stay_and_their_remedy(short):
     quantization, model, x = torch.ao.quantization, nn.Sequential(nn.Linear(64, 24)), torch.randn(5, 64)
