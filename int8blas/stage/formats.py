@@ -1,7 +1,8 @@
 """Weights of other formats, bit for bit: integers with scales and zero points by groups of k.
 
 Each function takes the arrays of a format as its files have them, and returns :class:`GroupedWeights`, from which
-``InnerProduct`` layers are made. No weight is rounded: ``dequantized()`` has the numbers that the format defines.
+``InnerProduct`` layers are made. No weight is rounded: ``dequantized()`` has the numbers that the format defines. Only
+``from_float`` rounds: it quantizes float weights.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import as_array
-from int8blas.core.parameters import integer
+from int8blas.core.arrays import as_array, in_float32
+from int8blas.core.parameters import integer, scale_of_largest
 from int8blas.core.words import dtype_error, shown
+from int8blas.stage.weights_scales import FACTORS, check_group
 
-__all__ = ["GroupedWeights", "from_awq", "from_gguf", "from_gptq", "from_matmul_nbits"]
+__all__ = ["GroupedWeights", "from_awq", "from_float", "from_gguf", "from_gptq", "from_matmul_nbits"]
 
 # Bytes of a block of 32 weights in GGUF: scale, minimum, values.
 GGUF_BLOCKS = {"Q4_0": (2, 0, 16), "Q4_1": (2, 2, 16), "Q8_0": (2, 0, 32)}
@@ -166,6 +168,78 @@ def _in_order(
     if (order == np.arange(ic)).all():
         return np.ascontiguousarray(weights), None
     return np.ascontiguousarray(weights[:, order]), order
+
+
+def from_float(
+    w: npt.ArrayLike, *, group: int, bits: int = 4, search: bool = False, importance: npt.ArrayLike | None = None
+) -> GroupedWeights:
+    """Quantize float weights, with a scale and a zero point for each group of k.
+
+    The range of a group, from its minimum (at most 0) to its maximum (at least 0), becomes 0 to 15, or 0 to 255 with 8
+    bits. For weights without zero points use :func:`~int8blas.weights_scales`.
+
+    Parameters
+    ----------
+    w : array_like of float32, float16 or bfloat16
+        Finite weights of shape (oc, ic).
+    group : int
+        The number of consecutive k with one scale and one zero point, a multiple of 8. It need not divide ic.
+    bits : {4, 8}, optional
+        Of a quantized weight.
+    search : bool, optional
+        Try 0.6 to 0.95 of the range too, which saturates the outermost weights. Take the range with the smallest sum of
+        squared errors.
+    importance : array_like of float32 or float64, optional
+        Shape (ic,), not negative: the factor of the squared error of each k in the search. The mean of the squares of
+        each element of typical sources minimizes the error of products instead of the error of weights.
+
+    Returns
+    -------
+    GroupedWeights
+        uint8 weights; all zero points are between 0 and the largest quantized weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np, int8blas.formats
+    >>> w = int8blas.formats.from_float(np.float32([[-1, 2, 14, 7, 0, 0, 3, 5]]), group=8)
+    >>> w.weights, w.zero_points, w.scales
+    (array([[ 0,  3, 15,  8,  1,  1,  4,  6]], dtype=uint8), array([[1]], dtype=uint8), array([[1.]], dtype=float32))
+    """
+    if bits not in (4, 8):
+        raise ValueError(f"bits must be 4 or 8, got {shown(bits)}")
+    array = in_float32(w, "w")
+    if array.dtype.name != "float32":
+        raise dtype_error(array, "w", ("float32", "float16", "bfloat16"))
+    if array.ndim != 2 or not np.isfinite(array).all():
+        came = f"shape {array.shape}" if array.ndim != 2 else "NaN or infinite values"
+        raise ValueError(f"w must be finite, of shape (oc, ic), got {came}")
+    oc, ic = array.shape
+    size = check_group(group, ic, 4)
+    factors = np.ones(ic) if importance is None else np.asarray(importance, np.float64)
+    if factors.shape != (ic,) or not (np.isfinite(factors).all() and (factors >= 0).all()):
+        raise ValueError(f"importance must be {ic} finite values from 0 on, got {shown(importance)}")
+    wide = [(0, 0)] * (array.ndim - 1) + [(0, -ic % size)]
+    parts = np.pad(array, wide).reshape(oc, -(-ic // size), size).transpose(1, 0, 2).astype(np.float64)
+    factors = np.pad(factors, wide[1:]).reshape(-1, 1, size)
+    low, high = (function(parts, axis=2, initial=0) for function in (np.min, np.max))
+    top = (1 << bits) - 1
+    least = np.full(low.shape, np.inf)
+    scales, zeros, values = np.ones(low.shape, np.float32), np.zeros(low.shape), np.zeros(parts.shape)
+    for factor in (1, *FACTORS) if search else (1,):
+        scale = scale_of_largest((high - low) * factor, top)
+        zero = np.clip(np.rint(-low * factor / scale), 0, top)
+        rounded = np.clip(np.rint(parts / scale[..., None]) + zero[..., None], 0, top)
+        error = (factors * np.square((rounded - zero[..., None]) * scale[..., None] - parts)).sum(-1)
+        better = error < least
+        scales, zeros = np.where(better, scale, scales), np.where(better, zero, zeros)
+        values, least = np.where(better[..., None], rounded, values), np.where(better, error, least)
+    weights = values.transpose(1, 0, 2).reshape(oc, len(parts) * size)[:, :ic].astype(np.uint8)
+    return GroupedWeights(np.ascontiguousarray(weights), scales, zeros.astype(np.uint8), size, bits)
 
 
 def from_matmul_nbits(

@@ -122,6 +122,76 @@ def test_layers(isa, bits, zeros, rng):
         assert_same(layer(given), src.astype(np.float32) @ w.dequantized().T + np.float32(0), m=m)
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("search", [False, True])
+def test_float_weights(bits, search, rng):
+    """Each weight is the nearest multiple of its scale, the zero point is in range, and the search finds less error."""
+    top = (1 << bits) - 1
+    for shape, group in (((5, 64), 32), ((3, 70), 32), ((1, 8), 8), ((2, 5), 16), ((0, 16), 8), ((4, 0), 8)):
+        w = rng.normal(0.3, 1, shape).astype(np.float32)
+        w[:, : shape[1] // 3] = 0
+        made = formats.from_float(w, group=group, bits=bits, search=search)
+        groups = -(-shape[1] // group)
+        assert made.scales.shape == made.zero_points.shape == (groups, shape[0])
+        assert (made.weights.dtype, made.group, made.bits) == (np.uint8, group, bits)
+        scales, zeros = (made.spread(x).astype(np.float64) for x in (made.scales, made.zero_points))
+        assert_same(made.weights, np.clip(np.rint(w / scales) + zeros, 0, top).astype(np.uint8))
+        assert max(made.weights.max(initial=0), made.zero_points.max(initial=0)) <= top
+        assert not made.dequantized()[w == 0].any()
+        error, plain = (np.square(formats.from_float(w, group=group, bits=bits, search=each).dequantized() - w).sum()
+                        for each in (search, False))  # fmt: skip
+        assert error <= plain
+        if not search and w.size:
+            assert (np.abs(made.dequantized() - w) <= scales * 1.001).all()
+
+
+def test_float_weights_with_importance(rng):
+    """The search minimizes the error of the products with sources whose mean squares are given."""
+    w, spread = rng.normal(0, 1, (40, 128)).astype(np.float32), rng.choice([0.01, 10], 128)
+    x = (rng.normal(0, 1, (500, 128)) * spread).astype(np.float32)
+    plain, aware = (formats.from_float(w, group=32, search=True, importance=given).dequantized()
+                    for given in (None, np.square(x).mean(0)))  # fmt: skip
+    errors = [np.square(x @ (each - w).T).sum() for each in (plain, aware)]
+    assert errors[1] < errors[0]
+    assert_same(formats.from_float(w, group=32, search=True, importance=np.ones(128)).dequantized(), plain)
+
+
+def test_float_weights_in_layers(isa, rng):
+    w = formats.from_float(rng.normal(0.3, 1, (20, 80)).astype(np.float32), group=32)
+    src = rng.integers(-8, 8, (3, 80), np.int8)
+    layer = InnerProduct(**w.arguments(), src_dtype=np.int8, dst_dtype=np.float32)
+    expected = src.astype(np.float64) @ w.dequantized().T.astype(np.float64)
+    assert np.abs(layer(src) - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_extreme_float_weights():
+    largest = np.finfo(np.float32).max
+    w = formats.from_float(np.float32([[-largest, largest, 0, 1, 0, 0, 0, 0]]), group=8)
+    assert np.isfinite(w.scales).all()
+    assert_same(w.weights[0, 2:], np.full(6, w.zero_points[0, 0], np.uint8))
+    tiny = formats.from_float(np.full((1, 8), 1e-45, np.float32), group=8, search=True)
+    assert (tiny.scales >= np.finfo(np.float32).smallest_normal).all()
+
+
+def test_wrong_float_weights():
+    w = np.ones((2, 16), np.float32)
+    for change, text in (
+        ({"bits": 3}, "bits must be 4 or 8, got 3"),
+        ({"group": 12}, "group must be a multiple of 8"),
+        ({"importance": np.ones(15)}, "importance must be 16 finite values from 0 on"),
+        ({"importance": -np.ones(16)}, "importance must be 16 finite values from 0 on"),
+        ({"importance": np.full(16, np.nan)}, "importance must be 16 finite values from 0 on"),
+    ):
+        with refused(ValueError, text):
+            formats.from_float(w, **{"group": 8} | change)
+    with refused(ValueError, "w must be finite, of shape (oc, ic), got shape (16,)"):
+        formats.from_float(w[0], group=8)
+    with refused(ValueError, "w must be finite, of shape (oc, ic), got NaN or infinite values"):
+        formats.from_float(w * np.inf, group=8)
+    with refused(TypeError, "w must be float32, float16 or bfloat16, got int8"):
+        formats.from_float(w.astype(np.int8), group=8)
+
+
 def test_wrong_arguments(rng):
     _, _, _, (packed, scales, _) = nbits(rng, 2, 32, 4, 16, False)
     sizes = {"n": 2, "k": 32, "bits": 4, "block_size": 16}
