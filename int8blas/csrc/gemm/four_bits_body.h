@@ -6,15 +6,16 @@
  *
  * Memory: a panel and its scales are two streams, each read in the order of its addresses. One row takes the time of
  * reading them; four panels at a time, eight streams, are 1.2x slower. In the last AHEAD bytes of a panel, the kernel
- * prefetches the next panel.
+ * prefetches the next panel. AHEAD of 8 KiB instead of 2 KiB is 1.1x (one row) to 1.5x (8 rows) faster, and 16 KiB no
+ * faster than 8 (4096 x 4096 from memory, AVX512-VNNI, Zen 5).
  *
  * Registers: with VNNI and AVX-512 8 rows take 8 sums, 8 sums of groups, 2 vectors of B, a mask and a scale: 20 of 32;
  * operands of VPDPBUSD broadcast A. Up to 4 rows have separate sums of the low and the high halves. With 16 registers a
  * panel is two vectors, and broadcasts are loaded from the L1 cache again. */
 #define I8_FOUR_BITS_MR (I8_LANES == 16 && !I8_PAIRED ? 8 : 4)
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
-#define I8_FOUR_BITS_AHEAD (32 * I8_FOUR_BITS_STEP)
-#define I8_FOUR_BITS_SCALES_AHEAD (8 * I8_PANEL) /* scales */
+#define I8_FOUR_BITS_AHEAD (128 * I8_FOUR_BITS_STEP)
+#define I8_FOUR_BITS_SCALES_AHEAD (32 * I8_PANEL) /* scales */
 enum { I8_FOUR_BITS_STEPS = 4 }; /* whose sums fit s16 */
 
 #if I8_PAIRED
@@ -100,7 +101,7 @@ I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
     for (int64_t group = 0; group < t->groups; ++group) {
         i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
         if (t->half_scale)
-            I8_PREFETCH(t->half_scale + at + 2 * I8_FOUR_BITS_SCALES_AHEAD);
+            I8_PREFETCH(t->half_scale + at + I8_FOUR_BITS_SCALES_AHEAD);
         else
             I8_PREFETCH(t->scale + at + I8_FOUR_BITS_SCALES_AHEAD);
         I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] =
