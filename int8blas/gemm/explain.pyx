@@ -40,7 +40,7 @@ from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.path cimport Description, Plan, planned_threads
 from int8blas.gemm.plan cimport Resolved, describe, resolve
 from int8blas.gemm.problem cimport start, thread_work
-from int8blas.gemm.pack_b cimport FOUR_BITS_PAIR
+from int8blas.gemm.pack_b cimport four_bits_pair
 from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.small_values cimport CERTIFIED_SUM, choose_dot, find_range, small_triangle_dot
 from int8blas.gemm.wide cimport WIDE_THREAD_WORK, WideProduct, is_direct
@@ -259,7 +259,7 @@ cdef object count_choices(const Problem *g, const BlocksPlan *p):
     x.b.col_sums = <int64_t *>g.panels.col_sums if g.panels.data is not NULL else <int64_t *>ALIGNMENT
     if g.four_bits.data is not NULL:
         for panel in range(p.panels):
-            pair_sums[panel] = FOUR_BITS_PAIR
+            pair_sums[panel] = four_bits_pair(&g.four_bits)
         x.b.pair_sums = pair_sums
     elif g.panels.data is NULL:
         for panel in range(p.panels):

@@ -1,12 +1,14 @@
 # The packed B block (see pack_b.pyx).
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint16_t
 
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.block_plan cimport BlocksPlan
-from int8blas.gemm.problem cimport Problem
+from int8blas.gemm.problem cimport FourBits, Problem
 
-cdef enum:
-    FOUR_BITS_PAIR = 2 * 15     # the largest pair sum of values of 4 bits less a zero point
+
+cdef inline uint16_t four_bits_pair(const FourBits *f) noexcept nogil:
+    """Return the largest pair sum of any values of 4 bits less their zero points: 16 for int4."""
+    return 2 * (15 if f.zeros is not NULL else max(<int>f.zero, 15 - f.zero))
 
 
 cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexcept nogil

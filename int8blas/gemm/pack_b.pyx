@@ -47,7 +47,7 @@ cdef void unpack_panels(const Problem *g, const PackedBlock *b, int64_t first, i
             b.data + (first + i) * b.panel_size, f.data + panel * f.step + b.k0 // STEP_K * STEP_BYTES, groups, f.zero,
             NULL if f.zeros is NULL else f.zeros + panel * (g.k // f.size) * I8_PANEL, f.size // I8_GROUP)
         if b.pair_sums is not NULL:
-            b.pair_sums[first + i] = FOUR_BITS_PAIR
+            b.pair_sums[first + i] = four_bits_pair(f)
         if b.col_sums is not NULL and f.col_sums is NULL:
             g.kernels.packing.panel_sums(b.col_sums + (first + i) * I8_PANEL, b.data + (first + i) * b.panel_size,
                                          groups)

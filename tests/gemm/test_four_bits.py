@@ -248,3 +248,11 @@ def test_explain_tells_of_the_path(isa):
             assert plan.path == ("four_bits" if few and isa != "ref" else "blocks")
             assert plan.b_is_packed
             assert "B is packed already" in str(plan) or plan.path == "four_bits"
+
+
+@TYPES
+def test_many_groups_of_int4_are_added_in_16_bits(isa, dtype):
+    """Without VNNI, eight groups of int4 fit 16 bits, as 8 * 255 * 16 = 32640; four groups of uint4."""
+    packed = int8blas.pack_b(np.zeros((300, 200), dtype), bits=4)
+    plan = str(int8blas.explain(np.full((100, 300), 255, np.uint8), packed))
+    assert ("six groups of k or more" in plan) == (isa in ("avx2", "avx512bw") and dtype == np.int8)
