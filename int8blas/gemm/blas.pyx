@@ -123,7 +123,7 @@ cdef cnp.ndarray operand_array(object x, str name, int typenum):
 cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                  object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
                  int b_type):
-    """Check, set up and compute, for all GEMMs."""
+    """Check the arguments of a GEMM, set up the problem, and compute it."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
     cdef bint transpose
@@ -131,8 +131,8 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    # No function returns the operands here. Returning them would write their reference counts, and these dependent
-    # writes take longer than the checks.
+    # No function returns A and B here. Returning an array writes its reference count, and these dependent writes take
+    # longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:

@@ -8,11 +8,11 @@ from int8blas.gemm.problem cimport Problem
 
 # What tiles multiply, and how.
 cdef struct TileForms:
-    bint direct_a               # the micro-kernel reads A in place; a matrix unit whole registers of rows only
+    bint direct_a               # tiles read A in place; a matrix unit does so only for whole registers of rows
     bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
     bint keeps_a                # a matrix unit keeps all of A as packed for the first N block
-    bint may_widen              # panels without a no-saturation proof are multiplied
-    int uncertified             # by this multiply-add: I8_DOT2, or I8_DOT4
+    bint may_widen              # panels without a no-saturation proof must be widened or split
+    int uncertified             # the multiply-add of these panels if they are not split: I8_DOT2 or I8_DOT4
     bint splits                 # split panels are multiplied as a dense part and outliers
     bint scaled_tiles           # a micro-kernel computes all scale groups of a tile in registers
     bint skips                  # products with padding are left out (see spans.pyx)

@@ -64,28 +64,28 @@ cdef enum:
     # of the block for up to MIDDLE_ROWS rows of A.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
-    # k of a block if A has a single row of tiles.
+    # The k of a block if A has a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # From this many columns on a matrix unit uses the A of a tile so often that a single K block may have up to twice
-    # the usual size.
+    # The minimum number of columns for which a matrix unit uses the A of a tile so often that a single K block may have
+    # up to twice the usual size.
     MATRIX_COLUMNS = 128
-    # Up to this number of threads are not used if the largest part stays the same without them.
+    # The maximum number of threads that stay unused because the largest part has the same size without them.
     FEWER_THREADS = 3
     # If each thread has at least this many rows of tiles, one more row hardly matters.
     MANY_TILES = 8
-    # Up to this size of B, or a quarter of a smaller L2 cache, threads that compute different rows each pack all of a
-    # plain B: fetching a cache line that another thread has packed takes 5x as long as packing the line.
+    # Threads that compute different rows each pack all of a plain B if B has at most this size, and at most a quarter
+    # of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the line.
     PRIVATE_BYTES = 1 << 18
-    # Up to this k, tiles of few rows read a packed B beyond the L2 cache one panel after the other. If the tile read
-    # several such short panels side by side, each panel would end when the hardware has just begun to prefetch it. If
-    # full tiles have one panel, one row reads three panels side by side for any k, which is faster.
+    # Up to this k, tiles of few rows read the panels of a packed B beyond the L2 cache one after the other. If a tile
+    # read several such short panels at a time, each panel would end when the hardware has just begun to prefetch it. If
+    # full tiles have one panel, a tile of one row always reads three panels at a time, which is faster.
     SEQUENTIAL_K = 2048
     # Tiles prefetch a C of 32-bit elements with at least this many bytes, because it is in no cache.
     FETCH_BYTES = 4 << 20
     # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2
-# Bytes of packed B that a call keeps at a time.
+# The maximum number of bytes of packed B that a call keeps at a time.
 cdef int64_t PACKED_BYTES = 4 << 20
 
 
@@ -153,8 +153,8 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles skip products with padding, which are 0, unless other tiles are faster. Tiles that skip have
-    heights that divide the output's lines evenly, and all of K in one block."""
+    """Decide whether tiles skip products with padding, which are 0. They do not if other kinds of tiles are faster. If
+    they skip products, choose a height that divides lines of the output evenly, and larger K blocks."""
     cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (

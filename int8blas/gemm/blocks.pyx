@@ -13,9 +13,9 @@
     |   |       |
     +---+-------+
 
-The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. The loop over
-K is inside the loops over M and N, unlike in BLIS: between two K blocks, the sums of one block of C stay in the L2
-cache. In BLIS's order the sums of all of C would go to memory.
+The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. Unlike in
+BLIS, the loop over K is inside the loops over M and N. So the sums of one block of C stay in the L2 cache between two K
+blocks. In BLIS's order the sums of all of C would go to memory.
 
 Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """

@@ -18,7 +18,7 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 
-# The lines of an operand, along the direction in which its bytes are closest to each other, and their copy.
+# The lines of an operand, and their copy. Lines are the rows or the columns: those with a smaller step between bytes.
 cdef struct Lines:
     uint8_t *copy
     const uint8_t *data

@@ -26,17 +26,17 @@ cnp.import_array()
 
 cdef enum:
     OFFSET = 128
-    # M, N and K, at least: for smaller sizes the passes over the operands and C take longer than the products. 2.5x
-    # faster (512 x 512 x 512, AMX), 1.5x (AVX512-VNNI and AVX-VNNI).
+    # The minimum of M, N and K: for smaller sizes the passes over the operands and C take longer than the products.
+    # Products of bytes are 2.5x faster (512 x 512 x 512, AMX), or 1.5x (AVX512-VNNI and AVX-VNNI).
     LEAST_SIZE = 512
     MOST_K = (1 << 16) - 1      # 2 K products of two bytes, of at most 2**14 each, fit int32
     ROWS = 1024                 # rows of C that are computed together, so that the three products take 12 KiB a column
-    PARTS = 64                  # parts of a pass over memory, at most
+    PARTS = 64                  # the maximum number of parts of a pass over memory
 
 
 cdef bint uses_digits(const WideProduct *w) noexcept:
-    """Return whether products of bytes take less time: if four bytes are multiplied by one instruction, as the portable
-    kernels and those that widen bytes cannot."""
+    """Return whether products of bytes take less time. They do if one instruction multiplies four bytes. The portable
+    kernels, and kernels that widen bytes, have no such instruction."""
     cdef const i8_kernels *kernels = current_kernels()
     return (
         w.kind == I8_WIDE_S16_FULL and w.stack.count == 1 and min(w.m, w.n, w.k) >= LEAST_SIZE and w.k <= MOST_K
@@ -44,7 +44,7 @@ cdef bint uses_digits(const WideProduct *w) noexcept:
     )
 
 
-# A matrix to divide into bytes, and the sums of its rows. `step` is from a row of bytes to the next.
+# A matrix to divide into bytes, and the sums of its rows. A row of bytes begins `step` bytes after the previous one.
 cdef struct Division:
     const int16_t *src
     int8_t *upper

@@ -1,9 +1,9 @@
 """The GEMM driver: ``gemm`` asks ``plan.resolve`` for a plan, and carries it out.
 
-Most plans are run by their path. In two kinds of plans each thread computes a smaller problem instead. The driver plans
-the smaller problem again, because its size decides path and blocks. In the first kind the problem is a part of K: C has
-too few tiles for the threads, or sums could exceed s32, and the driver adds the sums of the parts in s64. In the second
-kind the problem is some rows or columns of C, and each thread packs B for itself.
+The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
+plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a
+part of K, because C has too few tiles for the threads, or sums could exceed s32. The driver adds the sums of the parts
+in s64. In the second kind the smaller problem has some rows or columns of C, and each thread packs its own B.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

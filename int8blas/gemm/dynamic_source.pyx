@@ -70,8 +70,8 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
-    """Quantize `k` columns, from column `k0` on, of `rows` rows of A from row `row` on. Write them to rows of A' that
-    are `dst_row` bytes apart, each padded with zeros to a multiple of 4 bytes."""
+    """Quantize a part of A: `rows` rows from row `row` on, and `k` columns from column `k0` on. Write the part to rows
+    of A' that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
     cdef const char *src
     cdef int64_t i, j
     for i in range(rows):

@@ -63,16 +63,16 @@ def register(cls, function):
 
 def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
     """Explain how ``op(A) @ op(B)`` would be computed on this machine with the current settings: kernel, blocks,
-    threads, and the reason. The explained product has no zero points and a new C.
+    threads, and the reason for the path. The explained product has no zero points and a new C.
 
     Parameters
     ----------
     a : array_like of integers
         A, as in :func:`gemm_u8s8s32`, or of any integer dtype, as in :func:`matmul`.
     b : array_like of integers, PackedB, PackedB4, PackedB16, Convolution or Deconvolution
-        B, or a layer. `a` is then the source of the layer, and the explanation is for the product of one group of
-        channels (for a deconvolution, of its first phase). The layer must have been created with all scales and zero
-        points.
+        B, or a layer. With a layer, `a` is the source of the layer. The explanation is then for the product of one
+        group of channels (in a deconvolution, for the first phase). The layer must have been created with all scales
+        and zero points.
     trans_a, trans_b : bool or int, optional
         Whether A and B are transposed.
     numerics : {'exact', 'saturating'}, optional
@@ -183,10 +183,10 @@ cdef object explain_wide(cnp.ndarray x, object y):
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     """Return the plan of a product with a u8 A in rows, as a dict, for tests: on any machine, for any kernels that were
-    built. `tile`, (rows, panels), changes the size of tiles and, accordingly, the columns of row kernels.
+    built. `tile`, (rows, panels), changes the size of tiles, and the columns of row kernels with it.
 
-    There are no operands, as nothing is multiplied. `parts` in the result has the pieces of each thread, in units of C
-    of `unit` rows and columns.
+    There are no operands, because nothing is multiplied. `parts` in the result has the pieces of each thread. They are
+    counted in units of C, each of `unit` rows and columns.
     """
     cdef Problem g
     cdef Resolved r

@@ -45,9 +45,9 @@ cdef class PackedB4(Packed):
     dtype : numpy.dtype
         int8 if B has values from -8 to 7 (int4), uint8 if it has values from 0 to 15 (uint4).
     data : numpy.ndarray
-        The packed bytes, a read-only uint8 view of shape (ceil(N / 16), ceil(K / 8), 16, 4). The low half of
-        ``data[n // 16, k // 8, n % 16, k % 4]`` is B[k, n] where k % 8 < 4, and the high half where k % 8 >= 4; plus 8
-        if B is int4. Padding is zeros of B.
+        The packed bytes, a read-only uint8 view of shape (ceil(N / 16), ceil(K / 8), 16, 4). B[k, n] is in
+        ``data[n // 16, k // 8, n % 16, k % 4]``: in the low half of the byte if k % 8 < 4, otherwise in the high half.
+        int4 values are stored plus 8. In padding, B is 0.
     column_sums : numpy.ndarray
         The sum of each column of B, int64 of shape (N,).
     nbytes : int

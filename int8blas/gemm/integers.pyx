@@ -280,7 +280,7 @@ cdef int multiply_modulo_64(const WideProduct *w, cnp.ndarray x, object y, str n
 cdef bint saturate_sums(const WideProduct *w, const double *reals, double error, bint to_u64) noexcept nogil:
     """Replace sums modulo 2**64 by the true sums, saturated to s64 or u64. Return whether a sum was out of range.
 
-    `reals` are the true sums, with an error of at most `error`.
+    `reals` has the true sums in float64, with an error of at most `error`.
     """
     cdef int64_t *sums = <int64_t *>w.c
     cdef double low = 0 if to_u64 else -ldexp(1, 63), high = ldexp(1, 64 if to_u64 else 63)

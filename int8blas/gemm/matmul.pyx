@@ -60,7 +60,7 @@ cdef enum:
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
 
-# The default arguments, compared by identity: callers nearly always pass these very objects.
+# The default arguments. Functions compare arguments with these objects by identity, which is fast.
 cdef object ZERO = 0
 cdef object EXACT = "exact"
 cdef object SATURATED = "saturate"

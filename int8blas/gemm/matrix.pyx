@@ -37,7 +37,7 @@ cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil
 
 
 cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the size of the last, incomplete steps of an N block's panels."""
+    """Return the bytes of the last steps of all panels of an N block, or 0 if the last step is complete."""
     return min(p.nc, p.panels) * I8_MATRIX_TILE if g.k % I8_MATRIX_K else 0
 
 

@@ -23,16 +23,16 @@ cdef struct Cursor:
     int64_t panel, panels           # N block
     int64_t k_block, k0, k          # K block: its number, its first k, its size
     bint is_first, is_last          # whether the K block is the first, or the last, of K
-    int64_t tile_panel              # the tile: its first panel,
-    int width                       # its panels,
-    int64_t along_n                 # the number of tiles, side by side, of one call of the micro-kernel,
-    int64_t tile_row                # its first row, counted from the M block's first row,
-    int height                      # its rows,
-    int64_t along_m                 # and the number of tiles, below one another, of one call
+    int64_t tile_panel              # first panel of the tile
+    int width                       # panels of the tile
+    int64_t along_n                 # tiles along N that one call of the micro-kernel computes
+    int64_t tile_row                # first row of the tile, counted from the first row of the M block
+    int height                      # rows of the tile
+    int64_t along_m                 # tiles along M that one call of the micro-kernel computes
 
 
-# A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels
-# and the vectors of their columns are the caller's; otherwise the threads pack them into shared memory.
+# A packed B block, which all threads read: some panels of B' over some K blocks. If B is packed, the panels and the
+# vectors of their columns belong to the caller. Otherwise the threads pack the panels into shared memory.
 cdef struct PackedBlock:
     int64_t first, panels           # the first panel of B, and the number of panels
     int64_t first_k_block, end_k_block
@@ -52,8 +52,8 @@ cdef struct RowVectors:
     int64_t *row_term               # sums over all k of A' - ao, for zero points of B
     int32_t *row_init               # start values of the tiles' rows
     uint32_t *a_tail                # the last, incomplete group of an A that is read in place, padded with zeros
-    float *scale                    # scales of a dynamic source,
-    int64_t *zero                   # and its zero points
+    float *scale                    # scales of a dynamic source
+    int64_t *zero                   # zero points of a dynamic source
     int32_t *group_terms            # row_term of each scale group: [groups][rows]
 
 
@@ -74,11 +74,11 @@ cdef struct Arena:
     int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
 
 
-# Sums in Arena.tile that wait for the epilogue, which is called for several tiles at once: it has less to set up, and
-# its loops are longer.
+# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles: it has less to set up,
+# and its loops are longer.
 cdef struct Pending:
-    bint along_n                    # tiles of a single row of tiles wait, side by side in rows of `row_size` sums
-    bint along_m                    # tiles of a single column of tiles wait, below one another
+    bint along_n                    # tiles along N wait: a row of sums has `row_size` sums of several tiles
+    bint along_m                    # tiles along M wait: the rows of sums of a tile follow those of the previous tile
     int64_t row_size
     int64_t row, panel              # the first row and panel that wait, counted as in Cursor
     i8_output_args args
@@ -115,7 +115,7 @@ cdef inline int64_t groups_of(int64_t k) noexcept nogil:
 cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
     """Return the bytes from one panel of a packed B block to the next.
 
-    Packing writes several panels at a time: at a distance that is a power of two they would share sets of the cache.
+    Packing writes several panels at a time. If their distance were a power of two, they would share sets of the cache.
     """
     return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
 

@@ -1,8 +1,9 @@
-"""Make the A block: its vectors with a value for each row, and each of its forms when the first panels need it.
+"""Make the A block: the vectors with a value for each row, and the forms of A. A form is made when panels first need
+it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
-matrix of an image's windows, or a dynamic source of real numbers, memory has no 8-bit A. The functions here first write
-rows of it: they gather the windows, or quantize the numbers.
+matrix of an image's windows, or a dynamic source of real numbers, there is no 8-bit A in memory. Then the functions
+here first write rows of an 8-bit A: they gather the windows, or quantize the numbers.
 """
 
 from libc.stddef cimport ptrdiff_t

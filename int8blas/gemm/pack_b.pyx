@@ -85,7 +85,7 @@ cdef void pack_block(const Problem *g, const BlocksPlan *p, const PackedBlock *b
     if g.panels.data is NULL:
         pack_panels(g, b, first, panels)
     if outer_bo(g, p):
-        # Zeros up to whole panels: the epilogue computes all of their columns.
+        # Pad the zero points with 0 to whole panels, because the epilogue computes all columns of the panels.
         for i in range(panels * I8_PANEL):
             b.bo[first * I8_PANEL + i] = 0 if i >= columns else zero_of(&g.b, column + i)
     if has_col_init(g, p):

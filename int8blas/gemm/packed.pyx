@@ -15,7 +15,7 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The function matmul. This module must not import it, because matmul imports this module.
+# The function matmul. The module matmul imports this module, and therefore sets the function here.
 cdef object _product = None
 
 
@@ -47,7 +47,7 @@ cdef class Packed:
         raise TypeError(f"{name} is made by {self._call} or {name}.load(path)")
 
     cdef int set_data(self, int64_t k, int64_t n, int typenum, cnp.ndarray data, int64_t groups, int width) except -1:
-        """Keep packed values, `width` of a column in each group, and make them read-only."""
+        """Keep packed values, and make them read-only. A group has `width` values of each column."""
         self._k, self._n, self._typenum = k, n, typenum
         freeze(data)
         self._data = data.reshape(ceil_div(n, I8_PANEL), groups, I8_PANEL, width)

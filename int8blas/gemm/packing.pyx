@@ -49,8 +49,8 @@ cdef int64_t SPLIT_WORK = 32
 
 
 # A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
-# no-saturation proof. Outliers are stored in groups of 4. Adding the sums of the outliers takes as long as multiplying
-# SUMS_K more k.
+# no-saturation proof. Outliers are stored in groups of 4. Adding the sums of the outliers to the other sums takes as
+# long as a product with SUMS_K k.
 cdef enum:
     # Panels that are packed together: whole cache lines of a C-ordered B.
     PACK_PANELS = 4
@@ -59,7 +59,7 @@ cdef enum:
     SUMS_K = 80
 
 
-# A B to pack, XORed with `flip`. Strides are in bytes.
+# The arguments of packing B. Packing XORs the bytes of B with `flip`. Strides are in bytes.
 cdef struct PackJob:
     const i8_kernels *kernels
     int8_t *data
@@ -206,8 +206,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
 
 
 cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels) noexcept nogil:
-    """Choose the panels to split, by their counted outliers, and set where the outliers of each begin. Return the
-    number of outliers."""
+    """Choose the panels to split by the number of their outliers. Set the start of each panel's outliers. Return the
+    number of all outliers."""
     cdef int64_t i, part, total = 0
     for i in range(panels):
         part = CERTIFIED_PART if certified[i] else WIDENED_PART
@@ -422,15 +422,15 @@ cdef class PackedB(Packed):
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
-        # The system allocates no pages for panels that are not split, as nothing touches them.
+        # The system allocates no pages for panels that are not split, because no thread touches them.
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:
             run_parts(store_outliers, &job, panels, threads)
         job.starts[panels * job.columns] = total
         split_array = split_array if split_array.any() else split_array[:0]
-        # The lock is free while the GIL is released: another thread may have been faster. Keep its arrays, which may be
-        # in use.
+        # While the GIL is released, another thread can take the lock, and may have set the arrays. Keep its arrays,
+        # because they may be in use.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
             self._pair_sums, self._split = sums_array, split_array
@@ -571,8 +571,8 @@ def pack_b(b, *, trans_b=False, bits=8):
     PackedB, or PackedB4 with ``bits=4``, or PackedB16 for int16
         The packed matrix, of ceil(N / 16) * 16 * ceil(K / 4) * 4 bytes. On a CPU without VNNI the first product of 7
         rows or more about doubles the size of the packed matrix, if panels are split (see :func:`explain`) or B is
-        uint8 without values above 127. A PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes on every CPU, a
-        PackedB16 ceil(N / 16) * 16 * ceil(K / 2) * 4.
+        uint8 without values above 127. On every CPU, a PackedB4 has ceil(N / 16) * 16 * ceil(K / 8) * 4 bytes, and a
+        PackedB16 has ceil(N / 16) * 16 * ceil(K / 2) * 4 bytes.
 
     Raises
     ------

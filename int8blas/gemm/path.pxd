@@ -34,7 +34,7 @@ cdef struct Description:
     int64_t unit[2]             # the size of a unit of the grid
     int64_t units[2]            # the number of units that threads divide
     bint a_in_place
-    bint may_widen              # panels of B are multiplied in 16 bits
+    bint may_widen              # panels without a no-saturation proof must be widened or split
     bint splits                 # split panels are multiplied as a dense part and outliers
 
 
@@ -47,8 +47,8 @@ cdef struct Path:
     bint names_kernel           # the path's kernel is not the micro-kernel of tiles
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
-    # NULL, or a function that sets `other` to another form of the problem, which is faster for the values of the
-    # operands. Return whether one exists.
+    # Set `other` to a form of the problem that is faster for the values of the operands. Return whether such a form
+    # exists. NULL if the path has no other forms.
     bint (*specialize)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory

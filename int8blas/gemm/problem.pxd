@@ -70,8 +70,8 @@ cdef struct FourBits:
 
 
 cdef enum:
-    STEP_K = 8                  # k of a step of B of 4 bits, and its bytes in a panel
-    STEP_BYTES = 64
+    STEP_K = 8                  # k of a step of B of 4 bits
+    STEP_BYTES = 64             # bytes of such a step in a panel
 
 
 # The elements of C to compute.
@@ -95,8 +95,8 @@ cdef struct Output:
 
 # Where rows of A' are made, block by block.
 cdef struct Source:
-    const DynamicSource *dynamic    # NULL, or A is real numbers, with the strides of `a`
-    const i8_image *image       # NULL, or A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
+    const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
+    const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
 
 
 # Facts that the caller knows, so that the product need not find them.

@@ -68,9 +68,9 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
 
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
     """Return whether a micro-kernel can compute the formula of a quantized primitive. There must be no post-ops, and
-    all scales must be finite. u8 and s8 results must have no scales of rows. f32 results must have no scale and no zero
-    point of the destination. s32 results must have none of these. The sums start with the term of a zero point that all
-    of B shares, unless A is generated from real numbers."""
+    all scales must be finite. u8, s8 and s32 results must have no scales of rows. f32 and s32 results must have no
+    scale and no zero point of the destination. If B has one zero point for all elements, the sums start with its term,
+    unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
     cdef bint by_row = e.row_scales is not NULL or g.source.dynamic is not NULL

@@ -2,16 +2,16 @@
 
 VPMADDUBSW adds the products of two neighbours along k in s16, where 255 * 127 + 255 * 127 does not fit. It is exact for
 any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small. So
-``find_range`` finds the largest value of A' in each M block before the block is packed, packing finds the largest pair
-sum of each panel of B', and ``choose_dot`` takes the fastest multiply-add that both allow. A large value slows down its
-M block, or its panel, and no other.
+``find_range`` finds the largest value of A' in each M block before the block is packed, and packing finds the largest
+pair sum of each panel of B'. ``choose_dot`` takes the fastest multiply-add that is exact for both. A large value slows
+down only its M block or its panel.
 
-The shift by 128 turns small values into large ones. Two forms avoid it. A u8 B without values above 127 needs no shift,
-as its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes 0
-(`rebase`).
+The shift by 128 makes small values large. Two methods avoid the shift. A u8 B without values above 127 needs no shift,
+because its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes
+0 (`rebase`).
 
 The path triangle multiplies a matrix by its own transpose. If its values span at most 127, each value minus the
-smallest is both a u8 and an s8, so the same panels serve as A' and as B', and two products of 127 * 127 fit s16.
+smallest is both a u8 and an s8. Then the same panels are A' and B', and two products of 127 * 127 fit s16.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -32,18 +32,18 @@ from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_generated, i
 cdef enum:
     LARGEST_S16 = 32767
     LARGEST_A = 255             # the largest value that A' can have
-    # find_range is called from this many columns of C on: reading a byte of A takes as long as multiplying it by a few
+    # The minimum number of columns of C for find_range: reading a byte of A takes as long as multiplying it by a few
     # columns.
     LOOK_COLUMNS = 48
-    # From this many groups on, use I8_DOT_SMALL, which adds all groups in s16, not I8_DOT8, which adds two.
-    # I8_DOT_SMALL is 1.06x as fast for 4 groups with AVX2 but 0.96x with AVX-512; for 8 groups 1.18x and 1.07x.
+    # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. I8_DOT8 adds two groups. For 4 groups
+    # I8_DOT_SMALL is 1.06x as fast with AVX2 but 0.96x with AVX-512. For 8 groups it is 1.18x and 1.07x as fast.
     SMALL_GROUPS = 6
     MOST_GROUPS = 1 << 20       # more than any block has
 
 
 cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
-    """Return how many groups of k can be added in s16, for an A' of 0 to `largest` and this pair sum of B'; 0 if one
-    group may not fit.
+    """Return the number of groups of k that can be added in s16, for an A' of 0 to `largest` and this pair sum of B'.
+    Return 0 if the sum of one group may not fit.
 
     VPMADDUBSW adds two products, of k and k + 1. Products with the positive values of B' are 0 or more, products with
     its negative values are 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
@@ -154,7 +154,7 @@ cdef int choose_dot(const LoopState *x, int64_t panel, int width, bint *is_split
     if not x.p.forms.may_widen:
         return x.g.kernels.gemm.exact
     groups = groups_in_s16(x, panel, width)
-    # The copy of A by columns for outliers is not rebased.
+    # Outliers multiply a copy of A by columns, which is not rebased.
     if groups < 2 and x.rebase == 0 and are_split(x, panel, width):
         is_split[0] = True
         return I8_DOT8
@@ -169,8 +169,8 @@ cdef bint looks_at_values(const Problem *g) noexcept nogil:
 
 
 cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
-    """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which the path
-    multiplies as bytes. Return whether they do."""
+    """Return whether the values of a triangle's A span at most 127. If so, set `other` to the triangle with a known
+    spread, which the path multiplies as bytes."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False

@@ -2,8 +2,8 @@
 
 At the border of an image, some products have padding as one factor. If the zero point is 0, elements of the padding add
 nothing to a sum. So a tile of outputs in one line skips the lines of its windows above and below the image. With many
-channels it also skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile's sums
-then go through memory between columns of taps, which must cost less than the skipped products.
+channels it also skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile then
+stores and loads its sums between columns of taps, which must take less time than the skipped products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -30,8 +30,8 @@ cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int
 
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
-    """Find the spans of a tile in columns [k0, k0 + k) of the matrix. Return how many; the first and the last have all
-    rows of the tile."""
+    """Find the spans of a tile in columns [k0, k0 + k) of the matrix. Return the number of spans. The first span and
+    the last span have all rows of the tile."""
     cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
     cdef int64_t first = 0, end = lines, low, high

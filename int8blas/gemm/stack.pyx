@@ -38,7 +38,7 @@ cdef enum Way:
 cdef struct StackJob:
     Problem first
     const Stack *stack
-    int64_t shared              # problems that are divided among threads, whole problems for each thread
+    int64_t shared              # problems that threads divide: each thread computes whole problems
     Way way
     i8_stack_args kernel        # BY_REGISTER: its arguments; `step` of an operand belongs to the innermost dimension
     Dot dot                     # BY_DOT
@@ -46,7 +46,8 @@ cdef struct StackJob:
 
 cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
     """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
-    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims  # the axis of `array` before its first one, if negative
+    # `axis + own` is the axis of `array`. It is negative if `array` does not have the axis.
+    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims
     for axis in range(dims):
         steps[axis] = 0
         if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
@@ -80,7 +81,7 @@ cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.nda
 
 
 cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
-    """Set A, B and C number `index` of a stack; `first` has the stack's first matrices."""
+    """Set the matrices A, B and C of `g` to those of product `index`. `first` is the first product of the stack."""
     cdef ptrdiff_t a = 0, b = 0, c = 0
     cdef int64_t i
     cdef int axis

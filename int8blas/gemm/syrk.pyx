@@ -1,6 +1,6 @@
 """Products of a matrix and its transpose, with SciPy's calling convention: one triangle of C.
 
-Both compute, for op(A) = A or its transpose, in the triangle that is asked for::
+Both functions compute one triangle of C, where op(A) is A or its transpose::
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 
@@ -40,7 +40,7 @@ cdef cnp.ndarray set_transpose(Problem *g):
 
 
 cdef cnp.ndarray new_c(Problem *g):
-    """Make C: zeros, except for elements that are computed without reading C."""
+    """Make C. Set elements to zero, except elements that the product sets without reading C."""
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray target
     cdef int32_t *row

@@ -1,12 +1,11 @@
-"""The tiles of a block of C: their panels and rows, the start values of their sums, and where the sums go.
+"""The tiles of a block of C: their panels and rows, and the start values and the destination of their sums.
 
-One call of the micro-kernel computes several tiles, below one another (along M) or side by side (along N). The sums are
-stored in one of four ways:
+One call of the micro-kernel computes several tiles, along M or along N. The sums have one of four destinations:
 
     Plan.from_registers     the micro-kernel stores them in C
     i8_tile_args.output     the micro-kernel applies the epilogue and stores C
-    Arena.partial the sums wait for the next K block, as s32, or as s64 if they could exceed s32 (Plan.wide) Arena.tile
-    the sums wait for the epilogue of the kernel table (Pending)
+    Arena.partial           the sums wait for the next K block, as s32, or as s64 if they could exceed s32 (Plan.wide)
+    Arena.tile              the sums wait for the epilogue of the kernel table (Pending)
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -35,7 +34,7 @@ from int8blas.gemm.spans cimport place_of
 
 
 cdef void start_tiles(LoopState *x) noexcept nogil:
-    """Begin the tiles of a block: no form of A exists yet, unless A is read in place, and no sums wait."""
+    """Begin the tiles of a block. No sums wait yet, and no form of A exists yet, unless A is read in place."""
     cdef const Problem *g = x.g
     cdef bint is_last = x.at.is_last and not x.p.common.wide
     cdef Pending *z = &x.pending
@@ -55,10 +54,10 @@ cdef void start_tiles(LoopState *x) noexcept nogil:
 
 
 cdef int64_t tiles_along_n(const LoopState *x, int64_t most) noexcept nogil:
-    """Return how many tiles one call computes side by side, of `most` of equal width.
+    """Return the number of tiles that one call computes along N: 1, or up to `most` tiles of equal width.
 
-    There is a single tile of few rows, and its sums stay side by side. All tiles must lie completely in C and use one
-    multiply-add, which must read B in its packed order.
+    Several tiles need an M block of few rows, a single K block, and a kernel or an epilogue that takes their sums side
+    by side. All tiles must lie completely in C and use one multiply-add, which must read B in its packed order.
     """
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending
@@ -130,8 +129,8 @@ cdef void widen_panels(LoopState *x) noexcept nogil:
 
 
 cdef int64_t load_panels(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
-    """Go to the panels of tile `number` of `tiles` in the N block, with B and the form of A that they need. Return how
-    many tiles one call computes side by side."""
+    """Move the cursor to the panels of tile `number` of `tiles` in the N block. Set B, and the form of A for these
+    panels. Return the number of tiles that one call computes along N."""
     cdef Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t equal = equal_parts(at.panels, number, tiles, &at.tile_panel, &at.width)
@@ -198,7 +197,8 @@ cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nog
 
 
 cdef inline int32_t *partial_sums(const LoopState *x) noexcept nogil:
-    """Return where the current tiles' sums of the K blocks so far are, tile by tile; NULL if there is one K block."""
+    """Return the address of the current tiles' sums of the earlier K blocks, tile by tile. Return NULL if there is one
+    K block."""
     cdef const Cursor *at = &x.at
     if x.arena.partial is NULL:
         return NULL
@@ -288,7 +288,7 @@ cdef inline bint is_full(LoopState *x) noexcept nogil:
 
 
 cdef void set_vectors(LoopState *x) noexcept nogil:
-    """Set the vectors of the rows and columns that wait."""
+    """Set the epilogue's vectors for the rows and columns of the sums that wait."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef const Pending *z = &x.pending
@@ -332,8 +332,8 @@ cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
 
 
 cdef void store_tile(LoopState *x) noexcept nogil:
-    """Add the tile's sums to the wide sums, or apply the epilogue to the sums that wait, unless the micro-kernel stored
-    C."""
+    """Finish tiles that the micro-kernel has computed. Unless it has stored C, add their sums to the wide sums. Apply
+    the epilogue to the sums that wait, if no more tiles can wait with them."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     cdef i8_output_args *o = &z.args

@@ -42,8 +42,7 @@ cdef enum:
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
     SMALL_BYTES = 8 << 10       # bytes of both operands of a product that needs only the stack
 
-# An integer has three digits of 22 bits. The sum of three products of digits fits 64 bits when it is added up 2**16
-# times.
+# An integer has three digits of 22 bits. The sum of 3 * 2**16 products of digits fits 64 bits.
 cdef enum:
     DIGIT_BITS = 22
     DIGIT_MASK = (1 << 22) - 1

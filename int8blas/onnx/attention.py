@@ -57,7 +57,7 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
         return name, 1.0
     for x, number in (producer.inputs, producer.inputs[::-1])[: 1 if producer.kind == "Div" else 2]:
         constant, value = pattern.constant(number), pattern.number(number)
-        # A number of two dimensions would turn a vector into a matrix.
+        # A single number with two dimensions would make a matrix of a vector.
         if constant is None or value is None or constant.ndim > 1 or not math.isfinite(value) or value == 0:
             continue
         if producer.kind == "Mul":
@@ -68,7 +68,8 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scales: Sequence[float]) -> Array:
-    """Compute float32 operands with equal stacks of matrices in one call. Compute any other operands node by node."""
+    """Compute attention in one call if operands are float32 and have equal stacks of matrices. Otherwise compute it
+    node by node."""
     if takes(q, k, v, mask):
         return real_attention(q, k, v, mask, scales=scales)
     q, k = (x if scale == 1 else x * x.dtype.type(scale) for x, scale in zip((q, k), scales, strict=False))
@@ -156,8 +157,8 @@ def multi_head_attention(
     past_value: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0, outputs: int,
 ) -> Any:  # fmt: skip
-    """Let a query attend to keys and values, which may be heads already: (batch, heads, length, size). The further
-    results are all keys and all values."""
+    """Let a query attend to keys and values, which may be heads already: (batch, heads, length, size). The second and
+    third results are all keys and all values."""
     parts = [query, key, value]
     if bias is not None:
         ends = np.cumsum([part.shape[-1] * (num_heads if part.ndim == 4 else 1) for part in parts])

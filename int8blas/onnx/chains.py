@@ -32,8 +32,8 @@ SYMMETRIC = {"add", "mul", "max", "min"}
 
 
 class Columns(NamedTuple):
-    """The channels of a product's result: their number, the (minimum) number of dimensions of the result, and their
-    axis. The default is one number for all elements."""
+    """The channels of a product's result: the number of channels, the minimum number of dimensions of the result, and
+    the axis of the channels. By default a constant must be one number for all elements."""
 
     size: int = 1
     ndim: int = 1
@@ -174,7 +174,8 @@ def makes_float32(node: Node, known: set[str]) -> bool:
 
 
 def lookup_tensors(graph: Graph) -> set[str]:
-    """Return the tensors that depend on one int8 element each. Lookup tables reproduce the bits of their nodes."""
+    """Return the tensors whose elements each depend on one int8 element. Lookup tables reproduce the bits of the nodes
+    that compute these tensors."""
     found: set[str] = set()
     for node in graph.nodes:
         traits = TABLE.traits_of(node)
@@ -225,7 +226,8 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | No
 
 
 def source_of_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:
-    """Return the float32 source of a node that can begin a chain, and the node's post-ops or None."""
+    """Return the float32 source of a node that can begin a chain, and the node's post-ops. The post-ops are None if the
+    node is no post-op of its source."""
     for name in node.inputs:
         if name not in known or pattern.constant(name) is not None:
             continue

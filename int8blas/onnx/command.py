@@ -158,7 +158,7 @@ def onnxruntime_sessions(path: str) -> dict[str, Any]:
 
 
 def compare(ours: Sequence[Any], sessions: dict[str, Any], feeds: dict[str, Any], names: Sequence[str]) -> None:
-    """Print the largest difference of each output. A difference in the default session alone comes from saturation."""
+    """Print the largest difference of each output. Saturation causes differences that only the default session has."""
     theirs = {name: session.run(None, feeds) for name, session in sessions.items()}
     for i, output in enumerate(names):
         scale = np.max(np.abs(np.asarray(ours[i], np.float64)), initial=0)

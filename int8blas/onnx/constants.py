@@ -20,7 +20,7 @@ from int8blas.onnx.types import BYTES, FOUR_BITS
 
 
 def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
-    """Return a graph with sorted nodes. Nodes that depend only on constants are replaced by constants, unless they
+    """Return a graph with sorted nodes. Constants replace the nodes that depend only on constants, except nodes that
     widen bytes."""
     graph = replace(graph, constants=dict(graph.constants))
     pattern = Pattern.of(graph)
@@ -39,7 +39,8 @@ def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
 
 
 def is_computed(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> bool:
-    """Compute a node whose inputs are constant, and return whether its results now are constants."""
+    """Compute a node if its inputs are constant. Return whether the node was computed, so that its results are
+    constants."""
     values: dict[str, Array] = {}
     for name in node.inputs:
         value = pattern.constant(name) if name else None

@@ -81,7 +81,7 @@ def scan(
         state = values[:states]
         for made, value in zip(stacked, values[states:], strict=True):
             made.append(value)
-    if not all(map(len, scanned)):  # no turn: one turn on zeros gives the shapes
+    if not all(map(len, scanned)):  # no elements: the body runs once on zeros, for the shapes of its results
         turn = body.run([*state, *(np.zeros(x.shape[1:], x.dtype) for x in scanned), *captured])
         pairs = zip(turn[states:], out_axes, strict=True)
         return results([*state, *(np.expand_dims(value, axis).take([], axis) for value, axis in pairs)])
@@ -96,7 +96,7 @@ def scan_of_version_8(
     inputs: int, lengths: Array | None, *arguments: Any, body: Plan, num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> Any:  # fmt: skip
-    """Run a Scan for each element of a batch, up to its length. Zeros follow the elements of a shorter one."""
+    """Run a Scan for each sequence of a batch, up to its length. Pad the results of shorter sequences with zeros."""
     given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
     states = len(given) - num_scan_inputs
     steps = given[-1].shape[1]
@@ -113,7 +113,7 @@ def scan_of_version_8(
 
 
 def sequence_map(inputs: int, first: Sequence[Any], *arguments: Any, body: Plan) -> Any:
-    """Run the body for each element of a list. Other lists give their elements, tensors are given whole."""
+    """Run the body for each element of a list. Each run also gets one element of each other list, and whole tensors."""
     given, captured = arguments[: inputs - 1], arguments[inputs - 1 :]
     runs = [body.run([each, *(x[i] if isinstance(x, list) else x for x in given), *captured])
             for i, each in enumerate(first)]  # fmt: skip

@@ -58,8 +58,8 @@ def group_query_attention(
     scale: float = 0.0, softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
     """Compute causal attention. Groups of heads share keys and values; the cache has the keys and values of earlier
-    calls. The further results are all keys and all values. Softmax has a further score for each head, its sink, which
-    is 0 with smooth_softmax."""
+    calls. The second and third results are all keys and all values. Each head may add one more score, its sink, to its
+    softmax. With smooth_softmax, sinks are 0 by default."""
     if sinks is None and smooth_softmax > 0:
         sinks = np.zeros(num_heads, np.float32)
     if key is None or value is None:

@@ -1,4 +1,4 @@
-"""Element-wise operators. For float32, functions of int8blas are used if they exist: their bits are equal on every
+"""Element-wise operators. float32 operators use the functions of int8blas that exist, which give the same bits on every
 CPU."""
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def post_op(name: str, alpha: float | None = None, beta: float | None = None) ->
     return MADE[key]
 
 
-# Functions of arrays, for each function and each shape: they repeat the last call in a microsecond.
+# A prepared function for each function and each shape. It repeats its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
 def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
-    """Apply int8blas's function to floats of at most 32 bits, and NumPy's to other types."""
+    """Apply `op` to floats of at most 32 bits, and `function` to other types."""
     if x.dtype == FLOAT32:
         return np.asarray(prepared_for(op, x.shape)(x))
     if x.dtype.itemsize < 4:  # float16, bfloat16
@@ -294,7 +294,7 @@ BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
     ("Add", np.add, 7), ("Sub", np.subtract, 7), ("Mul", np.multiply, 7), ("Div", div, 7),
     ("Max", folded(np.maximum), 6), ("Min", folded(np.minimum), 6), ("PRelu", prelu, 7),
 ]  # fmt: skip
-# These operators' post-ops have the bits of their functions.
+# Operators with a post-op that gives the bits of the operator's function.
 FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
     ("Relu", relu, 6, lambda: [post_op("relu")]),
     ("LeakyRelu", leaky_relu, 6, lambda alpha=0.01: [post_op("relu", alpha)]),

@@ -1,5 +1,5 @@
-"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. Here their result is the
-real value of their formula, rounded once, to even in a tie::
+"""onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. Here the result of an
+operator is the real value of its formula, rounded once; ties are rounded to even::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale
@@ -11,10 +11,10 @@ real value of their formula, rounded once, to even in a tie::
     y = sat(rne(value) + y_zero)
 
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
-that give the exact result everywhere. A search tries scales until some do: dividing all scales by one number keeps the
-value but changes the rounding errors, and moving a scale by a unit in the last place may correct wrong roundings. For
-two tensors, the search compares all pairs of bytes whose result is near a tie. An operator on a sum is monotone, so the
-search compares both sides of each step of the result.
+that give the exact result everywhere. A search finds these scales. It divides all scales by one number, which keeps the
+value but changes the rounding errors. It also moves a scale by a unit in the last place, which may correct wrong
+roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie. An operator on a sum is
+monotone, so the search compares both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from int8blas.elementwise.quantization import requantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.types import BYTES
 
-# The search moves scales by up to 4 units in the last place from the rounded ones, the nearest first.
+# The search moves rounded scales by up to 4 units in the last place, and tries the nearest scales first.
 UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
 # With scales in this range, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
-# A bound of the error of a computation in floats, in units of their precision and of the largest values. It covers a
-# dozen roundings, and the moves of scales in the search.
+# The maximum error of a computation in floats, in units of the last place of its largest values. It covers a dozen
+# roundings, and the moves of scales in the search.
 ERROR = 32
 # The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
 # the sigmoid is exact.
 DIGITS = 60
-# Beyond this argument, a sigmoid is 0 or 1 to DIGITS digits.
+# If the magnitude of its argument exceeds this, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000
 # The error of a float64 value that rounds to 8 bits is below this.
 FAR_FROM_TIE = 1e-9
@@ -61,8 +61,8 @@ Rounding = Callable[[Array], Array]
 
 
 def takes(*numbers: Array | None) -> bool:
-    """Return whether the formulas are defined for these numbers. Scales and zero points alternate. The last pair
-    belongs to the result, and its scale is not 0. A zero point may be None."""
+    """Return whether the formulas are defined for these numbers: scale and zero point of each operand, then scale and
+    zero point of the result. The scale of the result must not be 0. A zero point may be None."""
     scales, zeros = numbers[::2], numbers[1::2]
     known = all(scale is not None and scale.size == 1 and np.isfinite(scale).all() for scale in scales)
     integers = all(zero is None or (zero.size == 1 and zero.dtype in BYTES) for zero in zeros)
@@ -70,7 +70,7 @@ def takes(*numbers: Array | None) -> bool:
 
 
 def number(value: Array | None) -> Any:
-    """Return the value of an array of one element, 0 for None."""
+    """Return the value of an array of one element. For None, return 0."""
     return 0 if value is None else value.item()
 
 
@@ -183,7 +183,7 @@ def rounded_sums(
         return None
     limits = np.iinfo(dtype)
     results = np.arange(limits.min - zero + 1, limits.max - zero + 1)
-    # Between two results lies a tie, which rounds to the even one.
+    # Between two neighbouring results lies a tie, which rounds to the even result.
     ties = (results - 0.5) * abs(last)
     values = values if last > 0 else -values
     above = np.searchsorted(ties, values, "right")
@@ -194,8 +194,8 @@ def rounded_sums(
 def reals_of_pairs(
     name: str, a: Array, b: Array, scales: tuple[float, float, float], dtype: type[np.floating[Any]]
 ) -> tuple[Array, Array]:
-    """Return two arrays for sums or products of integers: their real values, computed in a float type, and whether a
-    value is so near a tie that another computation in this type may round it to another integer."""
+    """Compute sums or products of integers in a float type. Return two arrays: the values, and whether each value is
+    near a tie. Another computation in this type may round a value near a tie to another integer."""
     a_scale, b_scale, y_scale = scales
     with np.errstate(all="ignore"):
         a, b = a.astype(dtype), b.astype(dtype)
@@ -270,7 +270,7 @@ def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tu
 
 
 def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
-    """Round three numbers to float32, and move the numbers other than 1 by some units in the last place."""
+    """Round three numbers to float32. Move the two numbers other than 1 by `pair` units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)
     return a, b, y

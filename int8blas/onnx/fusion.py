@@ -46,7 +46,7 @@ NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
 # This attribute makes a quantized operator round in float32 after each step, as the nodes that it replaces do.
 STEPS = {"float_steps": 1}
-# The operators that have this attribute. An operator QLinearX replaces the float operator X.
+# The operators that have the attribute float_steps. An operator QLinearX replaces the float operator X.
 FLOAT_STEPS = [
     name
     for (domain, name), rows in TABLE.rows.items()
@@ -173,8 +173,8 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
 
 
 def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:
-    """Replace nodes of a sorted graph. Return the pattern of a sorted graph without nodes whose results are no longer
-    used, or the given pattern if no node is replaced."""
+    """Replace nodes of a sorted graph. Drop nodes whose results are no longer used, and return the pattern of the
+    sorted result. If no node is replaced, return the given pattern."""
     graph = pattern.graph
     replaced: dict[str, list[Node]] = {}
     rewritten_nodes: set[int] = set()

@@ -24,8 +24,8 @@ class Value:
     dtype : numpy.dtype or None
         The dtype of the elements: object for strings, None for sequences and unknown types.
     shape : tuple of int, str or None
-        The sizes. A size that may change from call to call is its name, or None without a name. None instead of the
-        tuple if the number of dimensions is unknown.
+        The sizes. For a size that may change from call to call, the name of the size, or None if it has no name. None
+        instead of the tuple if the number of dimensions is unknown.
     """
 
     name: str

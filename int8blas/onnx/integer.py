@@ -39,7 +39,7 @@ LARGEST_SCALE = float(np.finfo(np.float32).max) / 255
 
 
 def along(values: Array, ndim: int, axis: int, name: str) -> int | None:
-    """Return the axis that has several values; None for one value."""
+    """Return the axis along which `values` lie, 0 or more. Return None for a single value."""
     if values.size == 1:
         return None
     if values.ndim != 1:
@@ -74,8 +74,8 @@ def quantize_linear(
 
 
 def type_of_division(scale: Array, precision: int) -> np.dtype[Any]:
-    """Return the type in which QuantizeLinear divides: `precision` if given, else the scale's type; float64 for an
-    integer scale."""
+    """Return the type in which QuantizeLinear divides: `precision` if it is given, otherwise the type of the scale. If
+    the scale is an integer, return float64."""
     kind = dtype_of(precision) if precision else scale.dtype if scale.dtype.kind not in "iu" else np.dtype(np.float64)
     if kind.kind not in "fV":
         raise ValueError(f"precision must be a type of floats, got {kind.name}")
@@ -219,8 +219,8 @@ class Numbers(NamedTuple):
 def rounding_product(
     site: Site, numbers: Sequence[Array | None], bias: Array | None, transposed: bool = False, alpha: float = 1.0
 ) -> Call | None:
-    """Return the layer of a quantized product with a matrix, or a transposed one, if all its :class:`Numbers` are
-    constant; None without such a layer."""
+    """Return the layer of a quantized product with a matrix. With `transposed` the matrix is transposed. Return None if
+    some of its :class:`Numbers` are not constant, or no layer takes them."""
     known = [value for value in numbers if value is not None]
     if len(known) < len(Numbers._fields):
         return None
@@ -491,7 +491,7 @@ def conv_to_float(site: Site, *, ops: Any = (), **geometry: Any) -> Call:
 
 
 def channels_last(layer: Call, x: Array, **values: Any) -> Array:
-    """Apply a channels-last layer, the fast layout, and return a view with channels second.
+    """Apply a layer for images with channels last, the fast layout. Return a view with channels second.
 
     Tensors keep their memory layout between convolutions, because element-wise operators keep their input's layout.
     This function therefore copies only two kinds of tensors: the first image, and results of operators that change the

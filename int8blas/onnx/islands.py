@@ -1,9 +1,9 @@
 """Compute the float parts of a network in onnxruntime, for ``load(..., floats="onnxruntime")``.
 
-An island is a set of nodes of the file that no path leaves and enters again, so one call of an onnxruntime session can
-compute it. Nodes that take or return 8-bit integers, or multiply in int8, stay outside. An island has a heavy operator
-or at least FEWEST operators, because the call of a session takes as long as several small operators. A network without
-products of 8-bit integers is one island.
+An island is a set of nodes of the file. No path leaves an island and comes back, so one call of an onnxruntime session
+can compute it. Nodes that take or return 8-bit integers, or multiply in int8, stay outside. An island has a heavy
+operator or at least FEWEST operators, because the call of a session takes as long as several small operators. A network
+without products of 8-bit integers is one island.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
 
 
 def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
-    """Return the connected sets of nodes whose labels are not in `own`, such that no path leaves a set and enters it
-    again. Nodes that make tensors of `free` belong to no set.
+    """Return the connected sets of nodes whose labels are not in `own`. No path leaves a set and enters it again. Nodes
+    that make tensors of `free` belong to no set.
 
-    A node is of one of two kinds, inside or outside of `own`. The level of a node is the largest number of changes
-    between the kinds along a path that leads to the node. A path that leaves the nodes of one level and kind never
-    returns to these nodes.
+    There are two kinds of nodes: with a label in `own`, and with another label. The level of a node is the largest
+    number of changes between the kinds along a path that leads to the node. A path that leaves the nodes of one level
+    and kind never returns to these nodes.
     """
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}

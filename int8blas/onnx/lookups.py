@@ -1,6 +1,7 @@
 """Lookup tables. If only element-wise operators with constant operands separate two 8-bit tensors, each element of the
-later tensor depends on one element of the earlier one. At load the nodes themselves compute the results of all 256
-values, so the bits are equal. A run looks the results up: a HardSwish of seven nodes becomes one pass over bytes.
+later tensor depends on one element of the earlier tensor. At load the nodes themselves compute a table with the results
+of all 256 values, so a table gives the bits of the nodes. A run looks up the results: seven nodes of a HardSwish become
+one pass over bytes.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Tables:
         self.functions: dict[str, Function] = {}
 
     def argument(self, node: Node, position: int, constants: Mapping[str, Any]) -> Function | None:
-        """Return a variable input of a node as a function of an 8-bit tensor, or None. A quantized input begins a new
-        function.
+        """Return the function from an 8-bit tensor to a variable input of a node. If the input is an 8-bit tensor
+        itself, return a new function. Return None if there is no function.
         """
         name = node.inputs[position]
         zero_at = TABLE.traits_of(node).zero_points.get(position)

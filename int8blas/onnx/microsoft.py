@@ -65,7 +65,7 @@ LAYER_DIRECTIONS: dict[str, Any] = {
 }
 # The sum of this many differences, byte minus zero point, fits int32.
 LARGEST_COUNT = 1 << 22
-# The axes of pixels, by an image's dimensions.
+# The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
 # Ones for sums over pixels: most images that are averaged have at most this many.
 ONES = np.ones((1, 1 << 12), np.uint8)
@@ -166,8 +166,8 @@ def softmax(site: Site, *, axis: int = -1, opset: int) -> Call:
 def conversion(
     dtype: np.dtype[Any], scale: Array, zero: Array | None, y_scale: Array, end: Array, *, float_steps: int = 0
 ) -> Array | None:
-    """Return the 256 results of converting the bytes of a type to another quantization; None if both quantizations are
-    equal."""
+    """Return the table that converts the 256 bytes of a type to another quantization. Return None if both
+    quantizations are equal."""
     if same_quantization(scale, zero_of(zero, dtype), y_scale, end):
         return None
     if float_steps or not exact.takes(scale, zero, y_scale, end):
@@ -176,8 +176,8 @@ def conversion(
 
 
 def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
-    """Concatenate. Tables convert the parts, once for constant scales and zero points. A part whose quantization equals
-    the result's is copied."""
+    """Concatenate parts. A table converts each part, except parts with the quantization of the result. If scales and
+    zero points are constant, tables are made once."""
 
     fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i < 2 or i % 3 != 2)
     known: dict[tuple[np.dtype[Any], ...], tuple[PreparedConcat, list[Array | None]]] = {}
@@ -340,8 +340,8 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
 
 
 def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None:
-    """Return a function from the type and the scale of a source to the layer of a product with constant weights; None
-    without such a layer."""
+    """Return a function that makes the layer of a product with constant weights for the type of a source. Return None
+    if no layer can compute the product."""
     b, scale, zero, bias = (site.constants.get(i) for i in (1, 3, 5, 6))
     given = {i for i, name in enumerate(site.node.inputs) if name and i != 4}
     if b is None or b.ndim != 2 or not b.size or scale is None or not given - {0, 2} <= site.constants.keys():
@@ -552,7 +552,7 @@ def conv(site: Site, *, channels_last: int = 0, **attributes: Any) -> Call:
 
 
 def in_channels_last(function: Callable[..., Array]) -> Call:
-    """Let a function of images with channels first take and return images with channels last."""
+    """Return a function of images with channels last that calls a function of images with channels first."""
     return lambda x, *others: np.moveaxis(function(np.moveaxis(x, -1, 1), *others), 1, -1)
 
 
@@ -561,7 +561,7 @@ def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(functools.partial(max_pool, outputs=1, **attributes))
 
 
-# Operators on one int8 tensor with its zero point, and on two.
+# The traits of operators on one int8 tensor with its zero point, and on two.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

@@ -129,7 +129,7 @@ class Model:
         Returns
         -------
         list of ndarray
-            The outputs, in writable memory that no feed, no other output and not the model shares.
+            The outputs. Each is writable and has its own memory.
 
         Raises
         ------
@@ -139,9 +139,9 @@ class Model:
 
         Notes
         -----
-        The first run that replaces some constants makes another plan, which takes these constants as inputs: it uses no
-        tensor that was computed or packed from the constants' old values. The model keeps the plan for later runs that
-        replace the same constants.
+        The first run that replaces some constants makes another plan, which takes these constants as inputs. This plan
+        uses no tensor that was computed or packed from the old values of the constants. The model keeps the plan for
+        later runs that replace the same constants.
         """
         names = [value.name for value in self._outputs]
         check_names(output_names or (), names)
@@ -424,7 +424,8 @@ def load(
     Parameters
     ----------
     source : path-like, bytes or onnx.ModelProto
-        The file, its bytes or its protobuf. External tensors need a path, and lie in its folder or below.
+        The file, its bytes or its protobuf. A file with external tensors needs a path. The tensors must lie in the
+        folder of the path or below.
     dynamic : bool, optional
         Compute products of float32 with stored 8-bit weights (DequantizeLinear, or Cast and Mul; MatMul or Gemm) in
         int8: quantize the other factor with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does.
@@ -433,9 +434,9 @@ def load(
         The package that computes the float parts of the file: see docs/howto/onnx.md.
     quantize : {"weights", "dynamic"}, mapping, or iterable of mapping, optional
         Quantize the products of a float32 file: Conv, ConvTranspose, MatMul and Gemm with constant weights. "weights"
-        stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8, and
-        quantizes the other factor in each run: the rows of MatMul and Gemm, and images, each by its own range. Feeds as
-        for :meth:`Model.run` calibrate a static quantization, which computes on bytes between the products too.
+        stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8. In each
+        run it quantizes the other factor: each row (MatMul, Gemm) and each image by its own range. Feeds as for
+        :meth:`Model.run` calibrate a static quantization, which computes on bytes between the products too.
     keep : sequence of str, optional
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
     num_threads : int, optional

@@ -195,7 +195,7 @@ def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: f
     return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
 
 
-# Further results are statistics, which may have another type.
+# Only the first result has the type of the input. Other results are statistics, which may have another type.
 FIRST = replace(SAME_TYPE, typed_results=1)
 OPERATORS = [
     Operator("ResidualNormalization", residual_normalization, domain=DOMAIN, traits=SAME_TYPE),

@@ -41,7 +41,7 @@ class Pattern:
     dynamic: bool = False
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
-    # The reason why a node stays in float, by its first output.
+    # For the first output of a node, the reason why the node stays in float.
     reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -180,7 +180,7 @@ class Pattern:
         return last if saturated else None
 
     def limits_of(self, node: Node) -> tuple[float, float] | None:
-        """Return both limits of a Clip, from its attributes or constants, or None."""
+        """Return both limits of a Clip, from its attributes or constants. Return None without two finite limits."""
         found = [node.attributes.get("min"), node.attributes.get("max")]
         for i, name in enumerate(node.inputs[1:3]):
             found[i] = self.number(name)
@@ -189,8 +189,8 @@ class Pattern:
         return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
-        """Return whether a QuantizeLinear gives its least result for `low` and its largest for `high`, so that limits
-        before it change nothing."""
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. Then a
+        Clip before it with these limits changes nothing."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or not positive_finite(scale):
             return False
@@ -216,8 +216,8 @@ class Pattern:
         return last.inputs[1], self.zero_name(Quantized("", last.inputs[1], last.input(2)))
 
     def int32_bias(self, name: str, a: Quantized, b: Quantized, alpha: float = 1) -> str | None:
-        """Return the name of the int32 bias behind a DequantizeLinear if its scale equals the scale of the sums, or
-        None. Without a bias, return ""."""
+        """Return the name of the int32 bias before a DequantizeLinear. Return None if the bias does not have the scale
+        of the sums. Without a bias, return ""."""
         if not name:
             return ""
         bias = self.dequantized(name, (np.dtype(np.int32),))

@@ -23,8 +23,8 @@ from int8blas.onnx.shape import VIEWS, View
 from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
-# Do not fold a result that has more than FOLDED_BYTES and more than FOLDED_TIMES the bytes of its inputs: the file's
-# size then bounds the model's memory. The factor 8 admits int8 weights cast to int64.
+# A constant result is not folded if it has more than FOLDED_BYTES bytes and more than FOLDED_TIMES the bytes of its
+# inputs. So the size of the file limits the memory of the model. The factor 8 admits int8 weights cast to int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
 # The operators whose results are always views. A Gather of several indices copies.
@@ -109,8 +109,8 @@ class Plan:
 
     @functools.cached_property
     def updates(self) -> dict[int, int]:
-        """The outputs that a run may write to the memory of an input, by position, and the positions of these inputs.
-        The input has one reader: the node that updates it."""
+        """The outputs that a run may write to the memory of an input. A dict from the position of the output to the
+        position of the input. Only one node reads such an input: the node that updates it."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []

@@ -1,6 +1,7 @@
 """Rewrite products of int8 tensors, with the operators after them, to one node.
 
-Static quantization writes a product of dequantized factors. Its result may be quantized at once, or later, or not::
+Quantizers write a static product as a product of dequantized factors. Some of the operators after it, and the
+QuantizeLinear, may be missing::
 
     DequantizeLinear, Conv, ConvTranspose, MatMul or Gemm, bias, BatchNormalization, element-wise operators,
     QuantizeLinear
@@ -9,10 +10,10 @@ Sums are exact. If at most a bias in units of the sums separates the product fro
 QLinearConv or QLinearMatMul, or QGemm. Otherwise it is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of
 int8blas::
 
-    y = f32(sum) * (a_scale * b_scale) + bias, post-ops
-    y = sat(rne(y * (1 / y_scale)) + y_zero)                       if it is quantized
+    y = f32(sum) * (a_scale * b_scale) + bias, post-ops            in float32
+    y = sat(rne(y * (1 / y_scale)) + y_zero)                       if a QuantizeLinear follows
 
-in float32. Dynamic quantization and stored weights::
+Nodes of dynamic quantization and of stored weights, and the nodes that replace them::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
     ConvInteger, Cast, Mul, ...             ConvIntegerToFloat, DynamicConv
@@ -154,7 +155,7 @@ def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
     """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again. The new
-    node has the bits of all these nodes. Quantizers write a MatMul's bias this way."""
+    node gives the same bits. Quantizers write a MatMul's bias this way."""
     factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
@@ -295,9 +296,9 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
 
 
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
-    """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point are
-    one number or one for each column; the bias has one for each column. The result may be a vector, which a scale or
-    bias of more dimensions would enlarge."""
+    """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point must
+    have one number, or one for each column. The bias must have one for each column. None of them may add dimensions to
+    a result that is a vector."""
     weights = pattern.constant(matrix)
     if weights is None or weights.ndim != 2 or not weights.size:
         return False
@@ -369,8 +370,8 @@ def affine_of(pattern: Pattern, node: Node, channels: int) -> tuple[Array, Array
 
 
 def rewritten_chain(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a BatchNormalization, or a PRelu with several slopes, of dequantized numbers; the post-ops after it, and
-    a QuantizeLinear, with their bits."""
+    """Rewrite a BatchNormalization of dequantized numbers, or a PRelu with several slopes. The new node also computes
+    the post-ops and the QuantizeLinear after it, with the same bits."""
     x, values = pattern.dequantized(node.inputs[0]), pattern.real_constant(node.inputs[1])
     own = None if x is None else pattern.constant(x.scale)
     if x is None or values is None or own is None or x.axis is not None or not positive_finite(own):

@@ -10,7 +10,7 @@ Weights are int8, with a scale for each column or output channel; biases stay re
                        the tensors before them, as far back as operators compute bytes
 
 The source and the result of an operator that moves or chooses elements share a scale. The calibration finds the scales
-with the least squared error: it clips rare large values if that costs less than larger steps.
+with the least squared error. It clips rare large values if this error is smaller than the error of larger steps.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Quantizer:
         name, weights = node.inputs[1], self.pattern.floats(node.inputs[1])
         assert weights is not None
         axis = self.axis(node)
-        # The columns of groups of a ConvTranspose do not lie along one axis.
+        # In a ConvTranspose with groups, columns do not lie along one axis: all weights have one scale.
         one = node.kind == "ConvTranspose" and node.attributes.get("group", 1) != 1
         rows = np.moveaxis(weights, axis, 0).reshape(1 if one else weights.shape[axis], -1)
         scale = weights_scales(rows)

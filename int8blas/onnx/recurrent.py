@@ -29,7 +29,7 @@ States = tuple[Array, ...]
 # rows. It returns all outputs (the first of the states after each step) and the last states.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
-# Activations by name, with ONNX's defaults of alpha and beta, or None for parameters they do not have.
+# Activations by name, with ONNX's defaults of alpha and beta. None stands for a parameter that the function lacks.
 ACTIVATIONS: dict[str, tuple[Callable[..., Array], float | None, float | None]] = {
     "sigmoid": (elementwise.sigmoid, None, None),
     "tanh": (elementwise.tanh, None, None),
@@ -186,7 +186,7 @@ def times(w: Array) -> Product:
 
 
 class Weights(NamedTuple):
-    """The weights of one direction: transposed, of the inputs and of the state, and a bias."""
+    """The transposed weights of the inputs and of the state, and a bias, for one direction."""
 
     w: Array
     r: Array

@@ -21,7 +21,7 @@ SHORT = 16
 
 
 def reduction(function: Reduce) -> Callable[..., Array]:
-    """Return an operator from a function of an array, its axes and whether to keep them."""
+    """Return the operator that applies `function` to an array, the axes to reduce, and whether to keep these axes."""
 
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
         over = ints(axes)
@@ -124,7 +124,7 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
 
 # Reductions that select an element.
 CHOICES: dict[str, Reduce] = {"ReduceMax": largest, "ReduceMin": smallest}
-# Reductions that combine elements.
+# Reductions that compute with elements.
 SUMS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axis, keep: np.sum(x, axis, x.dtype, keepdims=keep),
     "ReduceMean": mean,

@@ -51,7 +51,7 @@ def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
 
 # Functions that adapt inputs where onnx's implementation accepts less than the specification or onnxruntime.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component}
-# Functions that compute the shapes of results that onnx's implementation cannot create empty.
+# Functions that compute the shape of an empty result, where onnx's implementation cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
     "TfIdfVectorizer": lambda attributes, x: (*x.shape[:-1], 1 + max(attributes["ngram_indexes"])),

@@ -36,8 +36,8 @@ class Way(NamedTuple):
 
 
 def coordinates(size: int, count: int, scale: Any, region: tuple[float, float], way: Way) -> Array:
-    """Return the input coordinate of each output position. For the nearest elements, use onnxruntime's arithmetic: a
-    coordinate's last bit decides between two elements that are equally near."""
+    """Return the input coordinate of each output position. For the mode "nearest", use onnxruntime's arithmetic: if two
+    elements are equally near, the coordinate's last bit decides between them."""
     nearest, kind = way.mode == "nearest", way.coordinates
     number: Any = np.float32 if nearest else np.float64
     at, scale = np.arange(count, dtype=number), number(scale)
@@ -52,7 +52,7 @@ def coordinates(size: int, count: int, scale: Any, region: tuple[float, float], 
     if kind == "tf_half_pixel_for_nn":
         return np.asarray(half)
     if kind == "align_corners":
-        # ONNX's tests of linear and cubic functions have a length that may be no integer.
+        # ONNX's tests of linear and cubic functions use the length scale * size, which may be no integer.
         last = (count if nearest else scale * size) - 1
         return np.asarray(at * number(size - 1) / number(last)) if last else np.zeros(count)
     if kind == "asymmetric":
@@ -143,8 +143,8 @@ class Choice(NamedTuple):
 def find_choice(
     shape: tuple[int, ...], strides: tuple[int, ...], turns: tuple[tuple[int, int, float], ...], way: Way
 ) -> Choice:
-    """Return the choice of the nearest elements of an array. `turns` has axes, sizes and scales. Choose along the
-    shortest strides first, while there are few elements."""
+    """Return the choice of the nearest elements of an array. Each of `turns` has an axis, the size of the result along
+    the axis, and a scale. The axis with the shortest stride comes first, while there are few elements."""
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     back = [order.index(axis) for axis in range(len(shape))]
     indices = [

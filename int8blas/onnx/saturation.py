@@ -108,7 +108,7 @@ def reason_against(factors: Factors, node: Node, inputs: Sequence[Any]) -> str:
 
 
 def saturations(plan: Plan, arguments: Sequence[Any]) -> Saturations:
-    """Count the sums of two products that overflow 16 bits in one run. Every iteration of a loop counts."""
+    """Count the sums of two products that overflow 16 bits in one run, with every iteration of loops."""
     counts = Saturations()
 
     def around(step: Step) -> Any:

@@ -74,12 +74,13 @@ def concat(*arrays: Array, axis: int) -> Array:
 
 
 def in_memory(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the permutation that sorts dimensions by their strides, and the way back; None for the order of C."""
+    """Return the permutation that sorts dimensions by falling strides, and its inverse. Return None if the dimensions
+    are sorted already."""
     return memory_order(x.strides)
 
 
 def find_memory_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the permutation that sorts dimensions by falling strides, and the way back; None without a change."""
+    """Compute the result of in_memory."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
     return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
 
@@ -88,7 +89,7 @@ memory_order = functools.lru_cache(256)(find_memory_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
-    """Concatenate, in the order of memory of the first part. Bytes of a part that has a table are looked up."""
+    """Concatenate parts in the memory order of the first part. If a part has a table, first look up its bytes."""
     first = parts[0]
     if not any(table is not None for table in tables):
         order = None if first.flags.c_contiguous else in_memory(first)

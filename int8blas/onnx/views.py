@@ -24,9 +24,9 @@ UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 
 def moved_graph(graph: Graph) -> Graph:
-    """Move operators that only move, choose or pad elements from after a DequantizeLinear with one positive scale to
-    before the DequantizeLinear. All consumers of the dequantized tensor must move, choose or pad elements, use only the
-    shape, or be QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
+    """Move operators before a DequantizeLinear with one positive scale, if they follow it and only move, choose or pad
+    elements. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
+    QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
     """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
@@ -116,8 +116,8 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
 
 
 def is_shared_copy(pattern: Pattern, node: Node) -> bool:
-    """Return whether several nodes take a result that may be a copy: of a Reshape after an operator that changes the
-    order of elements. Each view across it would copy again."""
+    """Return whether several nodes take a result that may be a copy: the result of a Reshape or Flatten after an
+    operator that changes the order of elements. A view for each of these nodes would copy again."""
     producer = pattern.producers.get(node.inputs[0])
     several = node.kind in ("Reshape", "Flatten") and len(pattern.consumers.get(node.outputs[0], [])) > 1
     return several and producer is not None and is_move(pattern, producer) and producer.kind not in UNMOVED

@@ -32,8 +32,8 @@ def grid_sample(
     mode: Literal["linear", "nearest", "cubic", "bilinear", "bicubic"] = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Array:
-    """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions), whose numbers, the last dimension's first,
-    go from -1 to 1. Every position counts with its weight, inside and outside of the image."""
+    """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
+    1; the coordinate of the last dimension comes first. Samples outside of the image have weights too."""
     kind = mode.removeprefix("bi")
     sizes = x.shape[2:]
     if grid.shape[:1] != x.shape[:1] or grid.ndim != x.ndim or grid.shape[-1] != len(sizes):
@@ -92,7 +92,8 @@ def non_max_suppression(
 
 
 def bilinear_taps(at: Array, size: int) -> Iterator[tuple[Array, Array]]:
-    """Yield both positions around each coordinate and their weights, which are 0 farther than one element outside."""
+    """Yield both positions around each coordinate and their weights. Weights are 0 if the coordinate is more than one
+    element outside of the image."""
     inside = (at >= -1) & (at <= size)
     at = np.clip(at, 0, size - 1)
     first = at.astype(np.int64)

@@ -53,15 +53,15 @@ class Windows(NamedTuple):
         return full and all(self.counted(d, n, (0, 0)).all() for d, n in enumerate(spatial))
 
     def counted(self, d: int, size: int, padding: tuple[int, int]) -> Array:
-        """Return how many elements of each window, along a dimension, lie in the image or in the given padding around
-        it."""
+        """Return the number of elements of each window along a dimension that lie in the image, or in the given padding
+        around the image."""
         places = np.arange(self.outputs[d])[:, None] * self.strides[d] - self.padding[d][0]
         places = places + np.arange(self.kernel[d]) * self.dilations[d]
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """Yield each position in a window, and the index of that position's elements, for all windows, in the padded
-        image."""
+        """Yield each position in a window, with an index of the padded image: it selects the elements at this position
+        of all windows."""
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
             slices = [
@@ -166,7 +166,7 @@ def conv(
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
     n, oc, count, depth = x.shape[0], w.shape[0], math.prod(at.outputs), w.shape[1] * math.prod(at.kernel)
-    # A tile of windows would be as wide as a tile of channels. A channel alone is filtered.
+    # The product below has a row for each of few windows. real_convolution takes all other images, and single channels.
     few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1
     if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:
         before = [first for first, _ in at.padding]
@@ -246,7 +246,8 @@ def conv_transpose(
 def transposed_padding(
     spatial: Sizes, full: Sizes, strides: Sizes, pads: Sizes | None, auto_pad: str, output_shape: Sizes | None
 ) -> list[tuple[int, int]]:
-    """Return the elements to cut from each side of the full result. Negative numbers append zeros."""
+    """Return the number of elements to cut from each side of the full result. For a negative number, append zeros
+    instead."""
     n = len(spatial)
     if output_shape is None and auto_pad in ("NOTSET", "VALID"):
         return list(padding_of(spatial, full, strides, pads, auto_pad))

@@ -17,7 +17,7 @@ from int8blas.neighbors.distances import sqeuclidean
 from int8blas.sklearn.coding import Coding, Floats, Int8, Words, blocks
 
 Labels = npt.NDArray[np.int32]
-# One product updates the sums for at most this number of samples that change their cluster.
+# The maximum number of samples, all with a new cluster, that one product adds to the sums of clusters.
 COUNTED = 1 << 16
 
 
@@ -53,9 +53,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Notes
     -----
     uint8 and int8 samples stay unchanged; other samples become int8, in equal steps from the middle of each feature's
-    range. At first, samples are assigned by exact distances to centers that are rounded to bytes. When the assignment
-    no longer changes, distances are to centers in 16 bits. Means are computed from exact sums. Nothing depends on the
-    CPU or the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
+    range. At first, centers are rounded to bytes, and their distances from samples are exact. When the assignment of
+    samples no longer changes, centers have 16 bits. Means are computed from exact sums. Nothing depends on the CPU or
+    the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class MiniBatchKMeans(KMeans):
         return self._keep(self._centers, labels, float(distances.sum()), -(-self.n_steps_ // batches))
 
     def partial_fit(self, X: Any, y: None = None) -> Self:  # noqa: N803
-        """Take one step with some samples; the first samples set the steps in which floats become bytes.
+        """Update the centers with some samples. The first call chooses the quantization step of floats.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class MiniBatchKMeans(KMeans):
         return self._keep(self._centers, labels, float(distances.sum()), 1)
 
     def _begin(self, rows: Int8) -> None:
-        """Set the first centers, without samples."""
+        """Choose the first centers, and reset the sums and counts of all clusters."""
         if not 0 <= real(self.reassignment_ratio, "reassignment_ratio") <= 1:
             raise ValueError(f"reassignment_ratio must be from 0 to 1, got {self.reassignment_ratio}")
         self._random, self.n_steps_ = check_random_state(self.random_state), 0
@@ -402,7 +402,7 @@ def _assigned_to_bytes(rows: Int8, centers: Floats) -> tuple[Labels, Floats]:
 
 
 def _assigned(rows: Int8, centers: Floats, squares: Floats) -> tuple[Labels, Floats]:
-    """Return the nearest center of each row, with centers in 16 bits, and the squared distances."""
+    """Return the nearest center of each row, and the squared distances. The centers have 16 bits."""
     words, labels, distances = _words(centers), np.empty(len(rows), np.int32), np.empty(len(rows))
     for some in blocks(len(rows)):
         terms = _terms(words, rows[some])
@@ -432,8 +432,8 @@ def _squares(rows: Int8) -> Floats:
 
 
 def _move(sums: npt.NDArray[np.int64], rows: Int8, before: Labels, labels: Labels) -> None:
-    """Update the exact sums of clusters for the rows that have changed their cluster: a product of -1, 0 and 1 with
-    these rows. The labels before the first assignment are -1, and all sums 0."""
+    """Update the exact sums of clusters for the rows that have changed their cluster. The update is a product of a
+    matrix of -1, 0 and 1 with these rows. Before the first assignment all labels are -1 and all sums are 0."""
     clusters, changed = np.arange(len(sums)), np.flatnonzero(labels != before)
     for start in range(0, len(changed), COUNTED):
         some = changed[start : start + COUNTED]

@@ -17,8 +17,7 @@ from int8blas.gemm.packing import pack_b
 Floats = npt.NDArray[np.float64]
 Int8 = npt.NDArray[np.int8]
 
-# The samples that are converted or multiplied at a time: their floats stay in the L2 cache, up to some hundred
-# features.
+# The number of samples that are converted or multiplied at a time. With 128 features, their float64 values take 1 MiB.
 BLOCK = 1024
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
@@ -31,7 +30,7 @@ class Coding:
     """The conversion of samples to int8, ``x = middle + step * bytes``, with a step for each feature or one step for
     all.
 
-    It is computed from samples. Later samples out of their range saturate.
+    The first samples determine `middle` and `step`. Later samples out of the range of the first samples saturate.
     """
 
     def __init__(self, x: npt.NDArray[Any], one_step: bool) -> None:
@@ -71,10 +70,10 @@ class Coding:
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``, whose products with int8 are two products of bytes.
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. A product with int8 is two products of bytes.
 
-    Steps are given, one for each vector, or chosen so that the largest element of a vector is 127 * 256 steps. `held`
-    has the vectors that the words stand for.
+    Each vector has one step. If `steps` is None, the largest element of a vector is 127 * 256 steps. `held` has the
+    vectors after rounding to 16 bits.
     """
 
     def __init__(self, vectors: Floats, steps: Floats | None = None) -> None:

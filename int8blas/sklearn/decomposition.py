@@ -122,7 +122,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return result
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return samples whose projections these are.
+        """Return the samples that projections stand for.
 
         Parameters
         ----------

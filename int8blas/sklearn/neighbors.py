@@ -64,9 +64,9 @@ class _Neighbors(BaseEstimator):
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Samples: uint8 and int8 are searched exactly.
+            Samples. The search is exact for uint8 and int8.
         y : array_like, optional
-            Their labels or values, for classifiers and regressors.
+            The labels or values of the samples, for classifiers and regressors.
 
         Returns
         -------
@@ -137,9 +137,9 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 
     Notes
     -----
-    uint8 and int8 samples are searched exactly. For other samples the search finds 4 times as many candidates in int8,
-    and ranks them by their floats. So distances are exact for the floats, and nearly all neighbors are the true
-    neighbors.
+    The search is exact for uint8 and int8 samples. For other samples it finds four candidates in int8 for each
+    neighbor, and ranks the candidates by the distances of their floats. So distances are exact for the floats, but a
+    true neighbor may be missing.
 
     Examples
     --------
@@ -161,7 +161,9 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 
 
 class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
-    """scikit-learn's ``KNeighborsTransformer`` with a search among bytes: a sparse graph for its other estimators.
+    """scikit-learn's ``KNeighborsTransformer`` with a search among bytes.
+
+    It returns a sparse graph, which other estimators of scikit-learn take.
 
     Parameters
     ----------

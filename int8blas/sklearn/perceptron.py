@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.stage.attributes import Attributes, Eltwise
 
-# Rows of a layer's source at a time: its outputs stay in the L2 cache.
+# The number of rows that pass through all layers at a time, so that the outputs of a layer stay in the L2 cache.
 BLOCK = 256
 
 

@@ -35,8 +35,8 @@ from int8blas.torch.ops import (
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
-    """Return the call of a module as a leaf of torch.fx. torch.fx itself traces into every module from outside of
-    torch."""
+    """Return the call of a module as one node of torch.fx. Without this function, torch.fx would trace into the module,
+    as into every module that is not from torch."""
     tracer = x.tracer
     return tracer.create_proxy("call_module", tracer.path_of_module(module), (x, *arguments), {})
 
@@ -69,7 +69,8 @@ class Int8Module(nn.Module):
         return f"module {self.label!r}, {self}" if self.label else f"{self}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Refuse other devices. Keep the integers, and remember a new dtype for tables and for dequantize_."""
+        """Refuse other devices. If `fn` changes the dtype, keep the integers, and store the new dtype for tables and
+        for dequantize_."""
         converted = fn(torch.empty(0, dtype=self.dtype))
         if converted.device.type != "cpu":
             raise RuntimeError(
@@ -198,7 +199,7 @@ class Int8Linear(Int8Module):
     def from_integers(
         cls, quantized: Tensor, scale: Tensor, bias: Tensor | None = None, *, weight_only: bool = False
     ) -> Int8Linear:
-        """Make the layer from integers of a linear layer, unchanged.
+        """Make the layer from the integers of a quantized linear layer.
 
         Parameters
         ----------
@@ -399,7 +400,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def _check_masks(self, query: Tensor, key: Tensor, mask: Tensor | None, padding: Tensor | None) -> None:
-        """Refuse masks that torch's layer refuses. Without this check they would be broadcast."""
+        """Refuse masks that torch's layer refuses. Without this check, int8blas would broadcast these masks."""
         (n, steps), keys = query.shape[:2], key.shape[1]
         plain, whole = (steps, keys), (n * self.num_heads, steps, keys)
         if mask is not None and tuple(mask.shape) not in (plain, whole):

@@ -49,8 +49,8 @@ def lowered(y: Tensor) -> Tensor:
 
 
 def version(tensor: Tensor | None) -> int | None:
-    """Return how often a tensor was changed in place; None for a tensor of ``torch.inference_mode``, whose changes
-    torch does not count."""
+    """Return the number of changes of a tensor in place. Return None for a tensor of ``torch.inference_mode``, because
+    torch does not count its changes."""
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
@@ -148,8 +148,8 @@ def multiply_rows(layer: Any, x: Tensor, inputs: int, outputs: int) -> Tensor:
 def linear(
     x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor | None, in_features: int, weight_only: bool, name: str = ""
 ) -> Tensor:
-    """Return x @ weights.T + bias for packed int8 weights; unless `weight_only`, rows of x are quantized. `name` is
-    the name of the module, for errors."""
+    """Return x @ weights.T + bias for packed int8 weights. Quantize the rows of x, unless `weight_only` is true. `name`
+    is the name of the module, for errors."""
     layer = layer_of(
         packed,
         (scale, bias),
@@ -228,7 +228,8 @@ def make_convolution(
     quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int,
     output_padding: Any,
 ) -> Convolution | Deconvolution:  # fmt: skip
-    """Return the dynamic convolution of int8 weights, channels last: a transposed one if there is an output padding."""
+    """Return a dynamic convolution with int8 weights, for images with channels last. If there is an output padding,
+    return a transposed convolution."""
     weights = quantized.detach().numpy()
     options: dict[str, Any] = {
         "strides": tuple(strides), "padding": tuple(pads), "dilation": tuple(dilation), "groups": groups,
@@ -263,8 +264,8 @@ def convolution(
     x: Tensor, quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Sequence[int], pads: Sequence[int],
     dilation: Sequence[int], groups: int, output_padding: Sequence[int], name: str = "",
 ) -> Tensor:  # fmt: skip
-    """Return the convolution of x with int8 weights, a transposed one if there is an output padding; `pads` has two
-    numbers for each dimension."""
+    """Return the convolution of x with int8 weights. If there is an output padding, the convolution is transposed.
+    `pads` has two numbers for each dimension."""
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
     key = geometry(strides, pairs, dilation, groups, output_padding)
     layer = layer_of(

@@ -22,7 +22,7 @@ class Integers(NamedTuple):
     bias: Tensor | None
 
 
-# The remedies for layers whose integers cannot be used; quantize_ then quantizes their float weights.
+# The remedies for layers whose integers cannot be used. After the remedy, quantize_ quantizes the float weights.
 TORCHAO = "restore its floats first: module.weight = torch.nn.Parameter(module.weight.dequantize())"
 TORCH_AO = (
     "replace it by a torch.nn.Linear with the weight module.weight().dequantize() and the bias module.bias() first"
@@ -108,8 +108,8 @@ def of_gptq(module: Any) -> Integers:
 class int_mm:  # noqa: N801, a function to its users
     """Replace ``torch._int_mm`` on the CPU, which torchao and other quantizers call, by :func:`int8blas.matmul`.
 
-    It makes all callers faster and exact, including code of ``torch.compile``, in a ``with`` block or from
-    :meth:`start` to :meth:`stop`.
+    All callers then get exact results, including code of ``torch.compile``. Use a ``with`` block, or :meth:`start` and
+    :meth:`stop`.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class int_mm:  # noqa: N801, a function to its users
         self.stop()
 
 
-# torch restores its own operator when the last reference to the library is gone.
+# The started replacements. torch restores its own operator when the last reference to the library is gone.
 STARTED: set[int_mm] = set()
 
 

@@ -28,7 +28,7 @@ FAST_PATHS: dict[type[nn.Module], tuple[str, object]] = {
     nn.TransformerEncoderLayer: ("activation_relu_or_gelu", 0),
     nn.TransformerEncoder: ("use_nested_tensor", False),
 }
-# The beginning of a reason that applies to nearly all modules, so quantize_ does not report it.
+# The beginning of a reason that quantize_ does not report, because the reason applies to nearly all modules.
 NO_MODULE = "no int8 module for"
 # The reasons why modules stayed float in quantize_.
 FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
@@ -36,7 +36,7 @@ FLOAT: MutableMapping[nn.Module, str] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Config:
-    """The base class of configs: the groups of linear layers."""
+    """The base class of configs, with the size of the groups of linear layers."""
 
     group: int | None = None
 
@@ -117,7 +117,7 @@ KINDS: dict[Any, Callable[[Any, Config], nn.Module]] = {
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), lambda module, config: Int8Recurrent(module)),
     **dict.fromkeys(CELLS, lambda module, config: Int8RecurrentCell(module)),
 }
-# The kinds of modules whose weights alone can be quantized: their sources stay floats.
+# The kinds of modules for which Int8WeightOnly quantizes the weights and leaves sources as floats.
 WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 

@@ -41,7 +41,7 @@ ORDERS = {"GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
 
 
 def layer_for(factor: Factor, order: Sequence[int] = (0,)) -> InnerProduct:
-    """Return the dynamic product of weights, scales and a bias, with their gates in an order."""
+    """Return the dynamic layer with these weights, scales and bias. `order` has the gates in the layer's order."""
 
     def ordered(tensor: Tensor) -> Array:
         parts = np.split(tensor.numpy(), len(order))
@@ -136,7 +136,7 @@ def make_lstm(factors: list[list[Factor]]) -> DynamicLSTM:
 def make_recurrent(
     mode: str, directions: int, weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> DynamicLSTM | list[Any]:
-    """Return one layer, of all its directions."""
+    """Return one recurrent layer, with all its directions."""
     factors = [
         (weight.detach(), scale.detach(), bias.detach() if bias.numel() else None)
         for weight, scale, bias in zip(weights, scales, biases, strict=True)
@@ -267,8 +267,8 @@ class Int8Recurrent(Int8Module):
         self.num_layers, self.batch_first, self.dropout = module.num_layers, module.batch_first, module.dropout
         self.bidirectional, self.proj_size, self.bias = module.bidirectional, module.proj_size, module.bias
         self.directions = 2 if module.bidirectional else 1
-        # Whether torch's layer returns the dtype of torch.autocast. A GRU and the cells with gates return the dtype of
-        # their state instead.
+        # Whether torch's layer returns the dtype of torch.autocast. GRUs and cells with gates return the dtype of their
+        # state instead.
         self.lowers = self.mode != "GRU"
         for name in self._names():
             integers, scale = quantized_rows(getattr(module, name))
@@ -420,7 +420,7 @@ CELLS: dict[Any, Any] = {nn.LSTMCell: nn.LSTM, nn.GRUCell: nn.GRU, nn.RNNCell: n
 
 
 class Int8RecurrentCell(nn.Module):
-    """One step of a recurrent layer with int8 weights: an :class:`Int8Recurrent` for each call.
+    """One step of a recurrent layer with int8 weights, as an :class:`Int8Recurrent` computes it.
 
     :func:`quantize_` creates it from ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
 

@@ -25,7 +25,7 @@ def execute(model: Callable[..., Any], inputs: Any) -> Any:
 
 
 def batches(loader: Any) -> Iterator[Any]:
-    """Find the batches of a loader."""
+    """Yield the batches of a loader."""
     if isinstance(loader, (Tensor, Mapping)) or not isinstance(loader, Iterable):
         raise TypeError(
             f"loader must be an iterable of batches, got {type(loader).__name__}: pass [batch] for one batch"
@@ -34,7 +34,7 @@ def batches(loader: Any) -> Iterator[Any]:
 
 
 def tensors_of(output: Any) -> Iterator[Tensor]:
-    """Find the tensors of floats in an output."""
+    """Yield the float tensors in an output."""
     if isinstance(output, PackedSequence):
         yield output.data
     elif isinstance(output, Tensor):
@@ -79,13 +79,13 @@ class Row:
     name : str
         The name of the module in the model; "" for the model.
     module : str
-        Its class.
+        The class of the module.
     mode : str
         "int8" or "float".
     reason : str
-        Why it is float.
+        The reason why the module stays float.
     bytes_before, bytes_after : int
-        Sizes of parameters and buffers: of the float module and now.
+        The bytes of parameters and buffers: of the float module, and of the module now.
     error : float or None
         |int8 - float| / |float| of the results, in the Euclidean norm; None if the module was not called.
     seconds_before, seconds_after : float or None

@@ -1,7 +1,7 @@
 """The shapes of a static network's results, which compilers of torch ask for before anything is computed.
 
 A text lists the operators of torch that a network replaces. int8blas executes these operators on the compiler's
-tensors, which have no data, to find the shapes. A text cannot name other functions.
+tensors, which have no data, to find the shapes. A text can name only operators of torch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def recorded(part: fx.GraphModule, is_constant: Callable[[fx.Node], bool]) -> st
 def difference(found: str, wanted: str) -> str:
     """Return how the first operator of a text differs from the operator of another text; "" if all are equal.
 
-    Scales and zero points of quantizers do not count: they come from the data.
+    Ignore the scales and zero points of quantizers, because they come from the data.
     """
     given, own = ([described(line) for line in json.loads(text)] for text in (found, wanted))
     for k, (mine, yours) in enumerate(zip_longest(own, given)):

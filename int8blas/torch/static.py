@@ -50,8 +50,8 @@ Filter = Callable[[str, nn.Module], bool]
 class Int8Static:
     """int8 weights and activations; the scales of activations are calibrated on data.
 
-    :func:`prepare` and :func:`calibrate` take it. Weights have a scale for each output channel, and tensors one scale,
-    with the least squared error on the data. Images have their channels last between the layers.
+    :func:`prepare` and :func:`calibrate` take it. Weights have a scale for each output channel. Each other tensor has
+    one scale, with the least squared error on the data. Images have their channels last between the layers.
     """
 
 
@@ -76,7 +76,7 @@ def run(model: Model, inputs: Sequence[Any]) -> list[Tensor]:
 
 
 def single(results: Sequence[Any]) -> Any:
-    """Return several results as a tuple, and one result alone."""
+    """Return several results as a tuple, and a single result without a tuple."""
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -300,7 +300,7 @@ class Chosen(OperatorSupportBase):
 
 
 def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> fx.GraphModule:
-    """Return the graph of a model, for tensors of any sizes as far as the model allows."""
+    """Return the graph of a model. The graph takes tensors of all sizes that the model allows."""
     trained = [f"{name!r}, {type(each).__name__}" for name, each in model.named_modules() if each.training]
     if trained and not isinstance(model, fx.GraphModule):
         raise ValueError(f"model must be in evaluation mode, got module {trained[0]} in training mode: call "
@@ -527,7 +527,7 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     ----------
     model : nn.Module
         A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The static network
-        has the dtypes of the model, and computes in float32 where it does not compute in int8.
+        has the dtypes of the model. Operators that it does not compute in int8 are computed in float32.
     config : Int8Static, optional
         How to quantize.
     filter : callable, optional

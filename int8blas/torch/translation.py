@@ -64,7 +64,7 @@ class Translation:
         return name
 
     def floats(self, value: Any) -> str:
-        """Return the name of a tensor of float32, or of a number as such a tensor."""
+        """Return the name of a float32 tensor. If `value` is a number, add it as a constant first."""
         return value if isinstance(value, Name) else self.constant(np.float32(value))
 
     def emit(self, kind: str, *inputs: str | None, name: str = "", **attributes: Any) -> str:
@@ -94,7 +94,7 @@ class Translation:
 
 
 def dtypes_of(node: fx.Node) -> Iterator[torch.dtype]:
-    """Yield the dtypes of a node's results, and of its operands that are no constants of the model."""
+    """Yield the dtypes of a node's results, and of all operands except constants of the model."""
     for each in (node, *(operand for operand in node.all_input_nodes if operand.op != "get_attr")):
         value = each.meta.get("val")
         for tensor in value if isinstance(value, (tuple, list)) else (value,):
@@ -167,7 +167,8 @@ def linear(graph: Translation, x: Name, weight: Any, bias: Any = None) -> str:
 
 
 def batch_norm(graph: Translation, x: Name, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> str:
-    """Translate both of torch's operators; `rest` is (training, momentum, epsilon, cudnn) or (momentum, epsilon)."""
+    """Translate either of two operators of torch. Their `rest` is (training, momentum, epsilon, cudnn) or (momentum,
+    epsilon)."""
     if (len(rest) == 4 and rest[0]) or weight is None or bias is None:
         raise UnsupportedError
     return graph.emit("BatchNormalization", x, weight, bias, mean, variance, epsilon=rest[-2 if len(rest) == 4 else -1])
@@ -251,7 +252,8 @@ def quantization(
     kind: str, graph: Translation, x: Name, scale: Any, zero: Any, low: int, high: int, dtype: torch.dtype,
     axis: int | None = None,
 ) -> str:  # fmt: skip
-    """Translate a quantize or dequantize operator of PT2E for a whole dtype."""
+    """Translate a quantize or dequantize operator of PT2E. A quantize operator must use the whole range of its
+    dtype."""
     if RANGES.get(dtype) != (low, high) and not (kind == "DequantizeLinear" and dtype in RANGES):
         raise UnsupportedError
     if isinstance(scale, Name):
@@ -322,7 +324,7 @@ def refused() -> str:
 
 
 def add_pt2e() -> None:
-    """Add the operators of quantization, which torch has once one of its quantizers was imported."""
+    """Add torch's operators of quantization. torch defines them when one of its quantizers is imported."""
     import torch.ao.quantization.fx._decomposed
 
     for kind, name in (("QuantizeLinear", "quantize"), ("DequantizeLinear", "dequantize")):

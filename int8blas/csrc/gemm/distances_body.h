@@ -111,7 +111,8 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
     /* If rows y are contiguous, prefetch the bytes that follow them. */
     const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
     const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
-    /* With a single row, a multiply-add would wait for the previous one. */
+    /* A single row y has one chain of multiply-adds for its squares. A second chain sums the shifts, so that a
+     * multiply-add need not wait for the previous one. */
     i8_vec shift = i8_zero(), *shifts = columns == 1 ? &shift : squares;
     I8_FOR(i, rows * columns) acc[i] = i8_zero();
     I8_FOR(j, columns) squares[j] = i8_zero();

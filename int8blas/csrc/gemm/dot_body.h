@@ -95,8 +95,8 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
-    /* The number of steps at a time. Each step has separate accumulators, because one step may have too few to hide the
-     * latency of a multiply-add. */
+    /* The number of steps that an iteration multiplies. Each step has its own accumulators, because the accumulators of
+     * one step may be too few to hide the latency of a multiply-add. */
     const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
     i8_vec acc[4][I8_DOT_SUMS];
     const uint8_t *y = t->y;

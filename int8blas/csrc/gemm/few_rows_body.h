@@ -2,16 +2,16 @@
  * file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and the i8_vec of tile_body.h
  * with i8_interleave, i8_interleave_half and i8_xor.
  *
- * A block is 4 vectors of columns, so that one of its rows is one vector load. Interleaving the bytes of 4 rows takes 8
- * shuffles for 4 vectors, and permutes the columns in the same way in every block: lane c of 128-bit lane l of vector q
- * is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
+ * A block has 4 vectors of sums, so that one vector load reads one row of the block. Interleaving the bytes of 4 rows
+ * takes 8 shuffles for 4 vectors. It permutes the columns in the same way in every block: lane c of 128-bit lane l of
+ * vector q is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
  *
  * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, and so read
  * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, which need half of
  * the shuffles.
  *
- * If byte products are added in s16, rows are interleaved in pairs, which takes half the shuffles and keeps the order
- * of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ * If byte products are added in s16, the kernel interleaves rows in pairs. This takes half the shuffles and keeps the
+ * order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
  * If I8_STEP takes operands of one sign, B is shifted to the sign of A. A row of A then adds I8_SHIFT times its sum to
  * each of its sums.

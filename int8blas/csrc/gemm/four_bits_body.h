@@ -4,14 +4,14 @@
  * instruction set needs a correction for signs. Without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in s16,
  * and the sums of eight groups, four steps, fit: 8 * 2 * 1920 = 30720.
  *
- * Memory: a panel and its scales are two streams, each read in the order of its addresses. One row takes the time of
- * reading them; four panels at a time, eight streams, are 1.2x slower. In the last AHEAD bytes of a panel, the kernel
- * prefetches the next panel. AHEAD of 8 KiB instead of 2 KiB is 1.1x (one row) to 1.5x (8 rows) faster, and 16 KiB no
- * faster than 8 (4096 x 4096 from memory, AVX512-VNNI, Zen 5).
+ * Memory: a panel and its scales are two streams, each read in the order of its addresses. With one row, a product
+ * takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the last
+ * AHEAD bytes of a panel, the kernel prefetches the next panel. An AHEAD of 8 KiB is 1.1x (one row) to 1.5x (8 rows)
+ * faster than 2 KiB; 16 KiB is no faster (4096 x 4096 from memory, AVX512-VNNI, Zen 5).
  *
- * Registers: with VNNI and AVX-512 8 rows take 8 sums, 8 sums of groups, 2 vectors of B, a mask and a scale: 20 of 32;
- * operands of VPDPBUSD broadcast A. Up to 4 rows have separate sums of the low and the high halves. With 16 registers a
- * panel is two vectors, and broadcasts are loaded from the L1 cache again. */
+ * Registers: with VNNI and AVX-512, 8 rows take 20 of 32 registers: 8 sums, 8 sums of groups, 2 vectors of B, a mask
+ * and a scale. VPDPBUSD itself broadcasts A from memory. Up to 4 rows have separate sums of the low and the high
+ * halves. With 16 registers, a panel is two vectors, and each of them loads the broadcasts of A again. */
 #define I8_FOUR_BITS_MR (I8_LANES == 16 && !I8_PAIRED ? 8 : 4)
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
 #define I8_FOUR_BITS_AHEAD (128 * I8_FOUR_BITS_STEP)

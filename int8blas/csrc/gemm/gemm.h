@@ -27,7 +27,7 @@
  *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile; row_init,
  *     a.tail and the rows of acc_in, dst, fetch and output continue tile after tile. Tiles of up to I8_SHORT_TILE(np)
  *     rows may lie along N instead (`along_n`): then B, col_init and columns continue. `ahead` is for the first tile.
- *   - Sums wrap modulo 2**32. The driver makes sure that no wrapped sum is stored for the user.
+ *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
  * The tiles of a matrix unit (i8_matrix) have the same contract, except:
  *   - A: a dword becomes a step of 64 bytes of k. The kernel reads step s of row i at a.data + i * a.row + s * a.group,
@@ -54,8 +54,8 @@
 #define I8_MATRIX_K 64
 #define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B in one register of a matrix unit */
 #define I8_MAX_TILE (2 * I8_MATRIX_ROWS * 2 * I8_PANEL) /* elements of a tile, of a matrix unit's too */
-/* Without VNNI, VPMADDUBSW multiplies bytes split into two halves exactly: this many of its sums, of two products of 4
- * and 8 bits each, fit s16. */
+/* Without VNNI, kernels split bytes into two halves, so that VPMADDUBSW is exact: the sum of this many of its results
+ * fits s16. A result is the sum of two products of 4 and 8 bits. */
 #define I8_HALVES_STEPS 8
 #define I8_MAX_COLUMNS 64 /* maximum columns of a kernel's result: tiles have up to 48, blocks of a row kernel 64 */
 
@@ -125,8 +125,8 @@ typedef struct {
     int64_t a_bytes;    /* maximum bytes of an A block whose sums wait for the next K block */
     int64_t b_bytes;    /* maximum bytes of a B block, which stays in L2 */
     double thread_work;
-    int64_t least_rows; /* minimum rows of A for which the unit is faster, */
-    int64_t least_k;    /* and minimum K, more than 0 */
+    int64_t least_rows; /* minimum rows of A for which the unit is faster */
+    int64_t least_k;    /* minimum K for which the unit is faster, more than 0 */
     int dots_columns;   /* maximum columns for which dot kernels are faster */
     i8_tile_fn tile[2][2]; /* [registers of rows - 1][panels - 1] */
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
@@ -139,7 +139,8 @@ typedef struct {
     i8_peak_fn peak;
 } i8_matrix;
 
-/* A dot kernel multiplies `rows` vectors x, contiguous in k and read in place, by its columns, packed vectors y:
+/* A dot kernel multiplies `rows` vectors x by packed vectors y, one for each column of the kernel. The vectors x are
+ * contiguous in k, and the kernel reads them in place:
  *
  *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
  *
@@ -147,8 +148,9 @@ typedef struct {
  * is u8 and the other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL
  * (zeros). `uncached` says that no cache holds x.
  *
- * The widest kernel of vectors of bytes computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum.
- * It prefetches into the L2 cache at distance `ahead` bytes, or the next rows if `ahead` is 0. */
+ * The kernel of I8_LANES columns computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum. Other
+ * kernels ignore x_squares. A kernel prefetches x into the L2 cache: `ahead` bytes ahead, or the next rows if `ahead`
+ * is 0. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
@@ -165,13 +167,14 @@ typedef void (*i8_dot_fn)(const i8_dot_args *);
 /* Columns of the dot kernels: 1, 2, 3, 4, 8, 16. */
 enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT_WIDTHS };
 
-/* A kernel of long K multiplies few vectors x by few vectors y, contiguous in k and read in place, of any signs:
+/* A kernel of long K multiplies few vectors x by few vectors y, of any signs. The vectors are contiguous in k, and the
+ * kernel reads them in place:
  *
  *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
  *
  * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row, k bytes each; nothing else is read. Any k is
- * exact: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. The table says how many vectors of each operand, 1,
- * 2 or 4, its kernels take. */
+ * exact: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A kernel takes 1, 2 or 4 vectors of each operand;
+ * i8_long_k_kernels has the largest numbers. */
 enum { I8_LONG_K_SEGMENT = 1 << 15 }; /* 33,025 products of u8 and u8 fit s32 */
 typedef struct {
     int64_t k;
@@ -183,8 +186,8 @@ typedef struct {
 
 typedef void (*i8_long_k_fn)(const i8_long_k_args *);
 
-/* A kernel of distances computes squared distances of few rows x from `count` rows y, contiguous in k and read in
- * place, of any signs; without rows x, squares:
+/* A kernel of distances computes the squared distances of few rows x from `count` rows y, of any signs. The rows are
+ * contiguous in k, and the kernel reads them in place. Without rows x, it computes the squares of the rows y:
  *
  *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
  *
@@ -239,9 +242,9 @@ typedef struct {
  * With `by_lines`, m, n and k are at most I8_STACK_SIDE instead, and the rows or the columns of a matrix are
  * contiguous.
  *
- * Matrix i of an operand has its lowest byte at data + i * step, and `first` is the offset of its element (0, 0) from
- * there. Bytes are XORed with `flip` to be u8; their zero points are then from -255 to 255. Nothing outside the stack
- * is read or written. */
+ * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
+ * byte. The kernel XORs bytes with `flip`, which makes them u8. The zero points of the u8 operands are from -255 to
+ * 255. The kernel reads and writes nothing outside the stack. */
 enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32 };
 typedef struct {
     const uint8_t *data;
@@ -302,7 +305,8 @@ typedef struct {
     int8_t rest[4];
 } i8_outliers;
 
-/* Multiply the outliers of a panel, in one block of K, by A' by columns, `a_columns` columns as columns_of makes them:
+/* Multiply the outliers of a panel, in one block of K, by A'. A' has `a_columns` columns, in the form that columns_of
+ * writes:
  *
  *     dst[i, j] = (dst[i, j] if add) + sum over outliers of column j of A'[i, k] * rest
  *
@@ -318,9 +322,9 @@ typedef struct {
     ptrdiff_t dst_row; /* in elements */
 } i8_outlier_args;
 
-/* B of 4 bits: values q of 0 to 15, two in a byte. Panels have 64 bytes for each step of 8 k: in the low halves of the
- * bytes the group of the first 4 k as B' has it, in the high halves the group of the other 4. K is padded to whole
- * steps. A kernel multiplies up to I8_MAX_FOUR_BITS rows of A, s8 and padded with zeros:
+/* B of 4 bits: values q of 0 to 15, two in a byte. A panel has 64 bytes for each step of 8 k. The low halves of the
+ * bytes are the group of the first 4 k, in the order of B'; the high halves are the group of the other 4 k. K is padded
+ * to whole steps. A kernel multiplies up to I8_MAX_FOUR_BITS rows of A, s8 and padded with zeros:
  *
  *     dst[i, j] = row_init[i] + sum over k of A[i, k] * q[k, j]                      modulo 2**32, if scale is NULL
  *     y[i, j] = sum over the groups of f32(sum over k of the group of (A[i, k] - ao[i]) * (q[k, j] - zero)) *
@@ -365,9 +369,9 @@ enum {
 };
 enum { I8_INTERLEAVED_K = 1024 };
 
-/* Compute all scale groups of a tile, and write y. The groups of A and B are contiguous, t->groups dwords each, and so
- * are the 16 values of each group in scale and col_sum. The function reads tiles, A and B of t; it ignores acc, rows,
- * panels, bo and row_term of s. */
+/* Compute all scale groups of a tile, and write y. The groups of A and B, t->groups dwords each, are contiguous. In
+ * scale and col_sum, the 16 values of each group are contiguous. The function reads tiles, A and B of t; it ignores
+ * acc, rows, panels, bo and row_term of s. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
 /* The functions for tiles with scale groups: of[rows - 1][panels - 1], of up to `mr` rows. */
@@ -392,7 +396,7 @@ typedef struct {
     /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may end
      * where dst does. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
-    /* Split x - zero, where x are the k elements of the row. The differences must be from -255 to 255, and B must be
+    /* Split x - zero for each of the k elements x of the row. The differences must be from -255 to 255, and B must be
      * u8. */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
 } i8_few_rows_kernels;

@@ -37,8 +37,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         dst[v] = src[v] ^ flip;
 }
 
-/* Copy whole chunks. The last chunk overlaps the previous chunk or, if allowed, exceeds the end. `r` is passed by
- * value: through a pointer, stores of bytes could change it. */
+/* Copy whole chunks. The last chunk overlaps the previous chunk or, with `beyond`, exceeds the end. `r` is a value, not
+ * a pointer: for the compiler, stores of bytes could change what a pointer leads to. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
@@ -100,7 +100,7 @@ I8_INLINE void i8_copy_taps(uint8_t *dst, const i8_image *m, const uint8_t *line
 }
 
 /* Copy columns [from, to) of a run of `taps` taps, for `rows` rows of an output line. `line` is the image's line, or
- * NULL in the padding; x is the position of the first tap of the first row in it. */
+ * NULL in the padding; x is the position in the line of the first tap of the first row. */
 static void i8_copy_rows_of(uint8_t *dst, ptrdiff_t dst_row, const i8_image *m, const uint8_t *line, int64_t x,
                             int64_t taps, int64_t rows, int64_t from, int64_t to, uint8_t flip, int room)
 {

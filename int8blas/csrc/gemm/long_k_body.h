@@ -7,13 +7,13 @@
  * each lane adds the products of one segment, so only the sum of the lanes needs s64. Leaving the loop after each
  * segment would be 1.02x slower for vectors from memory.
  *
- * A step of a multiply-add of bytes is a vector. If there is no multiply-add for the operands' signs, x is shifted by
- * 128, and the sums of y correct the result. These sums are products with a vector of ones. They cost one more
- * multiply-add for each vector y, and hardly any time, because loads limit the speed. VNNI multiplies u8 by s8. On
- * AArch64, the dot product takes operands of the same sign (I8_ALIKE), the matrix multiplication extension also takes
- * different signs.
+ * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
+ * AArch64, the dot product takes operands of the same sign (I8_ALIKE); the matrix multiplication extension also takes
+ * different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects the
+ * result by the sums of y. These sums are products with a vector of ones. They cost one more multiply-add for each
+ * vector y, and hardly any time, because loads limit the speed.
  *
- * Without any of these, half a vector of bytes is widened as it is loaded, and VPMADDWD takes either sign: 8
+ * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs: 8
  * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
  * different signs and 10.5 for equal signs; shifting would take 9. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)

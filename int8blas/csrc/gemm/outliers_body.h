@@ -3,8 +3,8 @@
  *
  * In the dense part no sum over two groups of four k saturates: the positive parts of k, k + 1, k + 4 and k + 5 (k a
  * multiple of 8, or 2 more) sum to at most 128, the negative parts to at least -128. So neither a product of pairs nor
- * the sum of two exceeds s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, its largest values
- * are reduced first; the difference is the outlier.
+ * the sum of two exceeds s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, packing reduces its
+ * values, the largest first, down to the limit. The differences are the outliers.
  *
  * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: four columns of
  * A', interleaved, form the groups of 4 of a micro-panel, for two vectors of rows at a time. That takes 20 instructions

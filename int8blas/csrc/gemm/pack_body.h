@@ -90,8 +90,8 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* Interleave the bytes of 4 consecutive k of 1 to 16 rows that lie side by side in memory, for a panel at most 16 wide,
- * or wider with 16 rows. The function may overwrite up to `room` bytes from dst on; the packed bytes end at dst + 4 *
+/* Pack 1 to 16 rows that lie side by side in memory: interleave the bytes of 4 consecutive k. A panel of more than 16
+ * rows takes exactly 16. The function may overwrite up to `room` bytes from dst on; the packed bytes end at dst + 4 *
  * width * ceil(k / 4). */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
@@ -146,8 +146,8 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* Copy a single contiguous row, which is its own micro-panel. The function stores no single bytes, because loads of
- * dwords soon after would wait for them. It does not call i8_copy_run, because chunks of i8_copy_run may overlap: 1.05x
+/* Copy a single contiguous row, which is a micro-panel already. The function stores no single bytes, because a load of
+ * a dword would wait for the stores of its bytes. It does not call i8_copy_run, whose chunks may overlap: that is 1.05x
  * slower (64 x 64 x 64, signed A). */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
@@ -238,8 +238,8 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 #ifdef I8_UNITS
 /* Pack panels of columns that lie side by side in memory: I8_PACK_GROUPS groups of four panels at a time, along the
  * rows. So memory delivers a few sequential streams, and the function prefetches the next bytes of each stream
- * (few_rows_body.h). A row of I8_LANES / 4 panels is one vector. Return the number of packed panels: all but at most
- * I8_LANES / 4 - 1. */
+ * (few_rows_body.h). A row of I8_LANES / 4 panels is one vector. Return the number of packed panels, the largest
+ * multiple of I8_LANES / 4. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,

@@ -3,7 +3,7 @@
  * broadcast of A. Tiles of 4 x 3 take 12 + 12 + 3 + 1 = 28 of 32 registers; tiles of 3 x 1 with two vectors a panel
  * take 6 + 6 + 2 + 1 = 15 of 16.
  *
- * Without VNNI there are tiles of one row, multiplied as in tile_body.h, whose f32 sums are in memory during the
+ * Without VNNI, tiles have one row and are multiplied as in tile_body.h. Their f32 sums are in memory during the
  * multiplication. tiles.c includes this file once, after tile_body.h, which defines the other names. */
 #if I8_PAIRED
 #define I8_SCALED_MR 1

@@ -1,10 +1,10 @@
 /* The kernel of small K: any number of rows of A times panels of B, with K up to 4 * I8_SMALL_K_GROUPS (i8_small_k_args
- * in gemm.h). Writing C takes most of the time, so one, two or four rows of A stay in registers while the kernel goes
- * through the panels of B in the L1 cache, and C is written along its rows. gemm.c includes this file once, after
+ * in gemm.h). Writing C takes most of the time, so the kernel writes C along its rows. One, two or four rows of A stay
+ * in registers while the kernel reads the panels of B from the L1 cache. gemm.c includes this file once, after
  * isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
  *
- * Registers hold rows * groups dwords of A, at most 16, and one vector of B for each group (or only the first; the
- * other vectors may stay in memory). Constant: rows, groups, distances. */
+ * Registers hold rows * groups dwords of A, at most 16, and at least one vector of B; compilers may leave the other
+ * vectors of B in memory. Constant: rows, groups, distances. */
 /* Load some rows of A into registers, and the start values of their sums. */
 I8_INLINE void i8_small_k_load(i8_vec a[4][I8_SMALL_K_GROUPS], i8_vec *start, const i8_small_k_args *t, int64_t row,
                                const int rows, const int groups, const int shares)

@@ -1,10 +1,10 @@
-/* The kernel of stacks of small matrices (i8_stack_args in gemm.h). In the first part, a lane is an element of C, of up
- * to 16.
+/* The kernel of stacks of small matrices (i8_stack_args in gemm.h). In the first part, C has up to 16 elements, each in
+ * its own lane.
  *
- * A unit of 128 bits holds a whole matrix of A, and another holds one of B. One shuffle of each puts the bytes of two k
- * into the words of each lane, with the row of A and the column of B of the lane's element, and a multiply-add of words
- * takes any signs and zero points. 3 x 3 by 3 x 3 takes 2 loads, 2 flips, 4 shuffles, 4 subtractions, 2 multiply-adds
- * and a store with AVX-512: 3.5 ns (Zen 4), where a product by tiles takes 60. */
+ * A unit of 128 bits holds a whole matrix of A, and another unit holds a matrix of B. One shuffle of each unit copies
+ * the bytes of two k into the words of each lane: from the row of A and the column of B of the lane's element. Then a
+ * multiply-add of words takes any signs and zero points. With AVX-512, 3 x 3 by 3 x 3 takes 2 loads, 2 flips, 4
+ * shuffles, 4 subtractions, 2 multiply-adds and a store: 3.5 ns, and 60 ns by tiles (Zen 4). */
 #define I8_STACK_VECTORS (I8_STACK_UNIT / I8_LANES)
 #define I8_STACK_PAIRS (I8_STACK_UNIT / 2)
 
@@ -15,8 +15,8 @@
 #define I8_STACK_WORD(lane, i) (2 * (lane) + (i))
 #endif
 
-/* For each byte of a vector, the byte of a matrix that goes there, or 0x80 for zero; and the zero point of A for each
- * k, or 0 for padding, so that its product is 0. */
+/* a and b have, for each byte of a vector, the place of the matrix's byte, or 0x80 for a zero. a_zero has the zero
+ * point of A for each k, and 0 for padding, so that the product of padding is 0. */
 typedef struct {
     uint8_t a[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES], b[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES];
     int16_t a_zero[I8_STACK_PAIRS][2 * I8_LANES], b_zero[2 * I8_LANES];
@@ -40,8 +40,8 @@ static void i8_fill_stack_tables(i8_stack_tables *s, const i8_stack_args *t)
     }
 }
 
-/* Return matrix `index` as a unit, repeated. A whole unit is read if it ends inside the stack; the memory between two
- * matrices is readable if it is smaller than a unit. */
+/* Return matrix `index` as a unit, repeated. Read a whole unit if the unit ends inside the stack, and matrices begin at
+ * most a unit apart: then all memory between two matrices is readable. */
 I8_INLINE i8_vec i8_stack_matrix(const i8_stack_operand *x, int64_t index, int64_t count, i8_vec flip)
 {
     const uint8_t *p = x->data + index * x->step;
@@ -154,7 +154,8 @@ static void i8_fill_stack_orders(i8_stack_orders *s)
         I8_FOR(w, 2) s->of[w][i / I8_LANES][4 * (i % I8_LANES) + 2 * w] = (uint8_t)i;
 }
 
-/* Widen pairs of lines: dword j of a pair has element j of both lines. A last line alone is paired with zeros. */
+/* Widen pairs of lines: dword j of a pair has element j of both lines. If the number of lines is odd, zeros are the
+ * second line of the last pair. */
 I8_INLINE void i8_widen_pairs_of_lines(int16_t *dst, const i8_stack_lines *s, const i8_stack_orders *o,
                                        const uint8_t *p, ptrdiff_t step, const int units)
 {

@@ -55,8 +55,8 @@
         b += 4 * I8_PANEL;                                                                                             \
     }
 
-/* With one panel, prefetch into the L1 cache. With several, prefetch into L2 and at the same distance as B: L1 cannot
- * hold the next panels in addition to the current ones. */
+/* With one panel, prefetch into the L1 cache. With several panels, prefetch into the L2 cache, at the same distance as
+ * B: the L1 cache cannot hold the next panels in addition to the current panels. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
@@ -137,8 +137,8 @@ I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VE
     }
 }
 
-/* In a tile of one panel, groups of its first and its second half alternate: memory serves two streams faster than one.
- */
+/* In a tile of one panel, groups of the panel's first half and second half alternate, because memory delivers two
+ * streams faster than one. */
 I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -347,7 +347,7 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         I8_FOR(i, mr) acc[i][j] = start;
     }
 #if I8_SHIFTS_A && !defined(I8_PREPARE)
-    /* A single tile of these columns adds the shift itself. Tiles along M have it in col_init. */
+    /* Tiles of few rows add the shift here. For tiles of more rows, col_init contains the shift. */
     if (mr <= I8_SHORT_TILE(I8_NP)) {
         i8_vec shifts[I8_ROW_NP * I8_VECS];
         I8_NAME(shifts)(shifts, t, b, np);

@@ -84,8 +84,9 @@ I8_INLINE void i8_widen_64(i8_vec x, i8_vec *low, i8_vec *high)
     *low = I8_MM(cvtepi32_epi64)(i8_half_of(x, 0));
     *high = I8_MM(cvtepi32_epi64)(i8_half_of(x, 1));
 }
-/* The upper halves of s32, with their sign; x times 2**16 in lanes of 32 and of 64 bits. */
+/* Return the upper halves of s32, with their sign. */
 I8_INLINE i8_vec i8_upper_halves(i8_vec x) { return I8_MM(srai_epi32)(x, 16); }
+/* Return x times 2**16, in lanes of 32 and of 64 bits. */
 I8_INLINE i8_vec i8_up_32(i8_vec x) { return I8_MM(slli_epi32)(x, 16); }
 I8_INLINE i8_vec i8_up_64(i8_vec x) { return I8_MM(slli_epi64)(x, 16); }
 I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
@@ -95,8 +96,9 @@ I8_INLINE i8_vec i8_madd_f64(i8_vec acc, i8_vec a, i8_vec b)
 I8_INLINE i8_vec i8_add_f64(i8_vec x, i8_vec y) { return I8_OF_F64(I8_MM(add_pd)(I8_AS_F64(x), I8_AS_F64(y))); }
 #endif
 
-/* AVX-512 multiplies 64 bits in one instruction. Otherwise a * b modulo 2**64 is the product of the lower halves plus
- * 2**32 times the two products of a lower and an upper half, which have separate sums of 32 bits. */
+/* AVX-512 multiplies 64 bits in one instruction. Other CPUs multiply halves of 32 bits: a * b modulo 2**64 is the
+ * product of the lower halves, plus 2**32 times both products of a lower and an upper half. The latter products have
+ * separate sums of 32 bits. */
 #if defined(I8_X86_64) && I8_LANES == 16
 #define I8_WIDE_HALVES 0
 #define I8_MADD_64(acc, a, b) (acc) = i8_add_64(acc, _mm512_mullo_epi64(a, b))
@@ -160,7 +162,7 @@ I8_INLINE void i8_wide_finish(const i8_wide_tile_args *t, i8_vec acc[I8_WIDE_MAX
                               i8_vec cross[I8_WIDE_MAX_ROWS][3], const int kind, const int rows, const int vecs)
 {
     const int pairs = I8_WIDE_PAIRS(kind), lanes = pairs ? I8_LANES : I8_WIDE_LANES, whole = t->cols >= vecs * lanes;
-    /* Whole vectors go to C, all others to `some` first. */
+    /* If C has all columns of the vectors, sums go to C. Otherwise they go to `some` first. */
     int64_t some[I8_WIDE_MAX_TILE], *c = whole ? t->c : some;
     const ptrdiff_t c_row = whole ? t->c_row : vecs * lanes;
     const int add = whole && t->add;

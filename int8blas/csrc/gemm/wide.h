@@ -55,9 +55,10 @@ typedef struct {
 typedef void (*i8_wide_pack_fn)(char *dst, int lines, int width, int64_t k, const char *src, ptrdiff_t line,
                                 ptrdiff_t step);
 
-/* Replace n values x by x + add modulo p, in [low, low + p); low is in [-p, 0], add in (-p, p), and p in [2, 2**31).
- * The elements are s64 values if `near` is null. Otherwise they are the low 64 bits of values of up to p * 2**60, and
- * `near` has f64 approximations of the values, at most 2**60 off; p is then at least 2**16. */
+/* Replace n values x by x + add modulo p, in [low, low + p). low is in [-p, 0], add in (-p, p), and p in [2, 2**31). If
+ * `near` is NULL, the values are the elements, as s64. Otherwise the elements are the low 64 bits of values of up to
+ * p * 2**60, and `near` has f64 approximations of the values, with an error of at most 2**60. p is then at least
+ * 2**16. */
 typedef void (*i8_residues_fn)(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add);
 
 typedef struct {

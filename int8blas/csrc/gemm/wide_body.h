@@ -59,7 +59,7 @@ I8_INT_LIST(I8_WIDE_PACK_F64)
         }                                                                                                              \
     }
 
-/* The bits of signed elements are found in their own type, so that a vector has as many lanes as possible. */
+/* Find the bits of elements in the type of the elements, so that a vector has as many lanes as possible. */
 #define I8_INT_BITS_OF_S(type, x) (type)((x) ^ ((x) < 0 ? (type)-1 : (type)0))
 #define I8_INT_BITS_OF_U(type, x) (x)
 #define I8_INT_SIGN_S(x) (uint64_t)(int64_t)(x)

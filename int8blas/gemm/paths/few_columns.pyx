@@ -3,8 +3,8 @@
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
 vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, because
 copying takes less time than packing. If x has a negative stride along k, the path reverses k in x and y. If y has zero
-points, the path needs the sums of x, which are products of x with a vector of ones. The vector of ones is one more y if
-that costs little.
+points, the path needs the sums of x, which are products of x with a vector of ones. If a kernel has a free column, the
+vector of ones is one more y; otherwise a kernel of one column multiplies it.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -42,9 +42,9 @@ cdef extern from "gemm/copy_vectors.h" nogil:
 cdef enum:
     # The bytes of rows that are copied at a time if rows of A are not contiguous.
     COPIED_BYTES = 1 << 14
-    # The maximum number of rows of A for which a B with contiguous columns is read in place, not packed. The second
-    # maximum is for a K of at least the third constant, if kernels store C themselves. If A is read in place instead,
-    # the columns of C are limited to the columns of a dot kernel.
+    # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
+    # it: MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves, otherwise FEW_ROWS. If the path reads A
+    # in place, C has at most as many columns as a dot kernel.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
@@ -64,7 +64,8 @@ cdef struct FewColumnsPlan:
 
 
 cdef bint reads_a(const Problem *g) noexcept nogil:
-    """Return whether the path would read rows of A in place, not columns of B: C has few columns."""
+    """Return whether the path would read rows of A in place, because C has few columns. Otherwise it would read columns
+    of B."""
     cdef const i8_matrix *matrix = matrix_of(g)
     cdef int64_t columns = g.kernels.gemm.dots.columns if matrix is NULL else matrix.dots_columns
     if g.a.column != 1 and g.a.column != -1:
@@ -73,8 +74,8 @@ cdef bint reads_a(const Problem *g) noexcept nogil:
 
 
 cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether K is long enough for MORE_ROWS rows, and the widest kernel stores C: the only zero point is one
-    for all columns of B."""
+    """Return whether K is long enough for MORE_ROWS rows, and the widest kernel can store C. The only zero point may be
+    one for all of B."""
     return (
         g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots.columns == MAX_Y
         and matrix_of(g) is NULL and p.identity
@@ -117,7 +118,7 @@ cdef struct Zeros:
     const int64_t *values
 
 
-# Some of the vectors y for one call of a kernel; or none, if the vector of ones is alone.
+# The vectors y of one call of a kernel. There are none if the vector of ones is alone.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel; the first `count` exist in C
     int ones                    # the column that is a vector of ones, or -1
@@ -134,7 +135,7 @@ cdef struct Vectors:
     ptrdiff_t row, step         # bytes from one vector to the next, and from one k to the next
     const uint8_t *end          # the end of the memory of x
     uint8_t *copied             # memory for copies of x, or NULL
-    uint8_t flip                # XORed with x, to have the sign that the kernel takes
+    uint8_t flip                # the kernel XORs x with this byte, to get the sign that it multiplies
     Zeros zeros
 
 
@@ -263,11 +264,11 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
 
 
 cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
-    """Choose which of x and y is the u8 operand, shift x if it must be, and set the zero points of both."""
+    """Choose which of x and y is the u8 operand, and set the zero points of both. If both have the same sign, shift x.
+    """
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # The zero points in `g` are for A' and B'. x is shifted because shifting y would need the sums of x, which take
-    # longer.
+    # The zero points in `g` are for A' and B'. Shifting y would need the sums of x, which take longer than shifting x.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -306,8 +307,8 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
             columns = 8
         else:
             columns = min(rest, 4)
-        # The vector of ones goes into the first piece, if a column is free or one more needs no wider kernel; otherwise
-        # it is a separate piece.
+        # If the first piece has a free column, or fewer than 4 columns, it also has the vector of ones. Otherwise the
+        # vector of ones is a separate piece.
         if sums and first == 0 and rest < 4:
             columns = rest + 1
         if sums and first == 0 and rest >= columns:
@@ -319,7 +320,7 @@ cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
 
 
 cdef inline void set_tile(i8_dot_args *t, const Piece *piece, const int32_t *tile) noexcept nogil:
-    """Let the kernel store all of its columns to a tile, side by side."""
+    """Set the kernel's destination to a tile, for all columns of the kernel."""
     t.dst = <void *>tile
     t.dst_column = sizeof(int32_t)
     t.dst_row, t.count = piece.columns * t.dst_column, piece.columns
@@ -351,7 +352,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
 
     memset(piece.start, 0, sizeof(piece.start))
     if not is_zero(&o.x.zeros):
-        # The sums of y: products with a vector of ones.
+        # Compute the sums of y as products with a vector of ones.
         memset(&t, 0, sizeof(t))
         t.k = g.k
         t.rows = 1
@@ -407,7 +408,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
     o.direct = p.common.identity and is_zero(&o.y_zeros) and o.x.zeros.values is NULL
-    # One call of the kernel takes all of x if there is nothing to do between rows.
+    # If there is nothing to do between rows, one call of the kernel takes all of x.
     o.block = end - first if o.direct and o.x.step == 1 else block
     o.x.copied = NULL
     if o.x.step != 1:

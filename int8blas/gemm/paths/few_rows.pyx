@@ -60,8 +60,8 @@ cdef enum:
     STAGED_BYTES = 256          # bytes of each row that is copied
     # The number of groups of rows of B that the kernel reads side by side. An uncached B has fewer groups, because DRAM
     # delivers few, long streams faster. Products of up to GEMV_ROWS rows of A have GEMV_GROUPS and GEMV_AHEAD instead.
-    # AHEAD and GEMV_AHEAD are prefetch distances in bytes. ROWS_SUMS_BYTES is the maximum size of sums that wait for
-    # further groups, also limited to 1/16 of the L2 cache.
+    # AHEAD and GEMV_AHEAD are prefetch distances in bytes. Sums that wait for further groups take at most
+    # ROWS_SUMS_BYTES, and at most 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     UNCACHED_GROUPS = 16
     GEMV_ROWS = 2
@@ -78,7 +78,7 @@ cdef enum:
 cdef struct FewRowsPlan:
     Plan common
     bint row_of_ones            # A gets a row of ones, for column sums of B
-    bint centered               # the zero point is subtracted from the only row of A before the product
+    bint centered               # A has a single row, and the path subtracts the zero point from it before the product
     bint staged                 # the path copies rows of B before it multiplies them
     int64_t head                # columns before the first block that is aligned, if blocks are
     int64_t ahead               # i8_few_rows_args.ahead

@@ -34,13 +34,13 @@ from int8blas.gemm.problem cimport (
     STEP_K, Problem, element, has_scale_groups, is_doubled, row_scales_from, thread_work, zero_by_row)
 
 cdef enum:
-    # The maximum number of rows, with VNNI, with a matrix unit and without VNNI. For more rows, tiles of an unpacked B
-    # are faster: with 16 rows, a matrix unit is 1.1x faster (4096 x 4096, Emerald Rapids). On Zen 5 this path is 1.2x
-    # faster with 32 rows (AVX512-VNNI) and with 16 rows (AVX2).
+    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, tiles of an unpacked B
+    # are faster: for 16 rows, the tiles of a matrix unit are 1.1x faster (4096 x 4096, Emerald Rapids). On Zen 5 this
+    # path is 1.2x faster for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16
-    # Panels that are multiplied together. The sums of a row then fill whole lines of C, and stay in the L1 cache.
+    # The number of panels that are multiplied together. Their sums fill whole lines of C, and stay in the L1 cache.
     PANELS = 4
     COLUMNS = PANELS * I8_PANEL
 
@@ -156,7 +156,7 @@ cdef int make_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
-    """Add up a row in each group, and set the start value of its sums."""
+    """Sum the elements of a row of A in each group. Set the start value of the row's sums."""
     cdef int64_t factor = 1 if g.four_bits.zeros is not NULL else g.four_bits.zero, group, total, all = 0
     cdef uint32_t init
     for group in range(r.groups):
@@ -240,7 +240,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         if not has_scale_groups(g):
             o.col_sum = g.four_bits.col_sums + o.column if r.has_ao else NULL
             if g.b.zero_points is not NULL:
-                # Zeros up to whole panels: the epilogue computes all of their columns.
+                # Pad the zero points with 0 to whole panels, because the epilogue computes all columns of the panels.
                 for i in range(COLUMNS):
                     bo[i] = g.b.zero_points[o.column + i] if i < o.cols else 0
                 o.bo = bo

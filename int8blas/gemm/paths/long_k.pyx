@@ -9,8 +9,9 @@ Reading takes most of the time, so the path packs as little as possible. K has n
         copy_vectors   copies an operand that is not contiguous along k
         for a few vectors x and y at a time:  the kernel
 
-The vectors x are the rows of A or the columns of B, whichever are more; y are the vectors of the other operand. The
-kernels take both signs without a shift. If there are zero points, the path also adds up the vectors' sums.
+The vectors x belong to the operand with more vectors (rows of A or columns of B); the vectors y belong to the other
+operand. The kernels take both signs without a shift. If there are zero points, the path also sums the elements of each
+vector.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -38,12 +39,13 @@ cdef enum:
     # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
-    # The k of a block if all vectors are read in place: long streams are fastest. The bytes of a block of vectors if
-    # some are copied: half of an L1 cache, because the source of the copies takes the other half.
+    # If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are fastest. If it copies
+    # some vectors, the vectors of a block have COPIED_BYTES bytes: half of an L1 cache, because the source of the
+    # copies takes the other half.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
-    # TOTALS: the maximum number of elements of C. SUMS: TOTALS, plus the maximum number of vectors of A and B, because
-    # each vector has a sum too.
+    # TOTALS is the maximum number of elements of C. SUMS is TOTALS plus the maximum number of vectors of A and B,
+    # because each vector has a sum too.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
 

@@ -16,9 +16,9 @@ from int8blas.gemm.paths.sizes cimport is_register, rows_in_register
 from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
-    STACK_SPAN = 1 << 28        # the distance of two elements of a matrix in a stack stays below it
-    # The maximum number of multiply-adds of a product by lines. 20 x 20 x 20 takes 176 ns, and 162 by tiles (AVX2: 327
-    # and 666); 32 x 32 x 32 takes 463 ns, and 381 by tiles (AVX2: 1244 and 910).
+    STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
+    # The maximum number of multiply-adds of a product. 20 x 20 x 20 takes 176 ns by lines and 162 ns by tiles (AVX2:
+    # 327 and 666 ns). 32 x 32 x 32 takes 463 ns by lines and 381 ns by tiles (AVX2: 1244 and 910 ns).
     STACK_WORK = 1 << 13
 
 

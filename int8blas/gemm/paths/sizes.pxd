@@ -1,4 +1,4 @@
-# Problems that are small, which several paths ask for.
+# Questions about the size of a problem that several paths ask.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 
@@ -24,10 +24,10 @@ cdef enum:
     # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: the maximum number of rows and of columns of C, because all sums of a part of K are kept while both
-    # operands are read once; the minimum of K divided by the number of elements of C, because each element costs an
-    # addition in s64; and the maximum number of vectors that are copied because they are not contiguous along k. With
-    # more vectors, packing for tiles takes less time.
+    # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps all sums of a part
+    # of K while it reads both operands once. MIN_LONG_K is the minimum of K divided by the number of elements of C,
+    # because each element costs an addition in s64. COPIED_VECTORS is the maximum number of vectors that the path
+    # copies because they are not contiguous along k. For more vectors, packing for tiles takes less time.
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
@@ -36,15 +36,15 @@ cdef enum:
     # element of C.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
-    # tiny: a tile of A, packed B and its start values fit on the stack, and one thread is done before another would
-    # wake. From TINY_K on, few_rows reads B in place if it has enough columns.
+    # tiny: a tile of A, packed B and its start values fit on the stack, and one thread ends before another thread would
+    # wake. If K exceeds TINY_K and B has enough columns, the path few_rows reads B in place.
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # tiny: to store a triangle, the path computes the whole C if C has up to TINY_TRIANGLE rows and the product up to
-    # TINY_TRIANGLE_WORK multiply-adds, or TINY_ROWS_WORK if A has contiguous rows and the CPU has VNNI: for such a
-    # product up to 64 x 64 x 64, preparing the operands for the path triangle takes longer than multiplying all of C.
+    # tiny: to store a triangle, the path computes the whole C if C has up to TINY_TRIANGLE rows and the product has up
+    # to TINY_TRIANGLE_WORK multiply-adds. If A has contiguous rows and the CPU has VNNI, the limit is TINY_ROWS_WORK:
+    # up to 64 x 64 x 64, preparing the operands for the path triangle takes longer than multiplying all of C.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
@@ -62,7 +62,7 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
-    """Return how many rows of A fit a register. The kernel of stacks computes this number of rows of C in one step."""
+    """Return the number of rows of A that fit a register. The kernel of stacks computes these rows of C in one step."""
     cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
     if column >= I8_STACK_UNIT:
         return 0
@@ -90,7 +90,7 @@ cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
     """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
     k, and the other one has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
-    # For the smallest problems this comparison decides.
+    # Compare K first, because this comparison alone decides for the smallest problems.
     if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots.columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:

@@ -114,7 +114,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
     cdef int32_t sums[PART + I8_CHUNK]
     cdef bint in_place = g.a.column == 1 and g.k >= I8_GROUP, stores = is_stored(p)
     cdef bint starts = has_row_terms(g) or (stores and has_row_offset(g))
-    # The panels of B that fit half of the L1 cache.
+    # The number of panels of B that fit half of the L1 cache.
     cdef int64_t step = max(<int64_t>1, g.machine.l1 // 2 // (b.groups * I8_GROUP * I8_PANEL))
     cdef int64_t panel, column, next_column
     cdef int64_t most = ROWS

@@ -48,7 +48,7 @@ from int8blas.gemm.problem cimport (
 )
 
 cdef enum:
-    # The sums of several tiles along M, at most I8_MAX_COLUMNS rows, that are stored to C together.
+    # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
@@ -284,7 +284,7 @@ cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, i
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
-    """Return how many parts of at most `largest` divide `count`."""
+    """Return the number of parts into which `count` is split, if a part has at most `largest`."""
     return 1 if count <= largest else (count + largest - 1) // largest
 
 

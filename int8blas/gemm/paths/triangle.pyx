@@ -2,9 +2,9 @@
 
 A is packed once for both operands, in the layout of B': the micro-kernel reads rows of A from panels too, as dwords
 that are 64 bytes apart. If it multiplies bytes, the other operand is a copy of the panels XORed with 0x80, made while
-they are in the cache. Without VNNI the panels are widened to 16 bits once, and this copy serves both sides; if all
-values are close together (small_values.pyx), a copy of bytes minus the smallest value serves both. A matrix unit reads
-A in rows, which are packed in addition to the panels.
+the panels are in the cache. Without VNNI, both operands are one copy of the panels in 16 bits. If all values are close
+together (small_values.pyx), both operands are one copy of the bytes minus the smallest value. A matrix unit reads A in
+rows, which are packed in addition to the panels.
 
     run_triangle      for each packed block: some K blocks of all panels, or of a thread's panels
       prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
@@ -14,9 +14,10 @@ A in rows, which are packed in addition to the panels.
             multiply_row      cells along N: sums to C, or to the epilogue, and to the mirror
             multiply_square   a cell on the diagonal, of which C may need only a triangle
 
-A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. A matrix unit's cell is its tile, two panels
-by two. Cells are counted row by row. Each thread has the same number of consecutive cells. Between two K blocks the
-sums wait in C or, if C is not the bare sums with contiguous rows, in memory of the call.
+A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
+unit, two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
+consecutive cells. Between two K blocks the sums wait in C, if C has the bare sums and contiguous rows. Otherwise they
+wait in memory of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
 packs the panels that it needs, if packing is little work compared with its products.
@@ -70,7 +71,7 @@ cdef enum:
     # From this many panels for each thread on, each thread packs the panels that it needs. Packing then takes a fifth
     # of the time of the thread's products.
     OWN_PANELS = 12
-    # Up to this many cells for each thread, dividing K is faster: threads that share panels wait for them.
+    # Up to this many cells for each thread, dividing K is faster: otherwise threads wait for panels of other threads.
     FEW_CELLS = 24
 
 
@@ -79,7 +80,7 @@ cdef struct TrianglePlan:
     const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
     int64_t mr, np              # rows and panels of a tile
     int64_t grid_np             # panels of a cell along M and along N
-    int64_t kc, k_blocks        # k of a block, and how many there are
+    int64_t kc, k_blocks        # k of a K block; the number of K blocks
     int64_t mc, nc              # rows and panels of a block
     int64_t panels              # panels of 16 columns in N
     int64_t packed_k_blocks     # blocks of K that are packed together, before their products
@@ -91,7 +92,7 @@ cdef struct Form:
     int dot                     # the multiply-add: I8_DOT4 and so on
     int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
     bint shares_panels          # A' and B' are the same bytes
-    uint8_t flip                # XORed with the bytes of A for the panels, then `lowest` is subtracted
+    uint8_t flip                # packing XORs the bytes of A with this byte, then subtracts `lowest`
     int64_t shift               # the amount that `flip` and `lowest` add to the zero points of B'
 
 
@@ -236,7 +237,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     p.panels = ceil_div(g.n, I8_PANEL)
     p.grid_np, p.nc = 1, p.panels
     if p.matrix is not NULL:
-        # One row of tiles at a time: its A stays in the L1 cache, and a block of B in the L2 cache.
+        # Compute one row of tiles at a time. Its A stays in the L1 cache, and a block of B stays in the L2 cache.
         p.mr, p.np = p.matrix.mr, p.matrix.np
         p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
@@ -470,7 +471,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """Compute `width` cells along N. No cell is on the diagonal."""
+    """Compute `width` cells along N, none of them on the diagonal."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
