@@ -34,7 +34,7 @@ I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, c
 I8_INLINE float i8_exp_of(float power, float r) { return (i8_exp_less_one(r) + 1.0f) * power; }
 
 /* y = scale * exp(y), for results that are normal numbers. */
-I8_NOINLINE void i8_exp_run(float *y, int64_t n, float scale)
+I8_INLINE void i8_exp_run(float *y, int64_t n, float scale)
 {
     for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST) {
         const int count = n < I8_LONG_ABREAST ? (int)n : I8_LONG_ABREAST;
@@ -50,7 +50,7 @@ I8_NOINLINE void i8_exp_run(float *y, int64_t n, float scale)
 }
 
 /* y = scale * (y * i8_normal_distribution(y)), where e**(-y * y / 2) is a normal number. */
-I8_NOINLINE void i8_gelu_erf_run(float *y, int64_t n, float scale)
+I8_INLINE void i8_gelu_erf_run(float *y, int64_t n, float scale)
 {
     for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST) {
         const int count = n < I8_LONG_ABREAST ? (int)n : I8_LONG_ABREAST;
