@@ -21,6 +21,9 @@ Coordinates = Literal[
     "tf_crop_and_resize",
 ]  # fmt: skip
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
+# A coordinate counts as half way between two positions up to this distance, in positions, from it: float32 coordinates
+# have rounding errors. onnxruntime 1.32.0 has the same limit.
+HALFWAY = 1e-6
 
 
 class Way(NamedTuple):
@@ -65,8 +68,9 @@ def coordinates(size: int, count: int, scale: Any, region: tuple[float, float], 
 
 def nearest_index(where: Array, kind: str) -> Array:
     """Return the nearest input position of each coordinate."""
+    half = 0.5 + HALFWAY
     rounds: dict[str, Any] = {
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        "round_prefer_floor": lambda x: np.ceil(x - half), "round_prefer_ceil": lambda x: np.floor(x + half),
         "floor": np.floor, "ceil": np.ceil, "simple": np.trunc,
     }  # fmt: skip
     return np.asarray(rounds[kind](where)).astype(np.int64)
