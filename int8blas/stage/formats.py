@@ -220,12 +220,14 @@ def from_float(
         raise ValueError(f"w must be finite, of shape (oc, ic), got {came}")
     oc, ic = array.shape
     size = check_group(group, ic, 4)
-    factors = np.ones(ic) if importance is None else np.asarray(importance, np.float64)
+    factors = np.ones(ic) if importance is None else as_array(importance, "importance")
+    if factors.dtype not in (np.float32, np.float64):
+        raise dtype_error(factors, "importance", ("float32", "float64"), importance)
     if factors.shape != (ic,) or not (np.isfinite(factors).all() and (factors >= 0).all()):
         raise ValueError(f"importance must be {ic} finite values from 0 on, got {shown(importance)}")
-    wide = [(0, 0)] * (array.ndim - 1) + [(0, -ic % size)]
-    parts = np.pad(array, wide).reshape(oc, -(-ic // size), size).transpose(1, 0, 2).astype(np.float64)
-    factors = np.pad(factors, wide[1:]).reshape(-1, 1, size)
+    rest = (0, -ic % size)
+    parts = np.pad(array, ((0, 0), rest)).reshape(oc, -(-ic // size), size).transpose(1, 0, 2).astype(np.float64)
+    factors = np.pad(factors.astype(np.float64), rest).reshape(-1, 1, size)
     low, high = (function(parts, axis=2, initial=0) for function in (np.min, np.max))
     top = (1 << bits) - 1
     least = np.full(low.shape, np.inf)

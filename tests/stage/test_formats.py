@@ -190,6 +190,8 @@ def test_wrong_float_weights():
         formats.from_float(w * np.inf, group=8)
     with refused(TypeError, "w must be float32, float16 or bfloat16, got int8"):
         formats.from_float(w.astype(np.int8), group=8)
+    with refused(TypeError, "importance must be float32 or float64, got a list of str"):
+        formats.from_float(w, group=8, importance=["x"] * 16)
 
 
 def test_wrong_arguments(rng):
