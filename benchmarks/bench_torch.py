@@ -150,6 +150,9 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CONTESTANTS), help="contestants (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10, help="seconds for each model (default: %(default)s)")
     options = parser.parse_args()
+    chosen = options.only.split(",")
+    if unknown := set(chosen).difference(CONTESTANTS):
+        parser.error(f"--only must name some of {', '.join(CONTESTANTS)}, got {', '.join(sorted(unknown))}")
     torch.set_num_threads(options.threads)
     warnings.simplefilter("ignore")  # of deprecated functions, and of modules that stay float
     versions = {"int8blas": int8blas.__version__}
@@ -164,7 +167,7 @@ def main() -> None:
                 torch.compiler.reset()
                 case = make()
                 case.model.eval().requires_grad_(False)
-                compare(name, case, options.only.split(","), options.seconds)
+                compare(name, case, chosen, options.seconds)
 
 
 if __name__ == "__main__":
