@@ -224,7 +224,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef inline int64_t flat_runs(const DepthwiseJob *j) noexcept nogil:
-    """Return how many runs of columns, `stride` columns apart, the windows see."""
+    """Return the number of runs of columns that windows read. The columns of a run are `stride` apart."""
     return min(j.image.stride[2], window_columns(j, 1))
 
 
@@ -235,12 +235,12 @@ cdef inline int64_t flat_run(const DepthwiseJob *j, int64_t pixels) noexcept nog
 
 
 cdef inline int64_t flat_lines(const DepthwiseJob *j, int64_t steps) noexcept nogil:
-    """Return the image lines of a plane that `steps` runs of output lines see."""
+    """Return the number of lines of a plane under `steps` runs of output lines."""
     return (steps * j.together - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
 
 
 cdef inline int64_t flat_planes(const DepthwiseJob *j) noexcept nogil:
-    """Return the planes of the image in a window. Several filters may see one plane."""
+    """Return the number of planes of the image in a window. Filters may share a plane."""
     return j.image.kernel[0] if j.image.dilation[0] > 0 else 1
 
 
@@ -272,7 +272,8 @@ cdef void copy_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, in
         z = plane % j.size[1] * m.stride[0] - m.before[0] + p * m.dilation[0]
         m.size[1] = height if 0 <= z < m.size[0] else 0
         for r in range(flat_runs(j)):
-            # Column x is column x // stride of the columns with this remainder. The padding may reach far to the left.
+            # In run r, column x of the image has the index x // stride. Adding a multiple of the stride keeps x
+            # positive.
             x = first * stride - m.before[2] + r + m.before[2] * stride
             m.src = image + z * m.steps[1] + x % stride * j.image.steps[3]
             m.size[2] = max(<int64_t>0, ceil_div(width - x % stride, stride))

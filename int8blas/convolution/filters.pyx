@@ -35,8 +35,8 @@ cnp.import_array()
 
 
 cdef enum:
-    # Folding: the maximum number of columns and of k of the folded product, and the minimum number of rows of a folded
-    # product, which makes the weights' first use pay.
+    # Folding: the maximum number of columns and of k of the folded product, and the minimum number of its rows. For
+    # fewer rows, packing the folded weights at their first use costs more than folding saves.
     FOLDED_COLUMNS = 96
     FOLDED_K = 1024
     FOLDED_ROWS = 64

@@ -155,8 +155,8 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
     TypeError, OSError
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
-        If the file is no file of `save`, has another version, or is truncated or corrupted; the text says which. If
-        `mmap` is true for a file object.
+        If the file is no file of `save`, has another version, or is truncated or corrupted. If `mmap` is true for a
+        file object.
 
     Notes
     -----

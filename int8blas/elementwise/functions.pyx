@@ -593,7 +593,7 @@ cdef cnp.ndarray table_of(object table):
 
 @cython.final
 cdef class PreparedTable:
-    """:func:`look_up` with one table."""
+    """A function that maps bytes by one table, as :func:`look_up` does."""
 
     cdef cnp.ndarray table
     cdef Replay known               # the replay of the last call

@@ -131,8 +131,8 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    # No function returns A and B here. Returning an array writes its reference count, and these dependent writes take
-    # longer than the checks.
+    # The checks of exact arrays are inline: a function that returns the array would change its reference count, which
+    # takes longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:

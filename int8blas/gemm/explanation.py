@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from int8blas.gemm.plan import paths
 
-# For each path, the reason to choose it, as the text of an explanation says it. Layers add their paths with `add_path`.
+# For each path, the reason to choose it, in the words of an explanation. Layers add their paths with `add_path`.
 PATHS = {name: summary for name, summary, _ in paths()}
 KERNEL_NAMES = {name for name, _, names_kernel in paths() if names_kernel}
 

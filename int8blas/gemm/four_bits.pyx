@@ -155,12 +155,12 @@ cdef str name_of_type(int typenum):
 
 
 cdef object packed_bytes(object k, object n):
-    """How many a packed K x N matrix has; Python integers, which do not overflow."""
+    """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
     return -(-n // I8_PANEL) * -(-k // STEP_K) * STEP_BYTES
 
 
 def _restore(k, n, dtype, buffer):
-    """The inverse of PackedB4.__reduce__; `buffer` has the packed bytes."""
+    """Make a PackedB4 from the values of PackedB4.__reduce__; `buffer` has the packed bytes."""
     cdef cnp.ndarray data
     data = checked_bytes(k, n, dtype, buffer, packed_bytes(k, n), ("int4", "uint4"), PackedB4._what)
     if not can_keep(buffer, data):

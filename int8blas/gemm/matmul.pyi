@@ -12,7 +12,7 @@ _AnyInteger = np.integer[Any] | np.bool_
 _Overflow = Literal["saturate", "wrap", "raise"]
 _R = TypeVar("_R", bound=np.integer[Any])
 
-# Results are arrays below; of two vectors they are scalars of the same type.
+# The types of results are arrays, although the product of two vectors is a scalar.
 @overload
 def matmul(
     a: _Array[_Int8OrUInt8],

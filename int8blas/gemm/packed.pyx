@@ -32,7 +32,7 @@ cdef class Packed:
     __signature__ = Signature()
     # The name of these matrices in errors.
     _what = "packed matrix"
-    # The call that makes one.
+    # The call that makes such a matrix, in errors.
     _call = "pack_b(b)"
 
     def __cinit__(self):
@@ -132,7 +132,7 @@ cdef class Packed:
         TypeError, OSError
             If `path` is neither a path nor a file object, or the file cannot be read.
         ValueError
-            If `save` did not write the file, or the file is truncated or corrupted; the text says which.
+            If `save` did not write the file, or the file is truncated or corrupted.
 
         Examples
         --------

@@ -1,7 +1,7 @@
-"""The plan of a product: all decisions that depend on its shape. No memory is touched before they are made.
+"""The plan of a product: all decisions that depend on its shape. ``resolve`` makes them before any memory is touched.
 
-``resolve`` transposes a problem if that is faster, and tries the paths in the order of the table. The first path that
-accepts the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
+It transposes a problem if that is faster, and tries the paths in the order of the table. The first path that accepts
+the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
 """
 
 from libc.stdlib cimport malloc

@@ -93,7 +93,7 @@ cdef struct Output:
     uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
 
 
-# Where rows of A' are made, block by block.
+# The source of an A' that is not in memory: its rows are made block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip

@@ -164,7 +164,7 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
 
 
 cdef inline int column_unit(const WideProduct *w) noexcept nogil:
-    """Return the columns of a tile, or of a panel of pairs if these are more. Blocks and threads have multiples."""
+    """Return the number of columns, of a tile or of a wider panel of pairs, by which blocks and threads divide C."""
     return max(w.kernels.kinds[w.kind].columns, I8_PANEL if w.kind <= I8_WIDE_S16_FULL else 0)
 
 
@@ -345,7 +345,7 @@ cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int
             for i in range(4):
                 sums[i + 1] += sums[i] >> DIGIT_BITS
                 sums[i] &= DIGIT_MASK
-    # The bits from 66 on, then the bits beyond the result.
+    # `top` has the bits of the sum from 66 on. Bits beyond the type of the result must be 0 or, for s64, its sign.
     top = (sums[4] << DIGIT_BITS) + sums[3]
     if to_u64:
         if sums[4] < 0:

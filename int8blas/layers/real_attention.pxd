@@ -18,7 +18,7 @@ cdef struct AttentionJob:
     # Causal attention: row i of a product is at position p = first + i % length, and sees column p, columns before it,
     # and no column before p + 1 - window, if the window is not negative. With length 0, rows see every column.
     int64_t first, length, window
-    # If not NULL, softmax sees one more column, whose score is a number for each row of a product, or for each product.
+    # If not NULL, the scores of one more column in softmax: one for each row of a product, or one for each product.
     const float *sinks
     bint sink_by_row
     const char *mask                        # or NULL

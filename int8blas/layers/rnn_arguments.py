@@ -11,7 +11,7 @@ from int8blas.core.words import dtype_error, dtype_name, either, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
-# Lower bound of the largest weight: with it the scale 63 / max|w| is finite even for weights of zeros.
+# A lower bound of max|w|, so that the scale 63 / max|w| is finite for weights of zeros.
 SMALLEST_WEIGHT = np.float32(2.0**-64)
 
 

@@ -8,7 +8,7 @@ from int8blas.gemm.packing import PackedB
 
 _R = TypeVar("_R", np.int32, np.int64)
 
-# Results are arrays below; of two vectors they are scalars of the same type.
+# The types of results are arrays, although the distance of two vectors is a scalar.
 @overload
 def sqeuclidean(
     x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None, dtype: None = None

@@ -159,8 +159,7 @@ def float32_tensors(graph: Graph) -> set[str]:
 
 
 def makes_float32(node: Node, known: set[str]) -> bool:
-    """Return whether a node's results are float32, given the known float32 tensors. For DynamicQuantizeLinear this is
-    its scale."""
+    """Return whether a node's results of real numbers are float32, given the known float32 tensors."""
     if node.kind == "Cast":
         return bool(node.attributes.get("to") == FLOAT32)
     if node.kind == "Constant":

@@ -206,8 +206,8 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
                       bool) | np.zeros(x.shape, bool)  # fmt: skip
 
 
-# The grid of erf, in points for each unit, and its end. No x is farther than 1 / 256 from a point, where a Taylor
-# series of third order has an error below 1e-10.
+# The grid of points at which erf is known: points for each unit, and the last point. The nearest point is at most 1 /
+# 256 away, where a Taylor series of third order has an error below 1e-10.
 STEPS, END = 128, 4
 POINTS = np.arange(STEPS * END + 1) / STEPS
 VALUES = np.array([math.erf(x) for x in POINTS])

@@ -157,8 +157,8 @@ sigmoid_table = functools.lru_cache(256)(make_sigmoid_table)
 
 
 def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Fraction]:
-    """Return integers and a ratio. An integer times the ratio is the real value of the sum or product of integers a and
-    b."""
+    """Return integers and a ratio. The integers times the ratio are the real sums or products that a and b stand for,
+    in units of the result's scale."""
     first, second, last = map(Fraction, scales)
     if name == "mul":
         return a * b, first * second / last

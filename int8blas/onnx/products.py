@@ -43,7 +43,7 @@ from int8blas.onnx.types import BYTES, FLOAT32, SHORTS
 from int8blas.onnx.windows import SAME
 from int8blas.stage.attributes import Binary, Eltwise, PReLU
 
-# Reasons why a product cannot be of int8.
+# Reasons why a product cannot be computed in int8.
 REAL = "none of its inputs is dequantized"
 BIAS = "its bias is not constant"
 FACTORS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"

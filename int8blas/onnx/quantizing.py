@@ -35,7 +35,7 @@ from int8blas.onnx.views import keeps_bytes
 from int8blas.onnx.widening import widened
 from int8blas.stage.weights_scales import weights_scales
 
-# Products with constant weights, and the axis of the weights that the columns of the result lie along.
+# For each product with constant weights, the axis of the weights that becomes the columns of the result.
 COLUMNS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
 # ONNX has all nodes of quantization from this version of its operators on.
 OPSET = 11

@@ -54,8 +54,8 @@ def read(source: Any) -> Network:
         )
     reader = Reader(onnx, path, opsets)
     graph = reader.graph(model.graph)
-    # Before version 4 of the format every constant was also an input, so these inputs do not mean that a feed may
-    # replace them.
+    # Before version 4 of the format every constant was also an input, so the inputs do not say which constants a feed
+    # may replace.
     ports = model.graph.input if model.ir_version >= 4 else ()
     defaults = {port.name: reader.value(port) for port in ports if port.name in graph.constants}
     return Network(graph, opsets, overridable=tuple(defaults.values()))

@@ -58,7 +58,7 @@ EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
 }
 # Operators whose tests in onnx round to 16-bit floats between steps.
 AS_WRITTEN = {"Attention"}
-# Operators, and the first version that onnx's implementation computes correctly.
+# The operators, each with the first of its versions that onnx's implementation computes correctly.
 NAMES = {
     "AffineGrid": 20, "BlackmanWindow": 17, "CenterCropPad": 18, "Col2Im": 18, "DFT": 17, "DeformConv": 19, "Det": 11,
     "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 9, "MelWeightMatrix": 17,

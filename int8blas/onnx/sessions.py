@@ -21,7 +21,7 @@ SHARED_BYTES = 1 << 12
 
 @dataclass(frozen=True)
 class Island:
-    """The nodes of an island as a graph, whose constants are the network's, and the operators' versions."""
+    """The nodes of an island as a graph, with the network's constants, and the versions of the operators."""
 
     graph: Graph
     opsets: Mapping[str, int]

@@ -374,7 +374,7 @@ class View(Viewing):
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
-        Whether the last function only changes the shape. If it must copy, the view before it is known.
+        Whether the last function only changes the shape. If this function copies, calls remember the view before it.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:

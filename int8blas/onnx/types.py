@@ -11,7 +11,7 @@ import numpy as np
 from int8blas.core.arrays import bfloat16_dtype
 
 FLOAT32, STRING = 1, 8
-# How a window chooses its padding.
+# The values of ONNX's attribute auto_pad.
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
 DTYPES = {
     FLOAT32: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", STRING: "object",

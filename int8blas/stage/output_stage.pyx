@@ -45,8 +45,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# The masks of a primitive with one output channel for each column. Each mask is given with the length of its values.
-# Values with other masks over the destination's dimensions are "spread": they become operands of post-ops.
+# For each tensor, the masks whose values the kernels take, and the dimension that these values count. Values of the
+# destination or of sums with any other mask are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "

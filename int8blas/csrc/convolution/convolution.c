@@ -6,8 +6,8 @@
 
 #include "isa/shared_dots.h"
 
-/* The dwords of a vector in the order in which i8_interleave, which works within units of 128 bits, leaves channels in
- * order: dword q of unit u gets dword q * I8_LANES / 4 + u. */
+/* A permutation of the dwords of a vector: dword q of unit u gets dword q * I8_LANES / 4 + u. i8_interleave, which
+ * works within units of 128 bits, then stores the channels in order. */
 #if I8_LANES == 16
 static const int32_t i8_depthwise_order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 #else

@@ -60,8 +60,9 @@ typedef struct {
  * Kernels read whole vectors of A; bytes after the channels may have any values. The weights are a panel of packed B. A
  * column of the panel has 4 source channels; columns after the last channels are 0. k counts (pass, line, tap, output,
  * channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses these
- * outputs such that the kernel's transpositions bring the sums in order. Each pass has `window` taps of all lines, and
- * the sum begins with tap `first`. If the table has i8_convolution_kernels.widen_grouped, it widens the weights first.
+ * outputs such that the kernel's transpositions bring the sums into order. Each pass has `window` taps of all lines,
+ * and the sum begins with tap `first`. If the table has i8_convolution_kernels.widen_grouped, it widens the weights
+ * first.
  *
  * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, it stores the sums in dst,
  * I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from

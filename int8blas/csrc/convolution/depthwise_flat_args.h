@@ -28,8 +28,9 @@ static inline ptrdiff_t i8_depthwise_flat_row(const i8_depthwise_args *t)
     return (t->pixels * t->channels + I8_MAX_DEPTHWISE - 1) / I8_MAX_DEPTHWISE * I8_MAX_DEPTHWISE;
 }
 
-/* Return the size of `prepared` in bytes: the start values, and the weights of each tap and group of two lines, for the
- * vectors after which the channels repeat and for 4 more vectors. `lines` is a multiple of 4. */
+/* Return the size of `prepared` in bytes: the start values, and the weights of each tap and group of two lines. Both
+ * have a value for each lane of the vectors of a period (see depthwise_flat.h) and of 4 more vectors. `lines` is a
+ * multiple of 4. */
 static inline int64_t i8_depthwise_flat_prepared(int64_t channels, int64_t together, int64_t taps, int64_t lines)
 {
     const int64_t shared = channels & -channels, repeats = shared < 16 ? 16 / shared : 1;

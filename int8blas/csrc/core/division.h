@@ -30,7 +30,7 @@ I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
 /* Return the first unit of part `part` if `total` units are split evenly into `parts` parts. */
 I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
 
-/* Return the same as i8_share for a split that has the larger parts before the smaller parts. */
+/* As i8_share, but the larger parts come first. */
 I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
 {
     const int64_t larger = total % parts;

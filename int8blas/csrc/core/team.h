@@ -6,8 +6,8 @@
  *
  * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
  * the system still counts the ending threads. So the trial needs room for the ending and the new threads. Without that
- * room a region never asks the runtime for fewer threads than the previous region: the additional threads stay and do
- * nothing (see threads.pyx). No region waits for threads that end. */
+ * room, a region never asks the runtime for fewer threads than the previous region, and the additional threads do
+ * nothing (see threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -41,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* Whether the last trial found too little room for the new threads in addition to the ending threads. */
+/* Whether the last trial could not create the new threads while the ending threads existed. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* stack size of the runtime's threads; 0: the system's default */

@@ -27,8 +27,8 @@ static int i8_runs;                    /* threads with a run */
 static I8_THREAD_LOCAL int i8_in_runs; /* runs of this thread, one inside another */
 static const int *i8_turn;             /* &i8_in_runs of the thread whose turn it is, or NULL */
 
-/* Return whether this thread has a run, and another thread has a run too. Like the functions below, it reads the
- * thread's own variable last, because that takes several times as long as reading the others. */
+/* Return whether this thread and another thread each have a run. The functions read the thread-local variable last:
+ * reading it takes several times as long as reading a shared variable. */
 static inline int i8_shares(void) { return __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1 && i8_in_runs; }
 
 /* Return this thread's share of the CPUs: all of them outside a run. */

@@ -17,9 +17,9 @@
  *   dst = y * dst_scale                                  f32, rounded to f16, bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
  *
- * If there is a summand `plus`, src means src + plus. A zero point of src would cancel in both functions, so there is
- * none. A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. Then the second half
- * of the partial sums is added to the first half, until one sum is left.
+ * If there is a summand `plus`, src means src + plus. src has no zero point, because it would cancel in both functions.
+ * A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. Then the second half of
+ * the partial sums is added to the first half, until one sum is left.
  *
  * The workspace has the rows as f32. The steps of a row depend on each other: a sum, a division, another sum. So each
  * step is computed for several rows before the next step. The last chunk of a row starts early enough to end with the

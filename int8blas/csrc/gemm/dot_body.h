@@ -52,7 +52,7 @@
         y += 8 * I8_LANES * vectors;                                                                                   \
     } while (0)
 
-/* Add the products of all k, lane by lane. The steps of halves are inlined if there are rows for many tiles. */
+/* Add the products of all k, lane by lane. */
 I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
                             const int in_line)
 {

@@ -54,8 +54,8 @@
 #define I8_MATRIX_K 64
 #define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B in one register of a matrix unit */
 #define I8_MAX_TILE (2 * I8_MATRIX_ROWS * 2 * I8_PANEL) /* elements of a tile, of a matrix unit's too */
-/* Without VNNI, kernels split bytes into two halves, so that VPMADDUBSW is exact: the sum of this many of its results
- * fits s16. A result is the sum of two products of 4 and 8 bits. */
+/* Without VNNI, kernels split bytes into two halves of 4 bits, so that VPMADDUBSW is exact. The sum of I8_HALVES_STEPS
+ * of its results fits s16. */
 #define I8_HALVES_STEPS 8
 #define I8_MAX_COLUMNS 64 /* maximum columns of a kernel's result: tiles have up to 48, blocks of a row kernel 64 */
 

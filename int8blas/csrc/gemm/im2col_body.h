@@ -37,8 +37,8 @@ I8_INLINE void i8_copy_bytes(uint8_t *restrict dst, const uint8_t *restrict src,
         dst[v] = src[v] ^ flip;
 }
 
-/* Copy whole chunks. The last chunk overlaps the previous chunk or, with `beyond`, exceeds the end. `r` is a value, not
- * a pointer: for the compiler, stores of bytes could change what a pointer leads to. */
+/* Copy whole chunks. The last chunk overlaps the previous chunk or, with `beyond`, exceeds the end. `r` is passed by
+ * value, because the compiler must assume that a store of bytes changes a struct behind a pointer. */
 I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)
@@ -48,7 +48,7 @@ I8_INLINE void i8_copy_chunks(i8_copies r, const int chunk, const int beyond)
         }
 }
 
-/* Copy one chunk a row, which exceeds the end. */
+/* Copy runs of at most `chunk` bytes as whole chunks, which may exceed the end. */
 I8_INLINE void i8_copy_chunk(i8_copies r, const int chunk)
 {
     for (; r.rows > 0; --r.rows, r.src += r.src_row, r.dst += r.dst_row)

@@ -166,7 +166,7 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
     for (; depth > 1 && k >= step; k -= step, x += step, y += step)
         i8_long_k_step(acc[0], sum[0], x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
     if (k > 0) {
-        /* The last step overlaps bytes that are multiplied already, where y is set to 0; a short vector uses copies. */
+        /* The last step overlaps the previous one, where a mask sets y to 0. Vectors shorter than a step are copied. */
         uint8_t x_step[4][4 * I8_LANES], y_step[4][4 * I8_LANES];
         const int copied = all < step;
         if (copied) {

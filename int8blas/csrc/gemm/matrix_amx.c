@@ -7,8 +7,8 @@
  *
  * Measured on a Xeon with 2 MiB of L2 a core. Four registers of sums, of 32 rows and 2 panels, take two loads of A and
  * two of B for four TDPBUSD: 32 cycles of loads overlap with 64 of products, and four independent sums hide the
- * latency. A register of B is 16 groups of a panel as it is packed. The instructions are written as assembly: the
- * compilers' functions for them do not say that memory is read.
+ * latency. A register of B is 16 groups of a panel as it is packed. The instructions are assembly, because the
+ * compilers' functions for them do not declare that they read memory.
  */
 #include "isa/names.h"
 

@@ -59,7 +59,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
 {
     const int pairs = some ? some : (t->k + 1) / 2, size = t->m * t->n;
     const i8_vec a_flip = i8_set_8(t->a.flip), b_flip = i8_set_8(t->b.flip), b_zero = i8_load(s->b_zero);
-    /* The number of matrices whose whole vectors can be stored inside the stack. */
+    /* Up to this matrix, stores of whole vectors end inside the stack. */
     const int64_t whole =
         t->c_step == size ? t->count - (vectors * I8_LANES + size - 1) / size : -1;
     int32_t *c = t->c;

@@ -16,7 +16,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
                            ptrdiff_t k_stride, uint8_t flip, int enough)
 {
     int low = range[0], high = range[1];
-    if (k_stride != 1) { /* columns are contiguous, or strides allow it */
+    if (k_stride != 1) { /* rows are not contiguous, so columns are */
         const int64_t count = rows;
         const ptrdiff_t stride = row_stride;
         rows = k;

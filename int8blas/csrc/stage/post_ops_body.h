@@ -30,9 +30,9 @@ I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int sq
     return squared ? i8_floats_mul(product, y) : product;
 }
 
-/* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for one of n numbers. Only such rare runs
- * take a longer function; both functions give the same bits for all other numbers. Four minima break the chain of
- * dependent operations. A minimum with NaN is the other operand. */
+/* Return whether any of n numbers has alpha * x, or alpha * x * x with `squared`, below a limit. Only runs with such a
+ * number, which are rare, need the longer of two functions. Both functions give the same bits for all other numbers.
+ * Four minima break the chain of dependent operations. A minimum with NaN is the other operand. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
