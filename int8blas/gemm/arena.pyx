@@ -10,17 +10,8 @@ from int8blas.core.memory cimport ALIGNMENT, carve
 from int8blas.core.split cimport round_up
 from int8blas.gemm.matrix cimport matrix_a_bytes, matrix_b_bytes
 from int8blas.gemm.nest cimport (
-    RowVectors,
-    groups_of,
-    has_col_init,
-    has_row_init,
-    has_row_terms,
-    padded_row,
-    outer_ao,
-    outer_bo,
-    packed_size,
-    wide_row,
-)
+    RowVectors, groups_of, has_col_init, has_row_init, has_row_terms, padded_row, outer_ao, outer_bo, packed_size,
+    wide_row)
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.output cimport EPILOGUE_SUMS
 from int8blas.gemm.pack_a cimport COLUMN_K, COLUMN_ROWS

@@ -13,28 +13,9 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
-    as_array,
-    check_numerics,
-    check_transpose,
-    check_type,
-    elements,
-    integers,
-    is_output,
-    is_within,
-    output,
-    real,
-)
+    as_array, check_numerics, check_transpose, check_type, elements, integers, is_output, is_within, output, real)
 from int8blas.core.results cimport empty, empty_like
-from int8blas.gemm.call cimport (
-    is_usable,
-    run,
-    set_a_operand,
-    set_ao,
-    set_b_operand,
-    set_bo,
-    set_c,
-    warn_saturated,
-)
+from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, warn_saturated
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, start

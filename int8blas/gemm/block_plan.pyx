@@ -7,47 +7,16 @@ A smaller cache makes blocks smaller; a larger cache does not change them.
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_DOT4,
-    I8_DOT_INTERLEAVED,
-    I8_GROUP,
-    I8_INT64,
-    I8_INTERLEAVED_K,
-    I8_MATRIX_K,
-    I8_MAX_SEQUENTIAL,
-    I8_PANEL,
-    i8_image,
-    tile_panels,
-)
+    I8_DOT2, I8_DOT4, I8_DOT_INTERLEAVED, I8_GROUP, I8_INT64, I8_INTERLEAVED_K, I8_MATRIX_K, I8_MAX_SEQUENTIAL,
+    I8_PANEL, i8_image, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport (
-    Grid,
-    ceil_div,
-    even_size,
-    largest_part,
-    drop_idle_parts,
-    part_count,
-    round_down,
-    round_up,
-    split,
-)
+    Grid, ceil_div, even_size, largest_part, drop_idle_parts, part_count, round_down, round_up, split)
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.path cimport SEGMENT_ELEMENTS, divide_k
 from int8blas.gemm.problem cimport (
-    STEP_K,
-    STREAM_BYTES,
-    block_a_bytes,
-    busy_threads,
-    has_contiguous_rows,
-    has_scale_groups,
-    is_generated,
-    is_quantized,
-    matrix_of,
-    near_bytes,
-    pays_to_split,
-    thread_work,
-    tile_rows,
-)
+    STEP_K, STREAM_BYTES, block_a_bytes, busy_threads, has_contiguous_rows, has_scale_groups, is_generated,
+    is_quantized, matrix_of, near_bytes, pays_to_split, thread_work, tile_rows)
 
 cdef enum:
     # Interleaving A saves time from this many rows of A and this many panels of a block on.

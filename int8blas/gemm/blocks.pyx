@@ -25,16 +25,7 @@ from libc.stdint cimport int64_t
 from int8blas.core.kernels cimport I8_MATRIX_ROWS, I8_PANEL, i8_finish_streams
 from int8blas.core.memory cimport ALIGNMENT, acquire, release
 from int8blas.core.split cimport (
-    MAX_PIECES,
-    Grid,
-    Piece,
-    ceil_div,
-    has_own_columns,
-    part_count,
-    pieces_of,
-    round_up,
-    share,
-)
+    MAX_PIECES, Grid, Piece, ceil_div, has_own_columns, part_count, pieces_of, round_up, share)
 from int8blas.core.threads cimport run_in_turn, run_parts
 from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
 from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks

@@ -9,18 +9,8 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, check_numerics, check_transpose
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_DOT4_SAT,
-    I8_DOT8,
-    I8_DOT_SMALL,
-    I8_GROUP,
-    I8_MAX_PAIR_SUM,
-    I8_PANEL,
-    I8_WIDE_S16_FULL,
-    current_kernels,
-    i8_gemm_kernels,
-    i8_kernels,
-)
+    I8_DOT2, I8_DOT4_SAT, I8_DOT8, I8_DOT_SMALL, I8_GROUP, I8_MAX_PAIR_SUM, I8_PANEL, I8_WIDE_S16_FULL, current_kernels,
+    i8_gemm_kernels, i8_kernels)
 from int8blas.core.machine cimport Machine
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport Grid, ceil_div, equal_parts, pieces_of_parts, round_up

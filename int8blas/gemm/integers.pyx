@@ -15,17 +15,8 @@ import numpy as np
 
 from int8blas.core.arrays cimport as_array, as_memory, dtype_argument, dtype_from, is_alike, output_of
 from int8blas.core.kernels cimport (
-    I8_INT_S16,
-    I8_INT_U64,
-    I8_WIDE_F64,
-    I8_WIDE_S16,
-    I8_WIDE_S16_FULL,
-    I8_WIDE_S32,
-    I8_WIDE_S64,
-    current_kernels,
-    i8_int_bits,
-    i8_wide_kernels,
-)
+    I8_INT_S16, I8_INT_U64, I8_WIDE_F64, I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, current_kernels,
+    i8_int_bits, i8_wide_kernels)
 from int8blas.core.results cimport empty, empty_of
 from int8blas.core.threads cimport GIL_WORK, forget_regions, max_threads, region_used
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn

@@ -14,31 +14,11 @@ from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.bits cimport Bits, bits_of, integer_type, levels
-from int8blas.gemm.call cimport (
-    check_memory,
-    is_usable,
-    run,
-    set_a,
-    set_ao,
-    set_b,
-    set_bo,
-    set_c,
-    warn_saturated,
-)
+from int8blas.gemm.call cimport check_memory, is_usable, run, set_a, set_ao, set_b, set_bo, set_c, warn_saturated
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.integers cimport (
-    RAISE,
-    SATURATE,
-    WRAP,
-    Overflow,
-    as_bytes,
-    integer_operand,
-    integer_output,
-    multiply_integers,
-    overflow_mode,
-    store,
-    tell_overflow,
-)
+    RAISE, SATURATE, WRAP, Overflow, as_bytes, integer_operand, integer_output, multiply_integers, overflow_mode, store,
+    tell_overflow)
 from int8blas.gemm.modular cimport reduce_to, residues_of, sums_of_residues
 from int8blas.gemm.operand cimport set_as_s8, set_as_u8
 from int8blas.gemm.packed cimport Packed, set_product

@@ -8,14 +8,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport (
-    I8_GROUP,
-    I8_MATRIX_K,
-    I8_MATRIX_ROWS,
-    I8_MATRIX_TILE,
-    I8_PANEL,
-    i8_tile_args,
-)
+from int8blas.core.kernels cimport I8_GROUP, I8_MATRIX_K, I8_MATRIX_ROWS, I8_MATRIX_TILE, I8_PANEL, i8_tile_args
 from int8blas.core.memory cimport ALIGNMENT
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.gemm.nest cimport Cursor, groups_of, padded_row

@@ -14,16 +14,7 @@ from int8blas.core.kernels cimport I8_DOT2, I8_GROUP, i8_outlier_kernels, i8_til
 from int8blas.core.split cimport ceil_div, leading_share, round_up
 from int8blas.gemm.dynamic_source cimport quantize_rows, source_parameters
 from int8blas.gemm.nest cimport (
-    A_BY_COLUMNS,
-    A_PACKED,
-    A_WIDENED,
-    Cursor,
-    RowVectors,
-    groups_of,
-    outer_bo,
-    padded_row,
-    wide_row,
-)
+    A_BY_COLUMNS, A_PACKED, A_WIDENED, Cursor, RowVectors, groups_of, outer_bo, padded_row, wide_row)
 from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 

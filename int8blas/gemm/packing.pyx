@@ -18,15 +18,7 @@ import numpy as np
 from int8blas.core import file
 from int8blas.core.arrays cimport check_transpose, elements
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_GROUP,
-    I8_MAX_PAIR_SUM,
-    I8_OUTLIER_K,
-    I8_PANEL,
-    current_kernels,
-    i8_kernels,
-    i8_outliers,
-)
+    I8_DOT2, I8_GROUP, I8_MAX_PAIR_SUM, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers)
 from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes

@@ -7,17 +7,8 @@ from int8blas.core.kernels cimport I8_BLAS, I8_GROUP, i8_epilogue
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.gemm.problem cimport (
-    applies_from_registers,
-    has_row_offset,
-    has_scale_groups,
-    is_doubled,
-    is_generated,
-    is_wide,
-    offset_bound,
-    product_bound,
-    stores_transposed,
-    thread_work,
-)
+    applies_from_registers, has_row_offset, has_scale_groups, is_doubled, is_generated, is_wide, offset_bound,
+    product_bound, stores_transposed, thread_work)
 
 cdef enum:
     # The minimum k of a thread's part if K is divided.

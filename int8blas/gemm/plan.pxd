@@ -4,16 +4,7 @@ from libc.string cimport memset
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.path cimport PLAN_BYTES, Description, Path, Plan, find_facts
 from int8blas.gemm.paths.sizes cimport TINY_K, WHOLE_ROWS, is_small_k, is_tiny
-from int8blas.gemm.problem cimport (
-    LOWER,
-    UPPER,
-    WHOLE,
-    Problem,
-    is_quantized,
-    size_of_c,
-    transpose_problem,
-    zero_by_row,
-)
+from int8blas.gemm.problem cimport LOWER, UPPER, WHOLE, Problem, is_quantized, size_of_c, transpose_problem, zero_by_row
 
 cdef enum:
     # Limits for transposing a problem. TRANSPOSED_COLUMNS: maximum columns of C. TRANSPOSED_ROWS: minimum rows of C for

@@ -3,25 +3,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t
 
 from int8blas.core.kernels cimport (
-    I8_BLAS,
-    I8_DOT2,
-    I8_INT64,
-    I8_PANEL,
-    I8_QUANTIZED,
-    I8_SCALE_GROUPS,
-    I8_TYPE_F32,
-    I8_TYPE_S32,
-    I8_TYPE_S64,
-    I8_TYPE_S8,
-    I8_TYPE_U8,
-    current_kernels,
-    i8_epilogue,
-    i8_image,
-    i8_kernels,
-    i8_matrix,
-    i8_outliers,
-    i8_tile_output,
-)
+    I8_BLAS, I8_DOT2, I8_INT64, I8_PANEL, I8_QUANTIZED, I8_SCALE_GROUPS, I8_TYPE_F32, I8_TYPE_S32, I8_TYPE_S64,
+    I8_TYPE_S8, I8_TYPE_U8, current_kernels, i8_epilogue, i8_image, i8_kernels, i8_matrix, i8_outliers, i8_tile_output)
 from int8blas.core.machine cimport Machine, this_machine
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport THREAD_BYTES

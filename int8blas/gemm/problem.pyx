@@ -6,18 +6,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.stdlib cimport llabs
 
 from int8blas.core.kernels cimport (
-    I8_DISTANCES,
-    I8_FLOAT,
-    I8_INT64,
-    I8_PANEL,
-    I8_QUANTIZED,
-    I8_TYPE_F32,
-    I8_TYPE_S8,
-    I8_TYPE_S32,
-    I8_TYPE_U8,
-    i8_epilogue,
-    i8_stage,
-)
+    I8_DISTANCES, I8_FLOAT, I8_INT64, I8_PANEL, I8_QUANTIZED, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8,
+    i8_epilogue, i8_stage)
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 

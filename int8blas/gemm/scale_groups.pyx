@@ -12,14 +12,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_GROUP,
-    I8_PANEL,
-    i8_output_args,
-    i8_scale_group_args,
-    i8_scale_groups,
-    i8_tile_args,
-)
+    I8_DOT2, I8_GROUP, I8_PANEL, i8_output_args, i8_scale_group_args, i8_scale_groups, i8_tile_args)
 from int8blas.core.split cimport ceil_div, equal_parts
 from int8blas.gemm.nest cimport A_PACKED, Cursor, RowVectors, first_column, groups_of, padded_row
 from int8blas.gemm.operand cimport address, zero_of

@@ -17,14 +17,7 @@ smallest is both a u8 and an s8. Then the same panels are A' and B', and two pro
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_DOT4_SAT,
-    I8_DOT8,
-    I8_DOT_INTERLEAVED,
-    I8_DOT_SMALL,
-    I8_MAX_PAIR_SUM,
-    I8_PANEL,
-)
+    I8_DOT2, I8_DOT4_SAT, I8_DOT8, I8_DOT_INTERLEAVED, I8_DOT_SMALL, I8_MAX_PAIR_SUM, I8_PANEL)
 from int8blas.gemm.nest cimport PackedBlock
 from int8blas.gemm.operand cimport SHIFT, address
 from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_generated, is_quantized, zero_by_row

@@ -12,18 +12,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_DOT8,
-    I8_DOT_INTERLEAVED,
-    I8_DOT_SMALL,
-    I8_GROUP,
-    I8_PANEL,
-    I8_SHORT_TILE,
-    i8_outlier_args,
-    i8_set_part,
-    i8_tile_args,
-    i8_tile_output,
-)
+    I8_DOT2, I8_DOT8, I8_DOT_INTERLEAVED, I8_DOT_SMALL, I8_GROUP, I8_PANEL, I8_SHORT_TILE, i8_outlier_args, i8_set_part,
+    i8_tile_args, i8_tile_output)
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.nest cimport A_PACKED, Cursor, Pending, RowVectors, end_panel, end_row, first_column, groups_of
 from int8blas.gemm.output cimport EPILOGUE_SUMS, set_target

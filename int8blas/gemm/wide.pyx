@@ -10,19 +10,8 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
-    I8_INT_S8,
-    I8_INT_S16,
-    I8_INT_S32,
-    I8_INT_S64,
-    I8_INT_U8,
-    I8_INT_U16,
-    I8_INT_U32,
-    I8_PANEL,
-    I8_WIDE_F64,
-    I8_WIDE_S16_FULL,
-    i8_wide_kind,
-    i8_wide_tile_args,
-)
+    I8_INT_S8, I8_INT_S16, I8_INT_S32, I8_INT_S64, I8_INT_U8, I8_INT_U16, I8_INT_U32, I8_PANEL, I8_WIDE_F64,
+    I8_WIDE_S16_FULL, i8_wide_kind, i8_wide_tile_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, aligned, release
 from int8blas.core.split cimport Grid, Piece, MAX_PIECES, ceil_div, part_count, pieces_of, round_up, share, split
 from int8blas.core.threads cimport paid_threads, part_fn, run_parts

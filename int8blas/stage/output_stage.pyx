@@ -14,23 +14,8 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, items_of
 from int8blas.core.kernels cimport (
-    I8_ADD,
-    I8_ELTWISE,
-    I8_MUL,
-    I8_PRELU,
-    I8_QUANTIZED,
-    I8_ROUNDER,
-    I8_SCALE_GROUPS,
-    I8_SHIFT,
-    I8_SUM,
-    I8_TYPE_BF16,
-    I8_TYPE_F16,
-    I8_TYPE_F32,
-    I8_TYPE_S32,
-    I8_TYPE_S8,
-    I8_TYPE_U8,
-    i8_post_op,
-)
+    I8_ADD, I8_ELTWISE, I8_MUL, I8_PRELU, I8_QUANTIZED, I8_ROUNDER, I8_SCALE_GROUPS, I8_SHIFT, I8_SUM, I8_TYPE_BF16,
+    I8_TYPE_F16, I8_TYPE_F32, I8_TYPE_S32, I8_TYPE_S8, I8_TYPE_U8, i8_post_op)
 from int8blas.core import layouts
 from int8blas.core.parameters import divisor_values, scale_values, zero_point_values
 from int8blas.gemm.operand cimport SHIFT

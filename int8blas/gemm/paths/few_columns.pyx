@@ -12,20 +12,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport (
-    I8_CHUNK,
-    I8_DOT4,
-    I8_DOTS_1,
-    I8_DOTS_8,
-    I8_DOTS_16,
-    I8_GROUP,
-    I8_PANEL,
-    I8_X_UNSIGNED,
-    I8_Y_UNSIGNED,
-    i8_dot_args,
-    i8_dot_fn,
-    i8_matrix,
-    i8_output_args,
-)
+    I8_CHUNK, I8_DOT4, I8_DOTS_1, I8_DOTS_8, I8_DOTS_16, I8_GROUP, I8_PANEL, I8_X_UNSIGNED, I8_Y_UNSIGNED, i8_dot_args,
+    i8_dot_fn, i8_matrix, i8_output_args)
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts

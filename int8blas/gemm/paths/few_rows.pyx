@@ -23,27 +23,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
-    I8_A_UNSIGNED,
-    I8_B_UNSIGNED,
-    I8_CHUNK,
-    I8_GROUP,
-    I8_MAX_COLUMNS,
-    I8_MAX_FEW_ROWS,
-    i8_output_args,
-    i8_few_rows_args,
-)
+    I8_A_UNSIGNED, I8_B_UNSIGNED, I8_CHUNK, I8_GROUP, I8_MAX_COLUMNS, I8_MAX_FEW_ROWS, i8_output_args, i8_few_rows_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport (
-    MAX_PIECES,
-    Piece,
-    ceil_div,
-    drop_idle_parts,
-    part_count,
-    pieces_of,
-    round_up,
-    share,
-    split,
-)
+    MAX_PIECES, Piece, ceil_div, drop_idle_parts, part_count, pieces_of, round_up, share, split)
 from int8blas.core.threads cimport run_in_turn
 from int8blas.gemm.operand cimport SHIFT, address, zero_of
 from int8blas.gemm.output cimport output

@@ -16,13 +16,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport (
-    I8_DOT2,
-    I8_MAX_FOUR_BITS,
-    I8_PANEL,
-    i8_four_bits_args,
-    i8_output_args,
-    i8_scale_groups,
-)
+    I8_DOT2, I8_MAX_FOUR_BITS, I8_PANEL, i8_four_bits_args, i8_output_args, i8_scale_groups)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, round_up, share, split
 from int8blas.core.threads cimport THREAD_BYTES, THREAD_REALS, paid_threads, run_parts

@@ -7,45 +7,18 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
-    I8_BLAS,
-    I8_DISTANCES,
-    I8_DOT4,
-    I8_DOT4_SAT,
-    I8_GROUP,
-    I8_MAX_COLUMNS,
-    I8_PANEL,
-    i8_epilogue,
-    i8_kernels,
-    i8_output_args,
-    i8_tile_args,
-    i8_tile_output,
-    tile_panels,
-)
+    I8_BLAS, I8_DISTANCES, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_epilogue, i8_kernels,
+    i8_output_args, i8_tile_args, i8_tile_output, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, as_capsule
 from int8blas.gemm.paths.sizes cimport (
-    TINY_A_BYTES,
-    TINY_B_BYTES,
-    TINY_COLUMNS,
-    TINY_TRIANGLE,
-    WHOLE_ROWS,
-    is_tiny,
-    is_tiny_triangle,
-)
+    TINY_A_BYTES, TINY_B_BYTES, TINY_COLUMNS, TINY_TRIANGLE, WHOLE_ROWS, is_tiny, is_tiny_triangle)
 from int8blas.gemm.paths.triangle cimport takes_triangle
 from int8blas.gemm.problem cimport (
-    UPPER,
-    WHOLE,
-    applies_from_registers,
-    is_product,
-    set_tile_output,
-    size_of_c,
-    stores_transposed,
-    tile_rows,
-)
+    UPPER, WHOLE, applies_from_registers, is_product, set_tile_output, size_of_c, stores_transposed, tile_rows)
 
 cdef enum:
     # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows.

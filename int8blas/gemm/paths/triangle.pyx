@@ -28,18 +28,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
-    I8_PREFETCH_WRITE,
-    I8_DOT2,
-    I8_DOT4_SAT,
-    I8_GROUP,
-    I8_MATRIX_K,
-    I8_MATRIX_ROWS,
-    I8_PANEL,
-    i8_matrix,
-    i8_output_args,
-    i8_set_part,
-    i8_tile_args,
-)
+    I8_PREFETCH_WRITE, I8_DOT2, I8_DOT4_SAT, I8_GROUP, I8_MATRIX_K, I8_MATRIX_ROWS, I8_PANEL, i8_matrix, i8_output_args,
+    i8_set_part, i8_tile_args)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, equal_parts, even_size, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_in_turn, run_parts
