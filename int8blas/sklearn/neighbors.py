@@ -195,7 +195,23 @@ class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
         super().__init__(mode=mode, n_neighbors=n_neighbors, algorithm="brute", metric=metric)
 
 
-class KNeighborsClassifier(_Neighbors, neighbors.KNeighborsClassifier):
+class _Voting(_Neighbors):
+    """The methods of estimators with a value for each sample."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        weights: str | Callable[[Any], Any] | None = "uniform",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
+    ) -> None:
+        super().__init__(n_neighbors=n_neighbors, weights=weights, algorithm="brute", metric=metric)
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # noqa: N803
+        return super().fit(X, y)
+
+
+class KNeighborsClassifier(_Voting, neighbors.KNeighborsClassifier):
     """scikit-learn's ``KNeighborsClassifier`` with a search among bytes.
 
     Parameters
@@ -216,22 +232,13 @@ class KNeighborsClassifier(_Neighbors, neighbors.KNeighborsClassifier):
     array(['a', 'b'], dtype='<U1')
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: str | Callable[[Any], Any] | None = "uniform",
-        metric: Literal["euclidean", "cosine"] = "euclidean",
-    ) -> None:
-        super().__init__(n_neighbors=n_neighbors, weights=weights, algorithm="brute", metric=metric)
-
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # noqa: N803
         super().fit(X, y)
         self._fit_method = "int8"  # with "brute" votes are counted in scikit-learn's own search
         return self
 
 
-class KNeighborsRegressor(_Neighbors, neighbors.KNeighborsRegressor):
+class KNeighborsRegressor(_Voting, neighbors.KNeighborsRegressor):
     """scikit-learn's ``KNeighborsRegressor`` with a search among bytes.
 
     Parameters
@@ -251,15 +258,3 @@ class KNeighborsRegressor(_Neighbors, neighbors.KNeighborsRegressor):
     >>> KNeighborsRegressor(n_neighbors=2).fit(x, [1.0, 2.0, 3.0]).predict(x)
     array([1.5, 1.5, 2.5])
     """
-
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        *,
-        weights: str | Callable[[Any], Any] | None = "uniform",
-        metric: Literal["euclidean", "cosine"] = "euclidean",
-    ) -> None:
-        super().__init__(n_neighbors=n_neighbors, weights=weights, algorithm="brute", metric=metric)
-
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # noqa: N803
-        return super().fit(X, y)
