@@ -39,12 +39,7 @@ def large_gemm(draws: Draws, shape: Any, signs: Any) -> Result:
     return getattr(int8blas, f"gemm_{signs}s32")(1, a, b)
 
 
-@golden(
-    shape=((29, 49, 33), (1, 70, 300)),
-    signs=SIGNS,
-    numbers=((1, 0), (1, 1), (0.37, -1.5)),
-    offsetc="FCR",
-)
+@golden(shape=((29, 49, 33), (1, 70, 300)), signs=SIGNS, numbers=((1, 0), (1, 1), (0.37, -1.5)), offsetc="FCR")
 def full_gemm(draws: Draws, shape: Any, signs: Any, numbers: Any, offsetc: Any) -> Result:
     """Run a product with alpha, beta, C, zero points and offsets."""
     (m, n, _), (a, b) = shape, operands(draws, shape, signs)

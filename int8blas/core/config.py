@@ -25,11 +25,7 @@ def _size(size: int) -> str:
 def _config() -> dict[str, dict[str, Any]]:
     here = machine()
     return {
-        "int8blas": {
-            "version": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        "int8blas": {"version": __version__, "python": platform.python_version(), "numpy": np.__version__},
         "cpu": {
             "name": cpu_name(),
             "architecture": platform.machine(),

@@ -15,15 +15,7 @@ from int8blas.gemm.matmul import matmul
 _Axes = Sequence[int]
 
 
-def dot(
-    a: Any,
-    b: Any,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    overflow: Any = "saturate",
-    mod: Any = None,
-) -> Any:
+def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
     """Return the exact sum of products over the last axis of `a` and the second-to-last of `b`, as :func:`numpy.dot`.
 
     Parameters
@@ -180,14 +172,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
 
 
 def einsum(
-    subscripts: str,
-    a: Any,
-    b: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    overflow: Any = "saturate",
-    mod: Any = None,
+    subscripts: str, a: Any, b: Any, *, out: Any = None, dtype: Any = None, overflow: Any = "saturate", mod: Any = None
 ) -> Any:
     """Return the exact sum of products that Einstein's notation gives, as :func:`numpy.einsum` of two operands.
 

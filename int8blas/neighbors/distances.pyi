@@ -23,11 +23,7 @@ def sqeuclidean(
 ) -> npt.NDArray[_R]: ...
 @overload
 def sqeuclidean(
-    x: _Array[_Int8OrUInt8],
-    y: _Array[_Int8OrUInt8] | PackedB,
-    *,
-    out: _MemoryT,
-    dtype: npt.DTypeLike | None = None,
+    x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: _MemoryT, dtype: npt.DTypeLike | None = None
 ) -> _MemoryT: ...
 @overload
 def sqeuclidean(

@@ -306,10 +306,7 @@ class Comparison:
 
 
 def compare(
-    model: nn.Module,
-    quantized: nn.Module,
-    loader: Iterable[Any],
-    metric: Callable[[Any, Any], float] | None = None,
+    model: nn.Module, quantized: nn.Module, loader: Iterable[Any], metric: Callable[[Any, Any], float] | None = None
 ) -> Comparison:
     """Compare a float model and an int8 model on data.
 
