@@ -93,8 +93,8 @@ cdef struct Known:
     uint8_t uncached            # B's parent, or the operand read in place, does not fit in cache
 
 
-# One problem. A' and B' are A and B in the form that the kernels multiply, u8 and s8 (csrc/isa/kernels.h). Strides are
-# in bytes.
+# One problem. A' and B' are A and B in the form that the kernels multiply, u8 and s8 (csrc/gemm/gemm.h). Strides are in
+# bytes.
 cdef struct Problem:
     const i8_kernels *kernels
     const Machine *machine      # the caches that blocks must fit
