@@ -156,16 +156,6 @@ I8_OUTPUT(i8_output_scaled_compensated, 1, 0, 0)
 I8_OUTPUT(i8_output_scaled_compensated_to_c, 1, 1, 0)
 #undef I8_OUTPUT
 
-/* Return X in s64. */
-I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
-{
-    const ptrdiff_t at = i * o->acc_row + j;
-    int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
-    x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
-    x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
-    return o->acc32 ? (int32_t)(uint32_t)x : x;
-}
-
 /* Compute the tile if X is s64, or if three terms are added as integers. One of these terms is `offset`: a value for
  * each column of C, or NULL. */
 static void i8_output_wide(const i8_output_args *o, const int32_t *offset)

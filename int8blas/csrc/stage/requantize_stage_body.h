@@ -1,34 +1,17 @@
 /* The epilogue of a quantized primitive in integers: a tile of s32 sums becomes the destination by the arithmetic of
  * requantize_body.h. Formula: i8_requantization in stage.h. Chunks of 16 columns, as in stage_body.h. */
 
-/* sat_s32(acc - ao * col_sum - bo * row_term + co) of one row, from column j on. */
+/* Compute sat_s32(X + co) of one row, from column j on. */
 I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x)
 {
-    const int32_t *co_cols = i8_column_offsets(o, j);
-    const int64_t co = i8_row_offset(o, i);
     if (o->acc32) {
-        /* Arithmetic modulo 2**32 is exact, because the result is known to fit. */
-        const int32_t *acc = o->acc32 + i * o->acc_row + j;
         uint32_t y[I8_CHUNK];
-        I8_EACH y[v] = (uint32_t)acc[v] + (uint32_t)co;
-        if (o->ao)
-            I8_EACH y[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
-        if (o->bo)
-            I8_EACH y[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
-        if (co_cols)
-            I8_EACH y[v] += (uint32_t)co_cols[v];
+        i8_sums_32(o, i, j, y);
         memcpy(x, y, sizeof y);
         return;
     }
-    const int64_t *acc = o->acc64 + i * o->acc_row + j;
     for (int v = 0; v < I8_CHUNK; ++v) {
-        int64_t y = acc[v] + co;
-        if (o->ao)
-            y -= o->ao[i] * o->col_sum[j + v];
-        if (o->bo)
-            y -= o->bo[j + v] * o->row_term[i];
-        if (co_cols)
-            y += co_cols[v];
+        const int64_t y = i8_sum_64(o, i, j + v);
         x[v] = y > INT32_MAX ? INT32_MAX : y < INT32_MIN ? INT32_MIN : (int32_t)y;
     }
 }

@@ -20,38 +20,50 @@ I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
     return o->epilogue->co_cols ? o->epilogue->co_cols + o->column + j : NULL;
 }
 
-/* Compute acc - ao * col_sum - bo * row_term + co of one row, from column j on, as f32. */
-I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
+/* Compute x = X + co of one row, from column j on, for 32-bit sums. Arithmetic modulo 2**32 is exact, because the result
+ * is known to fit. */
+I8_INLINE void i8_sums_32(const i8_output_args *o, int i, int j, uint32_t *x)
+{
+    const int32_t *acc = o->acc32 + i * o->acc_row + j, *co_cols = i8_column_offsets(o, j);
+    const uint32_t co = (uint32_t)i8_row_offset(o, i);
+    I8_EACH x[v] = (uint32_t)acc[v] + co;
+    if (o->ao)
+        I8_EACH x[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
+    if (o->bo)
+        I8_EACH x[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
+    if (co_cols)
+        I8_EACH x[v] += (uint32_t)co_cols[v];
+}
+
+/* Return X in s64. */
+I8_INLINE int64_t i8_wide_sum(const i8_output_args *o, int i, int j)
+{
+    const ptrdiff_t at = i * o->acc_row + j;
+    int64_t x = o->acc32 ? o->acc32[at] : o->acc64[at];
+    x -= o->ao ? o->ao[i] * o->col_sum[j] : 0;
+    x -= o->bo ? o->bo[j] * o->row_term[i] : 0;
+    return o->acc32 ? (int32_t)(uint32_t)x : x;
+}
+
+/* Return X + co in s64. */
+I8_INLINE int64_t i8_sum_64(const i8_output_args *o, int i, int j)
 {
     const int32_t *co_cols = i8_column_offsets(o, j);
-    const int64_t co = i8_row_offset(o, i);
+    return i8_wide_sum(o, i, j) + i8_row_offset(o, i) + (co_cols ? *co_cols : 0);
+}
+
+/* Compute X + co of one row, from column j on, as f32. */
+I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, float *y)
+{
     if (o->acc32) {
-        const int32_t *acc = o->acc32 + i * o->acc_row + j;
         uint32_t x[I8_CHUNK];
-        I8_EACH x[v] = (uint32_t)acc[v] + (uint32_t)co;
-        if (o->ao)
-            I8_EACH x[v] -= (uint32_t)o->ao[i] * (uint32_t)o->col_sum[j + v];
-        if (o->bo)
-            I8_EACH x[v] -= (uint32_t)o->bo[j + v] * (uint32_t)o->row_term[i];
-        if (co_cols)
-            I8_EACH x[v] += (uint32_t)co_cols[v];
+        i8_sums_32(o, i, j, x);
         I8_EACH y[v] = (float)(int32_t)x[v];
-        return;
-    }
-    if (!o->acc64) {
+    } else if (o->acc64) {
+        for (int v = 0; v < I8_CHUNK; ++v)
+            y[v] = (float)i8_sum_64(o, i, j + v);
+    } else {
         memcpy(y, o->acc_f32 + i * o->acc_row + j, I8_CHUNK * sizeof(float));
-        return;
-    }
-    const int64_t *acc = o->acc64 + i * o->acc_row + j;
-    for (int v = 0; v < I8_CHUNK; ++v) {
-        int64_t x = acc[v] + co;
-        if (o->ao)
-            x -= o->ao[i] * o->col_sum[j + v];
-        if (o->bo)
-            x -= o->bo[j + v] * o->row_term[i];
-        if (co_cols)
-            x += co_cols[v];
-        y[v] = (float)x;
     }
 }
 
