@@ -10,8 +10,9 @@
  *   I8_INTERLEAVED       optional, 1 for the tiles of I8_DOT_INTERLEAVED, which have one panel
  *   I8_PREPARE(t, mr, np)  optional: prepares a call's tiles for <prefix>_add_products, which is defined already
  *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
- *   I8_ADDED             optional, 1 if I8_STEP ends in an addition, for which alone the next step waits
- *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, 4 columns of two lanes each, for all tiles
+ *   I8_ADDED             optional, 1 if I8_STEP ends in an addition, and only this addition waits for the previous step
+ *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, which has two lanes for each of 4 columns; then all
+ *                        tiles use it
  *   I8_KEEPS_B           optional, 1 if the compiler must be told to load B once for all rows
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
@@ -419,7 +420,9 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
             I8_NAME(tile_##mr##x##np)(t, tile);                                                                        \
     }
 
-#define I8_DEFINE_ROWS(np) I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np)
+#define I8_DEFINE_6(np)                                                                                                \
+    I8_DEFINE(1, np) I8_DEFINE(2, np) I8_DEFINE(3, np) I8_DEFINE(4, np) I8_DEFINE(5, np) I8_DEFINE(6, np)
+#define I8_DEFINE_8(np) I8_DEFINE_6(np) I8_DEFINE(7, np) I8_DEFINE(8, np)
 #ifdef I8_STEP_SMALL
 #if I8_NP == 1
 I8_DEFINE(5, 1)
@@ -430,33 +433,20 @@ I8_DEFINE(8, 2)
 I8_DEFINE(7, 3)
 I8_DEFINE(8, 3)
 #endif
+#elif I8_NP > 1
+I8_DEFINE_8(1)
+I8_DEFINE_8(2)
+I8_DEFINE_8(3)
 #else
-I8_DEFINE_ROWS(1)
-I8_DEFINE(5, 1)
-I8_DEFINE(6, 1)
-#if I8_MR > 6
-I8_DEFINE(7, 1)
-I8_DEFINE(8, 1)
-#endif
-#if I8_NP == 1 && I8_ROW_NP == 3 && !defined(I8_INTERLEAVED)
+I8_DEFINE_6(1)
+#if I8_ROW_NP == 3 && !defined(I8_INTERLEAVED)
 I8_DEFINE(1, 2)
 I8_DEFINE(1, 3)
 #endif
-#if I8_NP > 1
-I8_DEFINE_ROWS(2)
-I8_DEFINE(5, 2)
-I8_DEFINE(6, 2)
-I8_DEFINE(7, 2)
-I8_DEFINE(8, 2)
-I8_DEFINE_ROWS(3)
-I8_DEFINE(5, 3)
-I8_DEFINE(6, 3)
-I8_DEFINE(7, 3)
-I8_DEFINE(8, 3)
-#endif
 #endif
 
-#undef I8_DEFINE_ROWS
+#undef I8_DEFINE_8
+#undef I8_DEFINE_6
 #undef I8_DEFINE
 #undef I8_PREPARE
 #undef I8_FETCH_AHEAD
