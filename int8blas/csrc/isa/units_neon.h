@@ -1,4 +1,4 @@
-/* units.h for AArch64: Advanced SIMD, which is part of Armv8.0. */
+/* units.h for AArch64: Advanced SIMD, which is part of Armv8.0. units_x86.h describes the functions. */
 #include <arm_neon.h>
 
 typedef uint8x16_t i8_unit;
@@ -19,7 +19,6 @@ I8_INLINE i8_unit i8_unit_of_dwords(uint32_t x, uint32_t y, uint32_t z, uint32_t
 }
 I8_INLINE i8_unit i8_xor_unit(i8_unit x, i8_unit y) { return veorq_u8(x, y); }
 I8_INLINE i8_unit i8_and_unit(i8_unit x, i8_unit y) { return vandq_u8(x, y); }
-/* Interleave elements of the low halves of x and y, or of the high halves. */
 #define I8_ZIP(name, zip, type)                                                                                        \
     I8_INLINE i8_unit name(i8_unit x, i8_unit y) { return (i8_unit)zip((type)x, (type)y); }
 I8_ZIP(i8_zip_low_8, vzip1q_u8, uint8x16_t)
@@ -31,12 +30,10 @@ I8_ZIP(i8_zip_high_32, vzip2q_u32, uint32x4_t)
 I8_ZIP(i8_zip_low_64, vzip1q_u64, uint64x2_t)
 I8_ZIP(i8_zip_high_64, vzip2q_u64, uint64x2_t)
 #undef I8_ZIP
-/* Return 0xff in the first `count` bytes, 0 in the other bytes. */
 I8_INLINE i8_unit i8_first_bytes(const int count)
 {
     return vcltq_u8(i8_unit_of_qwords(0x0706050403020100u, 0x0f0e0d0c0b0a0908u), vdupq_n_u8((uint8_t)count));
 }
-/* Add the bytes of each half of x, u8, to an s64. */
 I8_INLINE i8_unit i8_add_bytes(i8_unit sums, i8_unit x)
 {
     return (i8_unit)vpadalq_u32((uint64x2_t)sums, vpaddlq_u16(vpaddlq_u8(x)));
@@ -46,12 +43,8 @@ I8_INLINE i8_unit i8_smaller_bytes(i8_unit x, i8_unit y) { return vminq_u8(x, y)
 I8_INLINE i8_unit i8_larger_bytes(i8_unit x, i8_unit y) { return vmaxq_u8(x, y); }
 
 #define i8_dword_of(x, n) vgetq_lane_u32((uint32x4_t)(x), n)
-/* Return the smallest, or the largest, of 16 bytes. */
 I8_INLINE int i8_smallest_byte(i8_unit x) { return vminvq_u8(x); }
 I8_INLINE int i8_largest_byte(i8_unit x) { return vmaxvq_u8(x); }
-/* For sums of pairs of s8. i8_most_of_pairs returns the maximum of `most` and the sums of the positive parts of two
- * bytes; i8_least_of_pairs returns the minimum of `least` and the sums of the negative parts. The third function
- * returns the largest magnitude in both results. */
 I8_INLINE i8_unit i8_most_of_pairs(i8_unit most, i8_unit x)
 {
     return (i8_unit)vmaxq_s16((int16x8_t)most, vpaddlq_s8(vmaxq_s8((int8x16_t)x, vdupq_n_s8(0))));

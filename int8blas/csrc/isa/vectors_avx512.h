@@ -1,5 +1,6 @@
 /* i8_vec for the AVX-512 files: 16 lanes, 32 registers. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and 1
- * broadcast of A. The two-step dot products take 1 product and 1 vector of ones more: 30 registers. */
+ * broadcast of A. The two-step dot products take 1 product and 1 vector of ones more: 30 registers.
+ * vectors_avx2.h describes the functions that have no comment here. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
@@ -61,7 +62,6 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
     else if (n > 0)
         _mm512_mask_storeu_epi32(p, n < I8_LANES ? (__mmask16)((1u << n) - 1) : (__mmask16)0xffff, v);
 }
-/* Store the lanes [from, to); `from` and `to` may lie outside the vector. */
 I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
 {
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
@@ -72,7 +72,6 @@ I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
 }
-/* Store 64 bytes as whole vectors: a CPU does not forward several smaller stores to a later load of a vector. */
 I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     const __m256i low = _mm256_set_m128i(units[1], units[0]), high = _mm256_set_m128i(units[3], units[2]);
@@ -90,7 +89,6 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[3] = _mm512_shuffle_i32x4(hi01, hi23, 0xdd);
 }
 
-/* Load units of 128 bits that are `step` bytes apart. */
 I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
 {
     const char *q = p;
@@ -100,7 +98,6 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(q + 3 * step)), 3);
 }
 
-/* Store the first `units` units of 128 bits of s32, `step` elements apart, or add them to the elements there. */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {
     const __m128i unit[4] = {_mm512_castsi512_si128(x), _mm512_extracti32x4_epi32(x, 1),
@@ -139,8 +136,6 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat_first(_mm512_maskz_loadu_epi8(~(__mmask64)0 >> (64 - valid), p), bytes);
 }
 
-/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
- * neighbouring units of 128 bits: first the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y)
 {
     const __m512 fx = _mm512_castsi512_ps(x), fy = _mm512_castsi512_ps(y);
@@ -153,7 +148,6 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
 
-/* Add neighbouring lanes: return the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     const i8_vec order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
@@ -197,7 +191,6 @@ I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
     const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32(0x7fffffff));
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x), magnitude));
 }
-/* Round half to even, XOR with flip, and store. The rounded numbers are in the range of s8. */
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {
     _mm_storeu_si128((__m128i *)(void *)p,
@@ -227,29 +220,23 @@ I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_sign
     else
         _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x)));
 }
-/* Round half to even and saturate; x is not NaN. The conversion alone would turn numbers out of range into -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     const __mmask16 beyond = _mm512_cmp_ps_mask(x, _mm512_set1_ps(2147483648.0f), _CMP_GE_OQ);
     return _mm512_mask_mov_epi32(_mm512_cvtps_epi32(x), beyond, _mm512_set1_epi32(INT32_MAX));
 }
-/* A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set, and y in other
- * lanes. */
 I8_INLINE i8_vec i8_equal(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(x, y)); }
 I8_INLINE i8_vec i8_greater(i8_vec x, i8_vec y) { return _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(x, y)); }
 I8_INLINE i8_vec i8_where(i8_vec bits, i8_vec x, i8_vec y) { return _mm512_ternarylogic_epi32(bits, x, y, 0xca); }
-/* Return z in lanes where x is NaN, and y in other lanes. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return _mm512_mask_mov_epi32(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), z);
 }
-/* Store the low bytes of I8_LANES values, which are in the range of the type. */
 I8_INLINE void i8_store_u8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x)); }
 I8_INLINE void i8_store_s8(void *p, i8_vec x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x)); }
 I8_INLINE i8_vec i8_load_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 I8_INLINE i8_vec i8_load_s8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 
-/* Store the low bytes of 16-bit elements of at most 255. */
 I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));

@@ -1,6 +1,6 @@
 /* i8_vec for the AArch64 files: two registers of 128 bits, 8 lanes. The 32 registers hold 16 vectors, and a panel is 2
  * vectors. A tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 vector of A: 15. A "unit of 128 bits" is a
- * register.
+ * register. vectors_avx2.h and vectors_x86.h describe the functions that have no comment here.
  *
  * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand for NaN and for zeros of either
  * sign; FMAX and FMIN differ. */
@@ -103,7 +103,6 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
     if (n % 2)
         vst1_lane_s32(p, half, 0);
 }
-/* Store the lanes [from, to); `from` and `to` may lie outside the vector. */
 I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
 {
     int32_t lanes[I8_LANES];
@@ -133,7 +132,6 @@ I8_INLINE i8_vec i8_broadcast(const void *p)
     memcpy(&x, p, sizeof x);
     return i8_twice(vdupq_n_s32(x));
 }
-/* Widen every other byte to 16 bits. */
 #define I8_EVEN_U8(x) vandq_u16(I8_U16(x), vdupq_n_u16(0xff))
 #define I8_ODD_U8(x) vshrq_n_u16(I8_U16(x), 8)
 #define I8_EVEN_S8(x) vshrq_n_s16(vshlq_n_s16(I8_S16(x), 8), 8)
@@ -152,12 +150,10 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(vpadalq_s16(acc.low, I8_PAIRS(a.low, b.low)), vpadalq_s16(acc.high, I8_PAIRS(a.high, b.high)));
 }
-/* Add dot products in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b)
 {
     return I8_VEC(I8_ADD_PAIRS_16(I8_S16(acc.low), a.low, b.low), I8_ADD_PAIRS_16(I8_S16(acc.high), a.high, b.high));
 }
-/* acc + a . b + c . d: the s16 sums of both dot products are added before they are widened. */
 I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 {
     const i8_vec sums = i8_dot_16(i8_dot_16(i8_zero(), a, b), c, d);
@@ -172,7 +168,6 @@ I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b)
     return I8_VEC(i8_half_dot2(acc.low, I8_S16(a.low), I8_S16(b.low)),
                   i8_half_dot2(acc.high, I8_S16(a.high), I8_S16(b.high)));
 }
-/* The total over all lanes is the total of i8_dot2; a lane may add any two of the products. */
 I8_INLINE int32x4_t i8_half_dot2_any(int32x4_t acc, int16x8_t a, int16x8_t b)
 {
     return vmlal_high_s16(vmlal_s16(acc, vget_low_s16(a), vget_low_s16(b)), a, b);
@@ -186,14 +181,11 @@ I8_INLINE i8_vec i8_dot2_any(i8_vec acc, i8_vec a, i8_vec b)
 I8_BINARY(i8_xor, uint8x16_t, veorq_u8)
 I8_BINARY(i8_and, uint8x16_t, vandq_u8)
 
-/* i8_count_bits adds to each byte of acc the number of bits of this byte of x. i8_sum_bytes returns the sum of the four
- * bytes of each dword. */
 #define I8_COUNT_BITS(acc, x) vaddq_u8(acc, vcntq_u8(x))
 #define I8_SUM_BYTES(x) vpaddlq_u16(vpaddlq_u8(x))
 I8_BINARY(i8_count_bits, uint8x16_t, I8_COUNT_BITS)
 I8_UNARY(i8_sum_bytes, uint8x16_t, I8_SUM_BYTES)
 
-/* See interleave.h. */
 I8_BINARY(i8_low_8, uint8x16_t, vzip1q_u8)
 I8_BINARY(i8_high_8, uint8x16_t, vzip2q_u8)
 I8_BINARY(i8_low_16, uint16x8_t, vzip1q_u16)
@@ -204,7 +196,6 @@ I8_BINARY(i8_low_64, uint64x2_t, vzip1q_u64)
 I8_BINARY(i8_high_64, uint64x2_t, vzip2q_u64)
 #include "isa/interleave.h"
 
-/* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
 I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int half)
 {
     if (half)
@@ -220,7 +211,6 @@ I8_INLINE i8_vec i8_broadcast_16(const void *p)
     return i8_twice((int32x4_t)vdupq_n_s16(x));
 }
 
-/* Transpose 4 vectors of 2 units of 128 bits to 2 panels of 4 units: unit l of vector q becomes unit q of panel l. */
 I8_INLINE void i8_transpose_units(i8_vec *v)
 {
     const i8_vec lo01 = I8_VEC(v[0].low, v[1].low), lo23 = I8_VEC(v[2].low, v[3].low);
@@ -231,13 +221,11 @@ I8_INLINE void i8_transpose_units(i8_vec *v)
     v[3] = hi23;
 }
 
-/* Load units of 128 bits that are `step` bytes apart. */
 I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
 {
     return I8_VEC(i8_load_unit(p), i8_load_unit((const char *)p + step));
 }
 
-/* Store the first `units` units of 128 bits of s32, `step` elements apart, or add them to the elements there. */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {
     const int32x4_t unit[2] = {x.low, x.high};
@@ -248,8 +236,6 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
- * 0 for the other bytes. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -286,7 +272,6 @@ I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order)
     return I8_VEC(vqtbl2q_u8(table, I8_U8(low)), vqtbl2q_u8(table, I8_U8(high)));
 }
 
-/* For I8_DOT2: widen bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword to s16. */
 I8_INLINE int32x4_t i8_half_widened(int32x4_t x, const int half)
 {
     const int16x8_t words = half ? vuzp2q_s16(I8_S16(x), I8_S16(x)) : vuzp1q_s16(I8_S16(x), I8_S16(x));
@@ -296,8 +281,6 @@ I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 {
     return I8_VEC(i8_half_widened(x.low, half), i8_half_widened(x.high, half));
 }
-/* i8_words_repeated repeats the 4 bytes at p as u16. The other two functions widen half a vector of bytes to s16 or
- * u16. */
 I8_INLINE i8_vec i8_words_repeated(const void *p)
 {
     uint32_t x;
@@ -314,18 +297,15 @@ I8_INLINE i8_vec i8_words_u8(const void *p)
     const uint8x16_t x = i8_load_unit(p);
     return I8_VEC(vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
 }
-/* Add neighbouring lanes: return the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {
     return I8_VEC(vpaddq_s32(x.low, x.high), vpaddq_s32(y.low, y.high));
 }
 
-/* The low and the high 4 bits of every byte, u4. */
 #define I8_LOW_HALVES(x) vandq_u8(x, vdupq_n_u8(15))
 #define I8_HIGH_HALVES(x) vshrq_n_u8(x, 4)
 I8_UNARY(i8_low_halves, uint8x16_t, I8_LOW_HALVES)
 I8_UNARY(i8_high_halves, uint8x16_t, I8_HIGH_HALVES)
-/* acc + low + 16 * high, both summed over pairs of s16. */
 #define I8_ADD_HALF(acc, low, high)                                                                                    \
     vmlaq_n_s32(vpadalq_s16(acc, I8_S16(low)), vpaddlq_s16(I8_S16(high)), 16)
 I8_INLINE i8_vec i8_add_halves(i8_vec acc, i8_vec low, i8_vec high)
@@ -386,7 +366,6 @@ I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 }
 /* Round half to even an x in the range of s32. NaN becomes -2**31. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return i8_to_s32(x); }
-/* x - y is exact in f64, and is rounded once. */
 I8_INLINE float32x4_t i8_half_difference(int32x4_t x, int32x4_t y)
 {
     const float32x2_t low = vcvt_f32_f64(vcvtq_f64_s64(vsubl_s32(vget_low_s32(x), vget_low_s32(y))));
@@ -434,16 +413,13 @@ I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right
     return I8_VEC(i8_half_scaled(x.low, y.low, left.low, right.low),
                   i8_half_scaled(x.high, y.high, left.high, right.high));
 }
-/* Return z in lanes where x is NaN, and y in other lanes. */
 I8_INLINE i8_vec i8_replace_nan(i8_f32 x, i8_vec y, i8_vec z)
 {
     return i8_where(I8_VEC(I8_IS_NUMBER(x.low), I8_IS_NUMBER(x.high)), y, z);
 }
-/* Store the low bytes of I8_LANES values, which are in the range of the type. */
 I8_INLINE int16x8_t i8_packed_words(i8_vec x) { return vqmovn_high_s32(vqmovn_s32(x.low), x.high); }
 I8_INLINE void i8_store_u8(void *p, i8_vec x) { vst1_u8((uint8_t *)p, vqmovun_s16(i8_packed_words(x))); }
 I8_INLINE void i8_store_s8(void *p, i8_vec x) { vst1_s8((int8_t *)p, vqmovn_s16(i8_packed_words(x))); }
-/* Round I8_LANES numbers half to even, saturate them to [low, largest of the type] and store them as bytes. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
 {
     x = i8_max_f32(x, low); /* conversions and packing saturate */
@@ -486,13 +462,11 @@ I8_INLINE uint16x8_t i8_half_mul_high(uint16x8_t x, uint16x8_t y)
     return vuzp2q_u16(I8_U16(vmull_u16(vget_low_u16(x), vget_low_u16(y))), I8_U16(vmull_high_u16(x, y)));
 }
 I8_BINARY(i8_mul_high_16, uint16x8_t, i8_half_mul_high)
-/* The result is 0 from n = 16 on. */
 I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n)
 {
     const int16x8_t by = vdupq_n_s16((int16_t)-n);
     return I8_VEC(vshlq_u16(I8_U16(x.low), by), vshlq_u16(I8_U16(x.high), by));
 }
-/* Store the low bytes of 16-bit elements of at most 255. */
 I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 {
     vst1q_u8((uint8_t *)p, vmovn_high_u16(vmovn_u16(I8_U16(x.low)), I8_U16(x.high)));
@@ -515,7 +489,6 @@ I8_INLINE i8_f32 i8_half_from_f16(const char *p)
     const float16x8_t x = (float16x8_t)i8_load_unit(p);
     return I8_F32(vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x));
 }
-/* bf16 are the upper halves of f32. */
 I8_INLINE i8_f32 i8_half_from_bf16(const char *p)
 {
     const uint16x8_t x = I8_U16(i8_load_unit(p)), zero = vdupq_n_u16(0);
@@ -564,7 +537,6 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
     i8_store_unit(p, is_signed ? I8_U8(vqmovn_high_s16(vqmovn_s16(first), second))
                                : vqmovun_high_s16(vqmovun_s16(first), second));
 }
-/* Round half to even, XOR with flip, and store. The rounded numbers are in the range of s8. */
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {
     const int16x8_t first = i8_packed_words(I8_VEC(vcvtnq_s32_f32(x.low.low), vcvtnq_s32_f32(x.low.high)));
@@ -574,7 +546,6 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 
 /* ----------------------------------------------------------------------------------------------------- bytes --- */
 
-/* Saturate 4 vectors of s32 to bytes. This undoes the order of i8_interleave. */
 #define I8_PACKED_WORDS(x, y) vqmovn_high_s32(vqmovn_s32(x), y)
 #define I8_PACKED_U8(v, part)                                                                                          \
     vqmovun_high_s16(vqmovun_s16(I8_PACKED_WORDS((v)[0].part, (v)[1].part)),                                           \
@@ -584,7 +555,6 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v) { return I8_VEC(I8_PACKED_U8(v, low), I8_PACKED_U8(v, high)); }
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low), I8_PACKED_S8(v, high)); }
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
-/* In each unit of 128 bits, byte i of the result is byte index[i] of `table`; index[i] is below 16. */
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
 /* i8_bits has all bits of a byte set if one selected bit of the byte is set. i8_choose selects y for these bytes, and x
  * for other bytes. */
