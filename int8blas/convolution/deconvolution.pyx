@@ -61,22 +61,10 @@ cdef class Deconvolution(ConvolutionLayer):
 
     Attributes
     ----------
-    weights_shape : tuple of int
-        The shape of the given `weights`.
-    layout : str
-        The given layout in lower case, or the default.
-    groups : int
-        As given to the constructor.
     strides, dilation, padding, output_padding : tuple
         One element for each spatial dimension; `padding` has pairs.
-    src_dtype, dst_dtype : numpy.dtype
-        The types of source and destination.
-    attributes : Attributes
-        As given to the constructor.
-    scales, zero_points : mapping of str to numpy scalar or ndarray
-        The constant values: the values given at creation, and the scales of quantized weights. Arrays are read-only.
-    bias : ndarray or None
-        The given bias, read-only.
+    weights_shape, layout, groups, src_dtype, dst_dtype, attributes, scales, zero_points, bias
+        As for :class:`Convolution`.
 
     Raises
     ------
