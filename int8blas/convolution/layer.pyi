@@ -18,44 +18,19 @@ class ConvolutionLayer(QuantizedLayer):
     dilation: tuple[int, ...]
     groups: int
     layout: str
-    def __init__(
-        self,
-        weights: _Array[Any],
-        bias: _Array[_Float | np.int32] | None = None,
-        *,
-        strides: _Sizes = 1,
-        padding: _Padding = 0,
-        dilation: _Sizes = 1,
-        groups: int = 1,
-        layout: _Layout = None,
-        src_dtype: npt.DTypeLike,
-        dst_dtype: npt.DTypeLike,
-        attributes: Attributes | None = None,
-        scales: Mapping[str, Any] | None = None,
-        zero_points: Mapping[str, Any] | None = None,
-        dynamic: Literal["per_image", "per_tensor"] | None = None,
-        dynamic_dtype: npt.DTypeLike = "int8",
-        numerics: _Numerics = "exact",
-    ) -> None: ...
+    def __init__(self, weights: _Array[Any], bias: _Array[_Float | np.int32] | None = None, *, strides: _Sizes = 1,
+                 padding: _Padding = 0, dilation: _Sizes = 1, groups: int = 1, layout: _Layout = None,
+                 src_dtype: npt.DTypeLike, dst_dtype: npt.DTypeLike, attributes: Attributes | None = None,
+                 scales: Mapping[str, Any] | None = None, zero_points: Mapping[str, Any] | None = None,
+                 dynamic: Literal["per_image", "per_tensor"] | None = None, dynamic_dtype: npt.DTypeLike = "int8",
+                 numerics: _Numerics = "exact") -> None: ...
     @classmethod
     def dynamic(cls, weights: _Array[Any], bias: _Array[_Float | np.int32] | None = None, **options: Any) -> Self: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        *,
-        scales: Mapping[str, Any] | None = None,
-        zero_points: Mapping[str, Any] | None = None,
-        operands: Sequence[npt.ArrayLike] | None = None,
-        out: npt.NDArray[Any] | None = None,
-    ) -> npt.NDArray[Any]: ...
+    def __call__(self, src: npt.ArrayLike, *, scales: Mapping[str, Any] | None = None,
+                 zero_points: Mapping[str, Any] | None = None, operands: Sequence[npt.ArrayLike] | None = None,
+                 out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        *,
-        scales: Mapping[str, Any] | None = None,
-        zero_points: Mapping[str, Any] | None = None,
-        operands: Sequence[npt.ArrayLike] | None = None,
-        out: _MemoryT,
-    ) -> _MemoryT: ...
+    def __call__(self, src: npt.ArrayLike, *, scales: Mapping[str, Any] | None = None,
+                 zero_points: Mapping[str, Any] | None = None, operands: Sequence[npt.ArrayLike] | None = None,
+                 out: _MemoryT) -> _MemoryT: ...

@@ -16,79 +16,30 @@ _Operation: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max", "ge", 
 _Rounding: TypeAlias = Literal["float", "onnx"]
 
 @overload
-def eltwise(
-    src: _Array[_T],
-    ops: _PostOps,
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    dst_dtype: None = None,
-    scheme: _Rounding = "float",
-    out: npt.NDArray[_T] | None = None,
-) -> npt.NDArray[_T]: ...
+def eltwise(src: _Array[_T], ops: _PostOps, *, scales: _Scales = None, zero_points: _ZeroPoints = None,
+            dst_dtype: None = None, scheme: _Rounding = "float",
+            out: npt.NDArray[_T] | None = None) -> npt.NDArray[_T]: ...
 @overload
-def eltwise(
-    src: _Array[_Element],
-    ops: _PostOps,
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    dst_dtype: npt.DTypeLike | None = None,
-    scheme: _Rounding = "float",
-    out: _OutT | None = None,
-) -> _OutT: ...
+def eltwise(src: _Array[_Element], ops: _PostOps, *, scales: _Scales = None, zero_points: _ZeroPoints = None,
+            dst_dtype: npt.DTypeLike | None = None, scheme: _Rounding = "float", out: _OutT | None = None) -> _OutT: ...
 @overload
-def binary(
-    op: _Operation,
-    src0: _Array[_T],
-    src1: _Array[_Element],
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: None = None,
-    scheme: _Rounding = "float",
-    out: npt.NDArray[_T] | None = None,
-) -> npt.NDArray[_T]: ...
+def binary(op: _Operation, src0: _Array[_T], src1: _Array[_Element], *, scales: _Scales = None,
+           zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: None = None,
+           scheme: _Rounding = "float", out: npt.NDArray[_T] | None = None) -> npt.NDArray[_T]: ...
 @overload
-def binary(
-    op: _Operation,
-    src0: _Array[_Element],
-    src1: _Array[_Element],
-    *,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    scheme: _Rounding = "float",
-    out: _OutT | None = None,
-) -> _OutT: ...
-def sum(
-    srcs: Iterable[_Array[_Element]],
-    *,
-    scales: Iterable[_Real] | None = None,
-    zero_points: Iterable[SupportsIndex] | None = None,
-    post_ops: _PostOps = (),
-    dst_scale: _Real = 1,
-    dst_zero_point: SupportsIndex = 0,
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
-def concat(
-    srcs: Iterable[_Array[_Element]],
-    axis: SupportsIndex,
-    *,
-    scales: Iterable[_Real] | None = None,
-    zero_points: Iterable[SupportsIndex] | None = None,
-    post_ops: _PostOps = (),
-    dst_scale: _Real = 1,
-    dst_zero_point: SupportsIndex = 0,
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
-def look_up(
-    src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *, out: npt.NDArray[_T] | None = None
-) -> npt.NDArray[_T]: ...
+def binary(op: _Operation, src0: _Array[_Element], src1: _Array[_Element], *, scales: _Scales = None,
+           zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: npt.DTypeLike | None = None,
+           scheme: _Rounding = "float", out: _OutT | None = None) -> _OutT: ...
+def sum(srcs: Iterable[_Array[_Element]], *, scales: Iterable[_Real] | None = None,
+        zero_points: Iterable[SupportsIndex] | None = None, post_ops: _PostOps = (), dst_scale: _Real = 1,
+        dst_zero_point: SupportsIndex = 0, dst_dtype: npt.DTypeLike | None = None,
+        out: _OutT | None = None) -> _OutT: ...
+def concat(srcs: Iterable[_Array[_Element]], axis: SupportsIndex, *, scales: Iterable[_Real] | None = None,
+           zero_points: Iterable[SupportsIndex] | None = None, post_ops: _PostOps = (), dst_scale: _Real = 1,
+           dst_zero_point: SupportsIndex = 0, dst_dtype: npt.DTypeLike | None = None,
+           out: _OutT | None = None) -> _OutT: ...
+def look_up(src: _Array[_Int8OrUInt8], table: npt.NDArray[_T], *,
+            out: npt.NDArray[_T] | None = None) -> npt.NDArray[_T]: ...
 
 @final
 class PreparedTable:
@@ -108,15 +59,7 @@ class PreparedConcat:
 
 @final
 class PreparedBinary:
-    def __init__(
-        self,
-        op: _Operation,
-        src_dtypes: tuple[np.dtype[Any], np.dtype[Any]],
-        *,
-        scales: _Scales = None,
-        zero_points: _ZeroPoints = None,
-        post_ops: _PostOps = (),
-        dst_dtype: npt.DTypeLike | None = None,
-        scheme: _Rounding = "float",
-    ) -> None: ...
+    def __init__(self, op: _Operation, src_dtypes: tuple[np.dtype[Any], np.dtype[Any]], *, scales: _Scales = None,
+                 zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: npt.DTypeLike | None = None,
+                 scheme: _Rounding = "float") -> None: ...
     def __call__(self, src0: npt.NDArray[Any], src1: npt.NDArray[Any]) -> npt.NDArray[Any]: ...

@@ -8,12 +8,5 @@ from int8blas.elementwise.quantization import _Reals, _ZeroPoints
 
 _Indices: TypeAlias = SupportsIndex | Sequence[Any] | _Array[np.integer[Any]]
 
-def gather(
-    table: _Array[_Int8OrUInt8],
-    indices: _Indices,
-    scale: _Reals = 1.0,
-    zero_point: _ZeroPoints = 0,
-    *,
-    axis: Literal[0, 1, -1, -2] | None = None,
-    out: _FloatsT | None = None,
-) -> _FloatsT: ...
+def gather(table: _Array[_Int8OrUInt8], indices: _Indices, scale: _Reals = 1.0, zero_point: _ZeroPoints = 0, *,
+           axis: Literal[0, 1, -1, -2] | None = None, out: _FloatsT | None = None) -> _FloatsT: ...

@@ -20,112 +20,38 @@ _PostOps: TypeAlias = PostOp | Iterable[PostOp]
 _Flag: TypeAlias = bool | np.bool_ | SupportsIndex
 
 @overload
-def max_pool(
-    src: _Array[_Q],
-    kernel: _Sizes,
-    *,
-    strides: _Sizes | None = None,
-    padding: _Padding = 0,
-    dilation: _Sizes = 1,
-    ceil_mode: _Flag = False,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: None = None,
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def max_pool(src: _Array[_Q], kernel: _Sizes, *, strides: _Sizes | None = None, padding: _Padding = 0,
+             dilation: _Sizes = 1, ceil_mode: _Flag = False, layout: _Layout = None, scales: _Scales = None,
+             zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: None = None,
+             out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def max_pool(
-    src: _Array[_Int8OrUInt8],
-    kernel: _Sizes,
-    *,
-    strides: _Sizes | None = None,
-    padding: _Padding = 0,
-    dilation: _Sizes = 1,
-    ceil_mode: _Flag = False,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
+def max_pool(src: _Array[_Int8OrUInt8], kernel: _Sizes, *, strides: _Sizes | None = None, padding: _Padding = 0,
+             dilation: _Sizes = 1, ceil_mode: _Flag = False, layout: _Layout = None, scales: _Scales = None,
+             zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: npt.DTypeLike | None = None,
+             out: _OutT | None = None) -> _OutT: ...
 @overload
-def avg_pool(
-    src: _Array[_Q],
-    kernel: _Sizes,
-    *,
-    strides: _Sizes | None = None,
-    padding: _Padding = 0,
-    include_padding: _Flag = False,
-    zero_point: SupportsIndex = 0,
-    ceil_mode: _Flag = False,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: None = None,
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def avg_pool(src: _Array[_Q], kernel: _Sizes, *, strides: _Sizes | None = None, padding: _Padding = 0,
+             include_padding: _Flag = False, zero_point: SupportsIndex = 0, ceil_mode: _Flag = False,
+             layout: _Layout = None, scales: _Scales = None, zero_points: _ZeroPoints = None, post_ops: _PostOps = (),
+             dst_dtype: None = None, out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def avg_pool(
-    src: _Array[_Int8OrUInt8],
-    kernel: _Sizes,
-    *,
-    strides: _Sizes | None = None,
-    padding: _Padding = 0,
-    include_padding: _Flag = False,
-    zero_point: SupportsIndex = 0,
-    ceil_mode: _Flag = False,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
+def avg_pool(src: _Array[_Int8OrUInt8], kernel: _Sizes, *, strides: _Sizes | None = None, padding: _Padding = 0,
+             include_padding: _Flag = False, zero_point: SupportsIndex = 0, ceil_mode: _Flag = False,
+             layout: _Layout = None, scales: _Scales = None, zero_points: _ZeroPoints = None, post_ops: _PostOps = (),
+             dst_dtype: npt.DTypeLike | None = None, out: _OutT | None = None) -> _OutT: ...
 @overload
-def global_max_pool(
-    src: _Array[_Q],
-    *,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: None = None,
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def global_max_pool(src: _Array[_Q], *, layout: _Layout = None, scales: _Scales = None, zero_points: _ZeroPoints = None,
+                    post_ops: _PostOps = (), dst_dtype: None = None,
+                    out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def global_max_pool(
-    src: _Array[_Int8OrUInt8],
-    *,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
+def global_max_pool(src: _Array[_Int8OrUInt8], *, layout: _Layout = None, scales: _Scales = None,
+                    zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: npt.DTypeLike | None = None,
+                    out: _OutT | None = None) -> _OutT: ...
 @overload
-def global_avg_pool(
-    src: _Array[_Q],
-    *,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: None = None,
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def global_avg_pool(src: _Array[_Q], *, layout: _Layout = None, scales: _Scales = None, zero_points: _ZeroPoints = None,
+                    post_ops: _PostOps = (), dst_dtype: None = None,
+                    out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def global_avg_pool(
-    src: _Array[_Int8OrUInt8],
-    *,
-    layout: _Layout = None,
-    scales: _Scales = None,
-    zero_points: _ZeroPoints = None,
-    post_ops: _PostOps = (),
-    dst_dtype: npt.DTypeLike | None = None,
-    out: _OutT | None = None,
-) -> _OutT: ...
+def global_avg_pool(src: _Array[_Int8OrUInt8], *, layout: _Layout = None, scales: _Scales = None,
+                    zero_points: _ZeroPoints = None, post_ops: _PostOps = (), dst_dtype: npt.DTypeLike | None = None,
+                    out: _OutT | None = None) -> _OutT: ...

@@ -16,55 +16,19 @@ _Scheme: TypeAlias = Literal["float", "doubling", "single", "onnx"]
 _Rounding: TypeAlias = Literal["float", "onnx"]
 
 @overload
-def quantize(
-    x: _Array[_Float],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: type[_Q] | np.dtype[_Q] = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Rounding = "float",
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def quantize(x: _Array[_Float], scale: _Reals, zero_point: _ZeroPoints = 0, dtype: type[_Q] | np.dtype[_Q] = ..., *,
+             axis: _Axis = None, scheme: _Rounding = "float",
+             out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def quantize(
-    x: _Array[_Float],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: npt.DTypeLike = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Rounding = "float",
-    out: _OutT | None = None,
-) -> _OutT: ...
-def dequantize(
-    x: _Array[_Integer],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    *,
-    axis: _Axis = None,
-    out: _FloatsT | None = None,
-) -> _FloatsT: ...
+def quantize(x: _Array[_Float], scale: _Reals, zero_point: _ZeroPoints = 0, dtype: npt.DTypeLike = ..., *,
+             axis: _Axis = None, scheme: _Rounding = "float", out: _OutT | None = None) -> _OutT: ...
+def dequantize(x: _Array[_Integer], scale: _Reals, zero_point: _ZeroPoints = 0, *, axis: _Axis = None,
+               out: _FloatsT | None = None) -> _FloatsT: ...
 @overload
-def requantize(
-    x: _Array[np.int32],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: type[_Q] | np.dtype[_Q] = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Scheme = "float",
-    out: npt.NDArray[_Q] | None = None,
-) -> npt.NDArray[_Q]: ...
+def requantize(x: _Array[np.int32], scale: _Reals, zero_point: _ZeroPoints = 0, dtype: type[_Q] | np.dtype[_Q] = ..., *,
+               axis: _Axis = None, scheme: _Scheme = "float",
+               out: npt.NDArray[_Q] | None = None) -> npt.NDArray[_Q]: ...
 @overload
-def requantize(
-    x: _Array[np.int32],
-    scale: _Reals,
-    zero_point: _ZeroPoints = 0,
-    dtype: npt.DTypeLike = ...,
-    *,
-    axis: _Axis = None,
-    scheme: _Scheme = "float",
-    out: _OutT | None = None,
-) -> _OutT: ...
+def requantize(x: _Array[np.int32], scale: _Reals, zero_point: _ZeroPoints = 0, dtype: npt.DTypeLike = ..., *,
+               axis: _Axis = None, scheme: _Scheme = "float", out: _OutT | None = None) -> _OutT: ...
 def quantized_multiplier(scale: _Real) -> tuple[int, int]: ...

@@ -14,80 +14,26 @@ _R = TypeVar("_R", bound=np.integer[Any])
 
 # The types of results are arrays, although the product of two vectors is a scalar.
 @overload
-def matmul(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB | PackedB4,
-    *,
-    out: None = None,
-    dtype: None = None,
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: None = None,
-) -> npt.NDArray[np.int32]: ...
+def matmul(a: _Array[_Int8OrUInt8], b: _Array[_Int8OrUInt8] | PackedB | PackedB4, *, out: None = None,
+           dtype: None = None, ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact",
+           overflow: _Overflow = "saturate", mod: None = None) -> npt.NDArray[np.int32]: ...
 @overload
-def matmul(
-    a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | Packed,
-    *,
-    out: None = None,
-    dtype: None = None,
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: int | None = None,
-) -> npt.NDArray[Any]: ...
+def matmul(a: _Array[_AnyInteger], b: _Array[_AnyInteger] | Packed, *, out: None = None, dtype: None = None,
+           ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact", overflow: _Overflow = "saturate",
+           mod: int | None = None) -> npt.NDArray[Any]: ...
 @overload
-def matmul(
-    a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | Packed,
-    *,
-    out: npt.NDArray[_R],
-    dtype: npt.DTypeLike | None = None,
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: int | None = None,
-) -> npt.NDArray[_R]: ...
+def matmul(a: _Array[_AnyInteger], b: _Array[_AnyInteger] | Packed, *, out: npt.NDArray[_R],
+           dtype: npt.DTypeLike | None = None, ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact",
+           overflow: _Overflow = "saturate", mod: int | None = None) -> npt.NDArray[_R]: ...
 @overload
-def matmul(
-    a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | Packed,
-    *,
-    out: _MemoryT,
-    dtype: npt.DTypeLike | None = None,
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: int | None = None,
-) -> _MemoryT: ...
+def matmul(a: _Array[_AnyInteger], b: _Array[_AnyInteger] | Packed, *, out: _MemoryT,
+           dtype: npt.DTypeLike | None = None, ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact",
+           overflow: _Overflow = "saturate", mod: int | None = None) -> _MemoryT: ...
 @overload
-def matmul(
-    a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | Packed,
-    *,
-    out: None = None,
-    dtype: type[_R] | np.dtype[_R],
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: int | None = None,
-) -> npt.NDArray[_R]: ...
+def matmul(a: _Array[_AnyInteger], b: _Array[_AnyInteger] | Packed, *, out: None = None, dtype: type[_R] | np.dtype[_R],
+           ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact", overflow: _Overflow = "saturate",
+           mod: int | None = None) -> npt.NDArray[_R]: ...
 @overload
-def matmul(
-    a: _Array[_AnyInteger],
-    b: _Array[_AnyInteger] | Packed,
-    *,
-    out: None = None,
-    dtype: npt.DTypeLike,
-    ao: _Integers = 0,
-    bo: _Integers = 0,
-    numerics: _Numerics = "exact",
-    overflow: _Overflow = "saturate",
-    mod: int | None = None,
-) -> npt.NDArray[Any]: ...
+def matmul(a: _Array[_AnyInteger], b: _Array[_AnyInteger] | Packed, *, out: None = None, dtype: npt.DTypeLike,
+           ao: _Integers = 0, bo: _Integers = 0, numerics: _Numerics = "exact", overflow: _Overflow = "saturate",
+           mod: int | None = None) -> npt.NDArray[Any]: ...

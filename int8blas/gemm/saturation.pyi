@@ -13,11 +13,5 @@ class Saturation:
     where: npt.NDArray[np.int64]
     def __bool__(self) -> bool: ...
 
-def would_saturate(
-    a: _Array[_Int8OrUInt8],
-    b: _Array[_Int8OrUInt8] | PackedB,
-    *,
-    trans_a: int = False,
-    trans_b: int = False,
-    limit: SupportsIndex = 1000,
-) -> Saturation: ...
+def would_saturate(a: _Array[_Int8OrUInt8], b: _Array[_Int8OrUInt8] | PackedB, *, trans_a: int = False,
+                   trans_b: int = False, limit: SupportsIndex = 1000) -> Saturation: ...

@@ -15,33 +15,16 @@ class DynamicLSTM:
     units: int
     directions: int
     direction: _Direction
-    def __init__(
-        self,
-        weights_layer: _Array[np.int8 | np.uint8 | np.float32],
-        weights_iter: _Array[np.int8 | np.uint8 | np.float32],
-        bias: _Array[_Float] | None = None,
-        *,
-        scales: _Scales | None = None,
-        zero_points: Mapping[str, npt.ArrayLike] | None = None,
-        direction: _Direction = "left2right",
-    ) -> None: ...
+    def __init__(self, weights_layer: _Array[np.int8 | np.uint8 | np.float32],
+                 weights_iter: _Array[np.int8 | np.uint8 | np.float32], bias: _Array[_Float] | None = None, *,
+                 scales: _Scales | None = None, zero_points: Mapping[str, npt.ArrayLike] | None = None,
+                 direction: _Direction = "left2right") -> None: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _Array[_Float] | None = None,
-        c0: _Array[_Float] | None = None,
-        *,
-        lengths: npt.ArrayLike | None = None,
-        out: npt.NDArray[np.float32] | None = None,
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _Array[_Float] | None = None, c0: _Array[_Float] | None = None, *,
+                 lengths: npt.ArrayLike | None = None,
+                 out: npt.NDArray[np.float32] | None = None
+                 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _Array[_Float] | None = None,
-        c0: _Array[_Float] | None = None,
-        *,
-        lengths: npt.ArrayLike | None = None,
-        out: _MemoryT,
-    ) -> tuple[_MemoryT, npt.NDArray[np.float32], npt.NDArray[np.float32]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _Array[_Float] | None = None, c0: _Array[_Float] | None = None, *,
+                 lengths: npt.ArrayLike | None = None,
+                 out: _MemoryT) -> tuple[_MemoryT, npt.NDArray[np.float32], npt.NDArray[np.float32]]: ...

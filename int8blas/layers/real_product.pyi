@@ -11,16 +11,9 @@ from int8blas.gemm.packing import PackedB
 class RealProduct:
     bias: npt.NDArray[np.float32] | None
     zero_points: npt.NDArray[np.int32] | None
-    def __init__(
-        self,
-        weights: _Array[np.int8 | np.uint8 | _Float] | PackedB | PackedB4,
-        scale: npt.ArrayLike | None = None,
-        bias: _Array[_Float] | None = None,
-        *,
-        group: int | None = None,
-        bits: int = 8,
-        zero_points: npt.ArrayLike | None = None,
-    ) -> None: ...
+    def __init__(self, weights: _Array[np.int8 | np.uint8 | _Float] | PackedB | PackedB4,
+                 scale: npt.ArrayLike | None = None, bias: _Array[_Float] | None = None, *, group: int | None = None,
+                 bits: int = 8, zero_points: npt.ArrayLike | None = None) -> None: ...
     @property
     def weights(self) -> PackedB | PackedB4: ...
     @property

@@ -28,106 +28,48 @@ class RecurrentLayer:
 
 @final
 class LSTM(RecurrentLayer):
-    def __init__(
-        self,
-        weights_layer: _Weights,
-        weights_iter: _Weights,
-        bias: _Bias = None,
-        *,
-        data_scale: float = 127,
-        data_shift: int = 128,
-        weights_scale: _WeightsScale = None,
-        direction: _Direction = "left2right",
-        src_dtype: npt.DTypeLike = "uint8",
-        dst_dtype: npt.DTypeLike = "uint8",
-        weights_peephole: _Bias = None,
-        weights_projection: _Weights | None = None,
-        projection_scale: _WeightsScale = None,
-    ) -> None: ...
+    def __init__(self, weights_layer: _Weights, weights_iter: _Weights, bias: _Bias = None, *, data_scale: float = 127,
+                 data_shift: int = 128, weights_scale: _WeightsScale = None, direction: _Direction = "left2right",
+                 src_dtype: npt.DTypeLike = "uint8", dst_dtype: npt.DTypeLike = "uint8", weights_peephole: _Bias = None,
+                 weights_projection: _Weights | None = None, projection_scale: _WeightsScale = None) -> None: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _State = None,
-        c0: _Array[_Float] | None = None,
-        *,
-        lengths: npt.ArrayLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, c0: _Array[_Float] | None = None, *,
+                 lengths: npt.ArrayLike | None = None,
+                 out: npt.NDArray[Any] | None = None
+                 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]]: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _State = None,
-        c0: _Array[_Float] | None = None,
-        *,
-        out: _MemoryT,
-    ) -> tuple[_MemoryT, npt.NDArray[Any], npt.NDArray[np.float32]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, c0: _Array[_Float] | None = None, *,
+                 out: _MemoryT) -> tuple[_MemoryT, npt.NDArray[Any], npt.NDArray[np.float32]]: ...
 
 @final
 class GRU(RecurrentLayer):
-    def __init__(
-        self,
-        weights_layer: _Weights,
-        weights_iter: _Weights,
-        bias: _Bias = None,
-        *,
-        linear_before_reset: bool = False,
-        data_scale: float = 127,
-        data_shift: int = 128,
-        weights_scale: _WeightsScale = None,
-        direction: _Direction = "left2right",
-        src_dtype: npt.DTypeLike = "uint8",
-        dst_dtype: npt.DTypeLike = "uint8",
-    ) -> None: ...
+    def __init__(self, weights_layer: _Weights, weights_iter: _Weights, bias: _Bias = None, *,
+                 linear_before_reset: bool = False, data_scale: float = 127, data_shift: int = 128,
+                 weights_scale: _WeightsScale = None, direction: _Direction = "left2right",
+                 src_dtype: npt.DTypeLike = "uint8", dst_dtype: npt.DTypeLike = "uint8") -> None: ...
     @property
     def linear_before_reset(self) -> bool: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _State = None,
-        *,
-        lengths: npt.ArrayLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-        attention: _State = None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, *, lengths: npt.ArrayLike | None = None,
+                 out: npt.NDArray[Any] | None = None,
+                 attention: _State = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
     @overload
-    def __call__(
-        self, src: npt.ArrayLike, h0: _State = None, *, out: _MemoryT, attention: _State = None
-    ) -> tuple[_MemoryT, npt.NDArray[Any]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, *, out: _MemoryT,
+                 attention: _State = None) -> tuple[_MemoryT, npt.NDArray[Any]]: ...
 
 @final
 class RNN(RecurrentLayer):
-    def __init__(
-        self,
-        weights_layer: _Weights,
-        weights_iter: _Weights,
-        bias: _Bias = None,
-        *,
-        activation: Literal["tanh", "relu", "logistic"] = "tanh",
-        alpha: float = 0.0,
-        data_scale: float = 127,
-        data_shift: int = 128,
-        weights_scale: _WeightsScale = None,
-        direction: _Direction = "left2right",
-        src_dtype: npt.DTypeLike = "uint8",
-        dst_dtype: npt.DTypeLike = "uint8",
-    ) -> None: ...
+    def __init__(self, weights_layer: _Weights, weights_iter: _Weights, bias: _Bias = None, *,
+                 activation: Literal["tanh", "relu", "logistic"] = "tanh", alpha: float = 0.0, data_scale: float = 127,
+                 data_shift: int = 128, weights_scale: _WeightsScale = None, direction: _Direction = "left2right",
+                 src_dtype: npt.DTypeLike = "uint8", dst_dtype: npt.DTypeLike = "uint8") -> None: ...
     @property
     def activation(self) -> Literal["tanh", "relu", "logistic"]: ...
     @property
     def alpha(self) -> float: ...
     @overload
-    def __call__(
-        self,
-        src: npt.ArrayLike,
-        h0: _State = None,
-        *,
-        lengths: npt.ArrayLike | None = None,
-        out: npt.NDArray[Any] | None = None,
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, *, lengths: npt.ArrayLike | None = None,
+                 out: npt.NDArray[Any] | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
     @overload
-    def __call__(
-        self, src: npt.ArrayLike, h0: _State = None, *, out: _MemoryT
-    ) -> tuple[_MemoryT, npt.NDArray[Any]]: ...
+    def __call__(self, src: npt.ArrayLike, h0: _State = None, *,
+                 out: _MemoryT) -> tuple[_MemoryT, npt.NDArray[Any]]: ...

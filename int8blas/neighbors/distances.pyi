@@ -10,26 +10,17 @@ _R = TypeVar("_R", np.int32, np.int64)
 
 # The types of results are arrays, although the distance of two vectors is a scalar.
 @overload
-def sqeuclidean(
-    x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None, dtype: None = None
-) -> npt.NDArray[np.int32 | np.int64]: ...
+def sqeuclidean(x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None,
+                dtype: None = None) -> npt.NDArray[np.int32 | np.int64]: ...
 @overload
-def sqeuclidean(
-    x: _Array[_Int8OrUInt8],
-    y: _Array[_Int8OrUInt8] | PackedB,
-    *,
-    out: npt.NDArray[_R],
-    dtype: npt.DTypeLike | None = None,
-) -> npt.NDArray[_R]: ...
+def sqeuclidean(x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: npt.NDArray[_R],
+                dtype: npt.DTypeLike | None = None) -> npt.NDArray[_R]: ...
 @overload
-def sqeuclidean(
-    x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: _MemoryT, dtype: npt.DTypeLike | None = None
-) -> _MemoryT: ...
+def sqeuclidean(x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: _MemoryT,
+                dtype: npt.DTypeLike | None = None) -> _MemoryT: ...
 @overload
-def sqeuclidean(
-    x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None, dtype: type[_R] | np.dtype[_R]
-) -> npt.NDArray[_R]: ...
+def sqeuclidean(x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None,
+                dtype: type[_R] | np.dtype[_R]) -> npt.NDArray[_R]: ...
 @overload
-def sqeuclidean(
-    x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None, dtype: npt.DTypeLike
-) -> npt.NDArray[Any]: ...
+def sqeuclidean(x: _Array[_Int8OrUInt8], y: _Array[_Int8OrUInt8] | PackedB, *, out: None = None,
+                dtype: npt.DTypeLike) -> npt.NDArray[Any]: ...
