@@ -18,16 +18,13 @@ import operator
 import sys
 from collections.abc import Mapping
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16, NPY_UINT16
-
 cnp.import_array()
 
 # Comparison by identity comes first, because callers nearly always pass this very object.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
-                   NPY_INT16: "int16", NPY_UINT16: "uint16",
+                   cnp.NPY_INT16: "int16", cnp.NPY_UINT16: "uint16",
                    cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
 
 # Device types of DLPack: the types whose memory the CPU can read, and the names of all other types.

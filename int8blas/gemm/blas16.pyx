@@ -27,9 +27,6 @@ from int8blas.gemm.problem cimport Problem, start
 from int8blas.gemm.sixteen_bits cimport pack_sixteen_bits
 from int8blas.gemm.wide cimport WideProduct
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16, NPY_UINT16
-
 cnp.import_array()
 
 cdef object ZERO = 0
@@ -68,8 +65,8 @@ cdef object right_operand(object b, int typenum, object transpose):
     if not is_packed:
         return operand_16(b, "b", typenum, transpose, "trans_b")
     if (<Packed>b)._typenum != typenum or type(b) is PackedB4:
-        raise TypeError(f"b must be {'int16' if typenum == NPY_INT16 else 'int8'}, or packed by pack_b from such an "
-                        f"array, got a {b!r}")
+        raise TypeError(f"b must be {'int16' if typenum == cnp.NPY_INT16 else 'int8'}, or packed by pack_b from such "
+                        f"an array, got a {b!r}")
     if check_transpose(transpose, "trans_b"):
         raise ValueError(f"trans_b must be False for a {type(b).__name__}, which is packed as op(B); give trans_b to "
                          "pack_b")
@@ -110,7 +107,7 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     shape[0], shape[1] = g.m, g.n
     if c is not None:
         given = c_operand(&g, c, overwrite_c)
-    if a_type == NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
+    if a_type == cnp.NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
         x = np.bitwise_xor(x, np.uint16(SHIFT_16)).view(np.int16)
         a_zeros = np.full(g.m, -SHIFT_16, np.int64) if a_zeros is None else a_zeros - SHIFT_16
     sums = sums_of(x, y, name)
@@ -153,22 +150,8 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
         A of shape (M, K), or (K, M) with `trans_a`; any strides.
     b : array_like of int16, or PackedB16
         B of shape (K, N), or (N, K) with `trans_b`; any strides. A :class:`PackedB16` is faster.
-    beta : float, optional
-        The factor of C, finite. If it is 0, C is not read.
-    c : ndarray of int32, optional
-        C of shape (M, N), any strides; zeros by default.
-    trans_a, trans_b : bool or int, optional
-        op(X) is X, or X transposed if the flag is true (1, or 2 as in BLAS).
-    overwrite_c : bool, optional
-        Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
-    offsetc : {'F', 'C', 'R'}, optional
-        The form of `co`: one value ('F'), M values, one for each row of C ('C'), or N values, one for each column of C
-        ('R').
-    ao, bo : int, or array_like of int, optional
-        Zero points, subtracted from A and B, in the range of their dtypes: one value, or one for each row of op(A) and
-        for each column of op(B).
-    co : int, or array_like of int, optional
-        The offsets that are added, in the range of int32.
+    beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co
+        As for :func:`gemm_u8s8s32`.
 
     Returns
     -------
@@ -200,7 +183,7 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     array([[1]], dtype=int32)
     """
     return call_16("gemm_s16s16s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
-                   NPY_INT16, NPY_INT16)
+                   cnp.NPY_INT16, cnp.NPY_INT16)
 
 
 def gemm_s16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -217,7 +200,7 @@ def gemm_s16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
     array([[8355713]], dtype=int32)
     """
     return call_16("gemm_s16s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
-                   NPY_INT16, cnp.NPY_INT8)
+                   cnp.NPY_INT16, cnp.NPY_INT8)
 
 
 def gemm_u16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -234,7 +217,7 @@ def gemm_u16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
     array([[-8260480]], dtype=int32)
     """
     return call_16("gemm_u16s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
-                   NPY_UINT16, cnp.NPY_INT8)
+                   cnp.NPY_UINT16, cnp.NPY_INT8)
 
 
 def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0):
@@ -289,11 +272,11 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     cdef bint is_lower = flag(lower, "lower")
     cdef cnp.ndarray x, zeros, target, given = None
     alpha, beta = integer(alpha, "alpha"), integer(beta, "beta")
-    x = operand_16(a, "a", NPY_INT16, trans, "trans")
+    x = operand_16(a, "a", cnp.NPY_INT16, trans, "trans")
     n, k = cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1)
     if k > MAX_SYRK_K:
         raise ValueError(f"a must have at most {MAX_SYRK_K} columns in op(a), got {k}")
-    zeros = zeros_of(ao, "ao", NPY_INT16, n, "a row of op(a) each")
+    zeros = zeros_of(ao, "ao", cnp.NPY_INT16, n, "a row of op(a) each")
     if c is not None:
         given = output_of(c, "c", cnp.NPY_INT64) if overwrite_c else elements(c, "c", (cnp.NPY_INT64,))
         if (<object>given).shape != (n, n):

@@ -12,9 +12,6 @@ from int8blas.gemm.bits cimport integer_type
 from int8blas.gemm.integers cimport Shape, multiply_to_sums, real_sums, set_sizes
 from int8blas.gemm.wide cimport WideProduct
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16
-
 cnp.import_array()
 
 cdef enum:
@@ -64,7 +61,7 @@ cdef int reduce_to(cnp.ndarray target, cnp.ndarray x, int64_t p, int64_t low) ex
 cdef cnp.ndarray residues_of(cnp.ndarray x, int64_t p):
     """Return the residues of an operand in [-p / 2, p / 2), as int8, int16 or int32, in the memory order of the
     operand if it is contiguous."""
-    cdef int typenum = cnp.NPY_INT8 if p <= 1 << 8 else NPY_INT16 if p <= 1 << 16 else cnp.NPY_INT32
+    cdef int typenum = cnp.NPY_INT8 if p <= 1 << 8 else cnp.NPY_INT16 if p <= 1 << 16 else cnp.NPY_INT32
     cdef cnp.ndarray residues
     if cnp.PyArray_NDIM(x) > 1 and cnp.PyArray_IS_F_CONTIGUOUS(x) and not cnp.PyArray_IS_C_CONTIGUOUS(x):
         return residues_of(x.T, p).T

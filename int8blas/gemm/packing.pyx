@@ -33,9 +33,6 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16
-
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
@@ -584,10 +581,10 @@ def pack_b(b, *, trans_b=False, bits=8):
     """
     if isinstance(b, PackedB):
         raise TypeError("b must be an array, got a PackedB")
-    cdef cnp.ndarray array = elements(b, "b", (cnp.NPY_UINT8, cnp.NPY_INT8, NPY_INT16))
+    cdef cnp.ndarray array = elements(b, "b", (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT16))
     if array.ndim != 2:
         raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
-    if cnp.PyArray_TYPE(array) == NPY_INT16:
+    if cnp.PyArray_TYPE(array) == cnp.NPY_INT16:
         if bits != 8:
             raise ValueError(f"bits must be 8, its default, for int16, got {shown(bits)}")
         return pack_sixteen_bits(array, check_transpose(trans_b, "trans_b"))

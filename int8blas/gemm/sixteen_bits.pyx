@@ -17,9 +17,6 @@ from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
 from int8blas.gemm.bits cimport count_bits
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16
-
 cnp.import_array()
 
 cdef enum:
@@ -68,13 +65,14 @@ cdef class PackedB16(Packed):
 
     def __cinit__(self):
         # An empty matrix, so that an object from __new__ is safe to use.
-        self._typenum = NPY_INT16
+        self._typenum = cnp.NPY_INT16
         self._data = np.empty((0, 0, I8_PANEL, PAIR), np.int16)
 
     cdef PackedB16 left(self, int64_t columns):
         """Return the first columns as a matrix that shares the memory, without column sums."""
         cdef PackedB16 part = PackedB16.__new__(PackedB16)
-        part._k, part._n, part._typenum, part._data, part._bits = self._k, columns, NPY_INT16, self._data, self._bits
+        part._k, part._n, part._typenum = self._k, columns, cnp.NPY_INT16
+        part._data, part._bits = self._data, self._bits
         return part
 
     @property
@@ -123,7 +121,7 @@ cdef PackedB16 from_data(int64_t k, int64_t n, cnp.ndarray data):
     """Make a PackedB16 that keeps `data`, the packed values. Compute the sums of columns and the bits of values."""
     cdef PackedB16 packed = PackedB16.__new__(PackedB16)
     cdef i8_int_bits found = i8_int_bits(0, 0)
-    packed.set_data(k, n, NPY_INT16, data.view(np.int16), ceil_div(k, PAIR), PAIR)
+    packed.set_data(k, n, cnp.NPY_INT16, data.view(np.int16), ceil_div(k, PAIR), PAIR)
     shape = ceil_div(n, I8_PANEL), ceil_div(k, PAIR), I8_PANEL * PAIR
     packed._sums = packed._data.reshape(shape).sum(1, np.int64).reshape(-1, PAIR).sum(1)
     packed._sums.flags.writeable = False

@@ -8,10 +8,7 @@ from int8blas.stage.layer_arguments import DST_DTYPES, INT16_DTYPES, check_attri
 
 cnp.import_array()
 
-cdef extern from "numpy/arrayobject.h":
-    enum: NPY_INT16, NPY_UINT16
-
-cdef tuple QUANTIZED = (cnp.NPY_UINT8, cnp.NPY_INT8, NPY_INT16, NPY_UINT16)
+cdef tuple QUANTIZED = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT16, cnp.NPY_UINT16)
 
 
 cdef class QuantizedLayer:
