@@ -1,9 +1,14 @@
 # Copies of operands without contiguous rows or columns, such as A[:, ::2] (see copies.pyx).
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
 from int8blas.gemm.operand cimport Operand
 from int8blas.gemm.paths.sizes cimport COPIED_COLUMNS
 from int8blas.gemm.problem cimport Problem, is_generated
+
+cdef extern from "gemm/copy_vectors.h" nogil:
+    void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
+                         const uint8_t *end)
 
 cdef enum:
     # The minimum number of bytes: a smaller operand takes less time to read byte by byte than to copy.

@@ -13,10 +13,6 @@ from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_BYTES, paid_threads, run_parts
 from int8blas.gemm.operand cimport Operand
 
-cdef extern from "gemm/copy_vectors.h" nogil:
-    void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
-                         const uint8_t *end)
-
 
 # The lines of an operand, and their copy. Lines are the rows or the columns: those with a smaller step between bytes.
 cdef struct Lines:
