@@ -39,29 +39,11 @@ def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
         if matrix is not NULL:
             tile = (matrix.mr, matrix.np * I8_PANEL)
     return Explanation(
-        shape=(g.m, g.n, g.k),
-        path=path,
-        isa=g.kernels.name.decode(),
-        numerics="exact",
-        tile=tile,
-        block=None,
-        threads=g.threads,
-        thread_grid=None,
-        k_parts=1,
-        segments=1,
-        max_threads=threads,
-        workspace=workspace,
-        b_is_packed=True,
-        a_in_place=False,
-        a_shifted=layer._flip != 0,
-        b_shifted=False,
-        wide_sums=False,
-        may_widen=False,
-        transposed=False,
-        certified_panels=None,
-        split_panels=None,
-        a_quantized=layer._dynamic is not None,
-    )
+        shape=(g.m, g.n, g.k), path=path, isa=g.kernels.name.decode(), numerics="exact", tile=tile, block=None,
+        threads=g.threads, thread_grid=None, k_parts=1, segments=1, max_threads=threads, workspace=workspace,
+        b_is_packed=True, a_in_place=False, a_shifted=layer._flip != 0, b_shifted=False, wide_sums=False,
+        may_widen=False, transposed=False, certified_panels=None, split_panels=None,
+        a_quantized=layer._dynamic is not None)
 
 
 add_path("lines", "tiles of C from windows in a copy of some lines of the image", False)

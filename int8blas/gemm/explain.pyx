@@ -306,28 +306,14 @@ cdef object explain_plan(const Problem *g, numerics, certified, bint has_values)
         multiply_adds = {name_of_dot(small_triangle_dot(g, &i)): panels * (panels + 1) // 2}
     elif has_values and path == "blocks" and d.may_widen and g.k:
         multiply_adds = count_choices(g, blocks)
+    block = tuple(d.block) if d.block[0] else None
+    grid = None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts)
+    b_shifted = g.known.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT)
+    split = (sum([g.panels.split.panels[i] for i in range(panels)]), panels) if d.splits else None
     return Explanation(
-        shape=shape,
-        path=path,
-        isa=g.kernels.name.decode(),
-        numerics=numerics,
-        tile=tuple(d.tile),
-        block=tuple(d.block) if d.block[0] else None,
-        threads=threads,
-        thread_grid=None if p.grid.stretches or parts > 1 else (p.grid.row_parts, p.grid.column_parts),
-        k_parts=parts,
-        segments=segments,
-        max_threads=most,
-        workspace=d.workspace,
-        b_is_packed=g.panels.data is not NULL or g.four_bits.data is not NULL,
-        a_in_place=bool(d.a_in_place),
-        a_shifted=g.a.sign_flip != 0,
-        b_shifted=g.known.spread == 0 and (g.b.sign_flip != 0 or g.b.zero_point == -SHIFT),
-        wide_sums=bool(wide),
-        may_widen=bool(d.may_widen),
-        transposed=bool(whole.transposed),
-        certified_panels=certified if d.may_widen else None,
-        split_panels=(sum([g.panels.split.panels[i] for i in range(panels)]), panels) if d.splits else None,
-        a_quantized=False,
-        multiply_adds=multiply_adds,
-    )
+        shape=shape, path=path, isa=g.kernels.name.decode(), numerics=numerics, tile=tuple(d.tile), block=block,
+        threads=threads, thread_grid=grid, k_parts=parts, segments=segments, max_threads=most, workspace=d.workspace,
+        b_is_packed=g.panels.data is not NULL or g.four_bits.data is not NULL, a_in_place=bool(d.a_in_place),
+        a_shifted=g.a.sign_flip != 0, b_shifted=b_shifted, wide_sums=bool(wide), may_widen=bool(d.may_widen),
+        transposed=bool(whole.transposed), certified_panels=certified if d.may_widen else None, split_panels=split,
+        a_quantized=False, multiply_adds=multiply_adds)
