@@ -14,7 +14,17 @@ from int8blas.gemm.paths import few_columns, few_rows, four_bits, long_k, regist
 
 # The table of paths, in the order in which `resolve` tries them. Paths that decide by sizes alone are first. The last
 # path takes every problem.
-PATHS = register, tiny, triangle, long_k, few_columns, few_rows, small_k, four_bits, blocks
+PATHS = (
+    register,
+    tiny,
+    triangle,
+    long_k,
+    few_columns,
+    few_rows,
+    small_k,
+    four_bits,
+    blocks,
+)
 
 
 cdef const Path **table() except NULL:
