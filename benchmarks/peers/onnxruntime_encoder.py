@@ -64,7 +64,7 @@ def _model(onnx: Any, tensors: Mapping[str, np.ndarray], layers: int, heads: int
         inputs = [product(y, f"{name}.intermediate.dense"), tensor(f"{name}.intermediate.dense.bias")]
         hidden = node("BiasGelu", inputs, f"{name}.hidden", domain=MICROSOFT)
         x = add_norm(hidden, f"{name}.output.dense", y, f"{name}.output")
-    # The sum of the tokens that are not padding, divided by its length.
+    # The sum of the tokens that are not padding, divided by its Euclidean norm.
     row = node(
         "Unsqueeze", [node("Cast", ["mask"], "visible", to=element.FLOAT), constant("one", np.array([1]))], "row"
     )

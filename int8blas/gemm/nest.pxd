@@ -115,7 +115,7 @@ cdef inline int64_t groups_of(int64_t k) noexcept nogil:
 cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
     """Return the bytes from one panel of a packed B block to the next.
 
-    Packing writes several panels at a time. If their distance were a power of two, they would share sets of the cache.
+    Packing writes several panels at a time. If they were a power of two apart, they would share sets of the cache.
     """
     return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
 

@@ -147,7 +147,7 @@ cdef int choose_dot(const LoopState *x, int64_t panel, int width, bint *is_split
     if not x.p.forms.may_widen:
         return x.g.kernels.gemm.exact
     groups = groups_in_s16(x, panel, width)
-    # Outliers multiply a copy of A by columns, which is not rebased.
+    # Outliers multiply a copy of A that is not rebased.
     if groups < 2 and x.rebase == 0 and are_split(x, panel, width):
         is_split[0] = True
         return I8_DOT8

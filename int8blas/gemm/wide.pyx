@@ -334,7 +334,8 @@ cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int
             for i in range(4):
                 sums[i + 1] += sums[i] >> DIGIT_BITS
                 sums[i] &= DIGIT_MASK
-    # `top` has the bits of the sum from 66 on. Bits beyond the type of the result must be 0 or, for s64, its sign.
+    # `top` has the bits of the sum from 66 on. All bits beyond a result of u64 must be 0. All bits beyond a result of
+    # s64 must equal its sign bit.
     top = (sums[4] << DIGIT_BITS) + sums[3]
     if to_u64:
         if sums[4] < 0:

@@ -220,7 +220,7 @@ class Planner:
         calls = used_calls(calls, outputs)
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
         from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
-        kept = {"", *constants, *from_shapes}  # values that runs keep, so that a view of the other input is known
+        kept = {"", *constants, *from_shapes}  # values that runs keep: all inputs of a View but the first
         calls = [(View([(call, len(names) - 1)], TABLE.traits_of(node).reshapes), names, node)
                  if node.kind in VIEWED and kept.issuperset(names[1:]) else (call, names, node)
                  for call, names, node in calls]  # fmt: skip

@@ -67,7 +67,7 @@ class Tail:
     ops: list[Any] = field(default_factory=list)
 
     def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop the limits before it that saturation replaces."""
+        """Return the QuantizeLinear after the tail, or None. Drop limits before it that its saturation replaces."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
         if end is None or scale is None or not positive_finite(scale):

@@ -204,8 +204,8 @@ def test_steps_of_layers_are_those_of_their_integers(kind, options, count):
     y, last = layer(x, h)
     for d in range(2):
         wanted, state = steps_in_numpy(layer, x.numpy(), h[d].numpy(), d == 1)
-        # A state near the border of two integers may be rounded to the other integer: a difference of 1 / 127 of the
-        # largest element.
+        # A state about halfway between two integers may be rounded to either: a difference of 1 / 127 of the largest
+        # element.
         assert np.abs(y[:, :, 40 * d : 40 * (d + 1)].numpy() - wanted).max() < 0.01
         assert np.abs(last[d].numpy() - state).max() < 0.01
 

@@ -54,7 +54,7 @@ cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_ste
 
 
 cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil:
-    """Multiply `count` matrices of a stack; `g` is the product of the first ones."""
+    """Multiply `count` pairs of matrices; `g` is the product of the first pair."""
     cdef i8_stack_args t = operands[0]
     t.count = count
     t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
