@@ -67,7 +67,7 @@ LAYER_DIRECTIONS: dict[str, Any] = {
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
-# Ones for sums over pixels: most images that are averaged have at most this many pixels.
+# Ones for sums over pixels: most images that are averaged have at most this many.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 
