@@ -61,7 +61,7 @@ def pytest_pyfunc_call(pyfuncitem):
 
 
 def for_each_isa(test, names, rng):
-    """Return a test that calls the given one on each of the instruction sets and reports on which one it fails."""
+    """Return a test that calls `test` on each of these instruction sets, and names the one of a failure."""
     state = rng and rng.bit_generator.state
 
     @functools.wraps(test)

@@ -68,7 +68,7 @@ I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)
 I8_UNARY_FLOATS(i8_floats_ordered, i8_half_ordered)
 /* Add the second half to the first until one element is left. */
 I8_INLINE float i8_floats_sum(i8_floats x) { return i8_half_sum(i8_add_f32(x.low, x.high)); }
-/* Return the largest number of an x without NaN. */
+/* Return the largest element of x, which has no NaN. */
 I8_INLINE float i8_floats_top(i8_floats x) { return i8_half_top(i8_max_f32(x.low, x.high)); }
 I8_INLINE void i8_floats_store(float *p, i8_floats x)
 {

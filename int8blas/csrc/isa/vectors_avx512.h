@@ -179,7 +179,7 @@ I8_INLINE float i8_floats_sum(i8_floats x)
 {
     return i8_half_sum(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
-/* Return the largest number of an x without NaN. */
+/* Return the largest element of x, which has no NaN. */
 I8_INLINE float i8_floats_top(i8_floats x)
 {
     return i8_half_top(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
