@@ -62,7 +62,7 @@ def over(values: np.ndarray, function: Callable[..., object], *arguments: object
 
 FLOATS = rng.standard_normal((64, 200)).astype(np.float32)
 
-# The calls of a class, by size, and the sizes.
+# For each class, the function that makes its call of a size, and the sizes.
 CLASSES: dict[str, tuple[Callable[[int], Call], Iterable[int]]] = {
     "columns": (lambda n: product(1000, n, 128), range(1, 70)),
     "columns, packed": (lambda n: product(1000, n, 128, packed=True), range(1, 70)),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-# Idle workers of one library must not spin on the CPUs that the next one is measured on (read when OpenBLAS loads).
+# Idle workers of a library must not spin while the next library is measured. OpenBLAS reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 from int8blas._bench import environment, plot

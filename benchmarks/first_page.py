@@ -31,7 +31,7 @@ SHAPE = (512, 768, 768)
 UINT8_A = {"ORT packed"}  # these peers take 70 times as long with an int8 A
 COLUMNS = {"VNNI": "avx512vnni", "no VNNI": "avx2"}
 SETTINGS = {"avx512vnni": {}, "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}}
-# Names in the table, in its order, by the peers' names.
+# The rows of the table, in its order: the name of each by the name of its peer.
 ROWS = {
     "int8blas packed": "int8blas, packed B",
     "int8blas": "int8blas",

@@ -18,7 +18,7 @@ from peers.base import LayerPeer
 from peers.torch_linear import ENGINES
 from recurrent import RecurrentOperands, RecurrentProblem
 
-# The index here of each of torch's gates: an LSTM has the same order; a GRU has r, u, o.
+# The order of torch's gates, as indices into int8blas's order: a GRU of torch has r, u, o.
 ORDER = {"lstm": [0, 1, 2, 3], "lbr_gru": [1, 0, 2]}
 
 
