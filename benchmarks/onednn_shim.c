@@ -161,7 +161,7 @@ static int add_vector(plan_t *plan, int arg, int type, int64_t count, void *data
     return status;
 }
 
-/* Add the weights of that argument (described by `plain`) in the layout that the primitive asks for. */
+/* Add the weights of an argument, described by `plain`, in the layout that the primitive asks for. */
 static int add_packed_weights(plan_t *plan, int arg, const void *plain, void *weights)
 {
     void *source = NULL, *pd = NULL, *reorder = NULL;

@@ -12,10 +12,10 @@ busiest thread:
     max(multiply-adds / rate of a core, bytes of A, B and C / bytes a second) + wakings * log2(threads)
 
 Rows of a tile beyond the edge of C take as long as rows inside C. Bytes arrive at the rate of the L2 cache if the
-thread's part fits it, of L3 if the whole problem fits the shared L3, and otherwise of memory, whose channels all
-threads share, each with half the rate of a single active core. One channel serves `CORES_PER_CHANNEL` cores, as in
-servers. The rates of a core are measured on this machine, with one thread. The model ignores lower clocks when all
-cores work, hyperthreads, caches of other sockets, and other programs.
+thread's part fits it, at the rate of L3 if the whole problem fits the shared L3, and otherwise at the rate of memory.
+All threads share the channels of memory. A channel serves `CORES_PER_CHANNEL` cores, as in servers, each at half the
+rate of a single active core. The rates of a core are measured on this machine, with one thread. The model ignores lower
+clocks when all cores work, hyperthreads, caches of other sockets, and other programs.
 """
 
 from __future__ import annotations
