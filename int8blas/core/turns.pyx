@@ -12,8 +12,8 @@ cdef extern from "core/turns.h" nogil:
     void i8_end_turn()
     void i8_take_turn()
 
-# How many times as much work is needed before giving the GIL to another thread saves time, compared with releasing and
-# taking a GIL that no other thread wants. An encoder of 8 tokens on two threads: 0.64 of one thread's runs a second
+# Releasing the GIL saves time from some amount of work on. If another thread then takes the GIL, releasing it saves time
+# only from SHARED_GIL times this amount on. An encoder of 8 tokens on two threads: 0.64 of one thread's runs a second
 # with 10, 0.57 with 1.
 cdef enum:
     SHARED_GIL = 10

@@ -79,8 +79,8 @@ class Explanation:
     a_quantized : bool
         A is real numbers, which the call quantizes to 8 bits. The attributes describe the product of the 8-bit A.
     multiply_adds : dict of str to int, or None
-        How many panels of B, counted for each block of rows of A, are multiplied by which multiply-add, on a CPU
-        without VNNI. The values of both operands decide: 'widened' (to 16 bits first), 'outliers' (a dense part and
+        On a CPU without VNNI, the number of panels of B that each multiply-add takes, counted again for each block of
+        rows of A. The values of both operands decide: 'widened' (to 16 bits first), 'outliers' (a dense part and
         outliers), 'pairs' (sums of two products fit int16: one VPMADDUBSW), 'two groups' (the sums of two groups of
         four k fit int16) and 'many groups' (the sums of six or more groups do). On the path 'triangle' it counts pairs
         of panels, if the values of A are close enough together that none is widened. None on other paths, and if the
