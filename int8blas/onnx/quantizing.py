@@ -91,7 +91,7 @@ class Quantizer:
         self.floats = float32_tensors(self.graph)
         self.products = [node for node in graph.nodes if node.label not in keep and self.is_product(node)]
         self.stored: set[str] = set()
-        self.roots: dict[str, str] = {}
+        self.roots = self.find_roots()
 
     def is_product(self, node: Node) -> bool:
         """Return whether a node multiplies a float32 tensor by constant weights, and int8blas has its product of
@@ -237,7 +237,7 @@ class Quantizer:
 
     def before(self, name: str) -> Iterator[tuple[str, bool]]:
         """Yield the tensors to quantize before a quantized tensor, and whether they share its scale."""
-        node, root = self.pattern.producers.get(name), self.root(name)
+        node, root = self.pattern.producers.get(name), self.roots.get(name, name)
         if node is None:
             return
         variable = self.variable(node)
@@ -253,20 +253,19 @@ class Quantizer:
             if producer is None or producer.kind not in COLUMNS or not self.is_alone(node.inputs[0]):
                 yield node.inputs[0], False
 
-    def root(self, name: str) -> str:
-        """Return the earliest tensor that determines a tensor element by element, so that a table can compute the later
-        one."""
-        if name not in self.roots:
-            node = self.pattern.producers.get(name)
-            traits = None if node is None else TABLE.traits_of(node)
-            self.roots[name] = name
-            if node is not None and traits is not None and traits.elementwise and len(node.outputs) == 1:
-                roots = {self.root(each) for each in self.variable(node)}
-                others = {*node.inputs} - {*self.variable(node), ""}
-                numbers = [value for each in others if (value := self.pattern.constant(each)) is not None]
-                if len(roots) == 1 and len(numbers) == len(others) and all(value.size == 1 for value in numbers):
-                    self.roots[name] = roots.pop()
-        return self.roots[name]
+    def find_roots(self) -> dict[str, str]:
+        """For each tensor that a table can compute from an earlier tensor, return the earliest such tensor."""
+        roots: dict[str, str] = {}
+        for node in ordered(self.graph):
+            traits = TABLE.traits_of(node)
+            if not traits.elementwise or len(node.outputs) != 1:
+                continue
+            earliest = {roots.get(name, name) for name in self.variable(node)}
+            others = {*node.inputs} - {*self.variable(node), ""}
+            numbers = [value for name in others if (value := self.pattern.constant(name)) is not None]
+            if len(earliest) == 1 and len(numbers) == len(others) and all(value.size == 1 for value in numbers):
+                roots[node.outputs[0]] = earliest.pop()
+        return roots
 
     def variable(self, node: Node) -> list[str]:
         """Return the float32 inputs of a node that are no constants."""

@@ -376,10 +376,14 @@ def place_of(model: nn.Module, node: fx.Node) -> str:
     return f"the source of {told}" if node.op == "placeholder" else f"the result of {told}"
 
 
-def is_constant(node: fx.Node) -> bool:
-    """Return whether a node depends on no input."""
-    return node.op == "get_attr" or (node.op == "call_function" and bool(node.all_input_nodes)
-                                     and all(map(is_constant, node.all_input_nodes)))  # fmt: skip
+def constants_of(graph: fx.Graph) -> set[fx.Node]:
+    """Return the nodes that depend on no input."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        sources = node.all_input_nodes
+        if node.op == "get_attr" or (node.op == "call_function" and sources and found.issuperset(sources)):
+            found.add(node)
+    return found
 
 
 def take_constant(graph: Translation, node: fx.Node, root: nn.Module) -> None:
@@ -400,11 +404,11 @@ def take_constant(graph: Translation, node: fx.Node, root: nn.Module) -> None:
 
 def supported(root: fx.GraphModule) -> set[fx.Node]:
     """Return the nodes of a graph that int8blas can compute."""
-    found = set()
+    found, constants = set(), constants_of(root.graph)
     for node in root.graph.nodes:
-        if node.op != "call_function" or is_constant(node):
+        if node.op != "call_function" or node in constants:
             continue
-        graph = Translation({each: named(each.name, each) for each in node.all_input_nodes if not is_constant(each)})
+        graph = Translation({each: named(each.name, each) for each in node.all_input_nodes if each not in constants})
         try:
             for each in node.all_input_nodes:
                 take_constant(graph, each, root)
@@ -415,7 +419,9 @@ def supported(root: fx.GraphModule) -> set[fx.Node]:
     return found
 
 
-def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Module) -> tuple[Network, str]:
+def network_of(
+    part: fx.GraphModule, given: dict[fx.Node, fx.Node], constants: set[fx.Node], root: nn.Module
+) -> tuple[Network, str]:
     """Return a part of a graph as a network, and its recorded shapes.
 
     Parameters
@@ -424,13 +430,15 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
         The part.
     given : dict of fx.Node to fx.Node
         For each placeholder, the node of the outer graph that supplies its value.
+    constants : set of fx.Node
+        The nodes of the outer graph that depend on no input.
     root : nn.Module
         The module that has the parameters.
     """
     graph, inputs = Translation({}), []
     for node in part.graph.nodes:
         if node.op == "placeholder":
-            if is_constant(given[node]):
+            if given[node] in constants:
                 take_constant(graph, given[node], root)
                 graph.names[node] = graph.names[given[node]]
             else:
@@ -449,7 +457,7 @@ def network_of(part: fx.GraphModule, given: dict[fx.Node, fx.Node], root: nn.Mod
         graph.label = f"result {k}"
         outputs.append(Value(graph.emit("Identity", graph.names[node]), None, None))
     made = Graph("part", graph.nodes, tuple(inputs), tuple(outputs), graph.constants)
-    return Network(made, OPSETS), recorded(part, lambda node: is_constant(given[node]))
+    return Network(made, OPSETS), recorded(part, lambda node: given[node] in constants)
 
 
 def replaced(
@@ -467,14 +475,15 @@ def replaced(
     for node in root.graph.find_nodes(op="call_module", target="_guards_fn"):
         root.graph.erase_node(node)
     root = partitioner.fuse_partitions(partitions, prefix="int8_")
+    constants = constants_of(root.graph)
     for node in root.graph.find_nodes(op="call_module"):
         name = str(node.target)
         part = root.get_submodule(name)
         if not name.startswith("int8_") or not isinstance(part, fx.GraphModule):
             continue
         given = dict(zip(part.graph.find_nodes(op="placeholder"), node.args, strict=True))
-        network, shapes = network_of(part, given, root)
-        node.args = tuple(each for each in node.args if not is_constant(each))
+        network, shapes = network_of(part, given, constants, root)
+        node.args = tuple(each for each in node.args if each not in constants)
         made = make(network, shapes, list(part.graph.nodes))
         setattr(root, name, made)
         if isinstance(made, Int8Network):

@@ -196,3 +196,16 @@ def test_the_command_says_what_quantization_costs(tmp_path, capsys):
         shown = capsys.readouterr().out
         assert re.search(r"output y: error 0\.0\d+ of the float32 values, .* same place in 1 of 1 rows", shown)
     assert "QuantizedConv" in shown
+
+
+def test_deep_networks():
+    count = 2000  # more than Python's limit of nested calls
+    nodes = [node("MatMul", ["x", "w"], "0")]
+    nodes += [node("Relu" if k % 2 else "Neg", [str(k)], str(k + 1)) for k in range(count)]
+    nodes += [node("MatMul", [str(count), "w"], "y")]
+    model = model_of(nodes, {"w": weights(8, 8)}, (2, 8))
+    feeds = {"x": RNG.normal(size=(2, 8)).astype(np.float32)}
+    (wanted,) = int8blas.onnx.load(model).run(None, feeds)
+    for quantize in ("weights", "dynamic", [feeds]):
+        (got,) = int8blas.onnx.load(model, quantize=quantize).run(None, feeds)
+        assert np.abs(got - wanted).max() < 0.1

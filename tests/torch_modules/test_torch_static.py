@@ -76,6 +76,16 @@ def test_a_network_is_one_part_in_int8(activation):
     assert not any(each.requires_grad for each in near.parameters())
 
 
+def test_deep_networks():
+    depth = 600  # a recursion along the operators would exceed Python's limit of nested calls
+    model = nn.Sequential(nn.Linear(8, 8), *(nn.ReLU() if k % 2 else nn.Tanh() for k in range(depth)), nn.Linear(8, 8))
+    x = torch.randn(4, 8)
+    near = i8.calibrate(model.eval(), [x])
+    assert len(networks(near)) == 1
+    with torch.no_grad():
+        assert error(near(x), model(x)) < 0.05
+
+
 def test_prepared_models_compute_in_floats_and_observe():
     model, x = Residual().eval(), images()
     prepared = i8.prepare(model)
