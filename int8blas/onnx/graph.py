@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+# The name of absent inputs and outputs.
+NONE = frozenset({""})
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Node:
     @functools.cached_property
     def reads(self) -> frozenset[str]:
         """All tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        return frozenset({*self.inputs}.union(*(graph.captured() for graph in self.subgraphs())) - {""})
+        captured = [graph.captured() for graph in self.subgraphs()]
+        return frozenset(self.inputs).union(*captured) - NONE
 
 
 @dataclass
