@@ -14,7 +14,7 @@ import numpy as np
 from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable, eltwise
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
-from int8blas.onnx.types import STRING, dtype_of, wide
+from int8blas.onnx.types import STRING, converted, dtype_of, wide
 from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Eltwise, PReLU
 
@@ -235,7 +235,7 @@ def cast(x: Array, *, to: int, saturate: int = 1, round_mode: Literal["up", "dow
         return np.array([str(value) for value in x.ravel()], object).reshape(x.shape)
     if x.dtype.hasobject and dtype.kind in "iu":
         return np.array([int(float(value)) for value in x.ravel()], dtype).reshape(x.shape)
-    return x.astype(dtype)
+    return converted(x, dtype)
 
 
 def cast_like(
