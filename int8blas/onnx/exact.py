@@ -51,6 +51,8 @@ LARGEST = 1000
 FAR_FROM_TIE = 1e-9
 # Results up to this do not overflow int64.
 LARGEST_INTEGER = 1 << 62
+# Up to this number of integers are rounded one by one, in 8 us each. The steps of all results take 470 us.
+FEW = 50
 # All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}
 # The number of pairs that the search for scales compares first.
@@ -102,6 +104,8 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
 
 def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array:
     """Return sat(rne(n * ratio) + zero) for int64, or for integers of any size in an array of objects."""
+    if n.size <= FEW:
+        return np.array([stored(value * ratio, zero, dtype) for value in n.ravel().tolist()], dtype).reshape(n.shape)
     if ratio == 0:
         return np.full(n.shape, zero, dtype)
     n, ratio = (-n, -ratio) if ratio < 0 else (n, ratio)
