@@ -269,7 +269,7 @@ def max_pool(
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
     y = padded(x, at.padding, lowest(x.dtype))
     for d in range(len(at.kernel)):
-        y = maxima_along(y, at, d)
+        y = along(np.maximum, y, at, d)
     y = y if y.base is None else y.copy(order="K")  # windows of one element return a view of the image: copy it
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
@@ -287,8 +287,8 @@ def has_elements(
     return few and all(dilation == 1 for dilation in dilations or ())
 
 
-def maxima_along(image: Array, at: Windows, d: int) -> Array:
-    """Return the maxima of the windows along one spatial dimension."""
+def along(function: np.ufunc, image: Array, at: Windows, d: int) -> Array:
+    """Reduce the windows along one spatial dimension."""
     index: list[Any] = [slice(None)] * image.ndim
     parts = []
     for start in range(0, at.kernel[d] * at.dilations[d], at.dilations[d]):
@@ -296,9 +296,9 @@ def maxima_along(image: Array, at: Windows, d: int) -> Array:
         parts.append(image[tuple(index)])
     if len(parts) == 1:
         return parts[0]
-    y = np.asarray(np.maximum(*parts[:2]))
+    y = np.asarray(function(*parts[:2]))
     for part in parts[2:]:
-        np.maximum(y, part, out=y)
+        function(y, part, out=y)
     return y
 
 
@@ -350,13 +350,13 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
         if image.dtype == np.float32 and has_channels_last(image) and image.size:
             return sums_of_pixels(image).reshape(*image.shape[:2], *(1,) * (image.ndim - 2))
         return np.asarray(np.add.reduce(image, tuple(range(2, image.ndim)), keepdims=True, dtype=image.dtype))
-    total = np.zeros((*image.shape[:2], *at.outputs), image.dtype)
-    for _, index in at.taps():
-        total += image[index]
-    return total
+    for d in range(len(at.kernel)):
+        image = along(np.add, image, at, d)
+    return image
 
 
-def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
+@functools.lru_cache
+def counts(spatial: tuple[int, ...], at: Windows, with_padding: bool) -> Array:
     """Return how many elements count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
