@@ -93,8 +93,10 @@ def differences(ours, theirs):
     for a, b in zip(ours, theirs, strict=True):
         if np.asarray(a).dtype.kind in "biufe" and np.shape(a) == np.shape(b):
             a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-            top = max(np.max(np.abs(b), initial=0), LEAST_TOP)
-            found = max(found, float(np.max(np.abs(a - b), initial=0)) / top)
+            top = max(np.max(np.abs(b), initial=0, where=np.isfinite(b)), LEAST_TOP)
+            with np.errstate(invalid="ignore"):
+                gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
+            found = max(found, float(np.max(np.nan_to_num(gaps, nan=math.inf, posinf=math.inf), initial=0)) / top)
         elif np.shape(a) != np.shape(b) or not np.array_equal(a, b):
             found = math.inf
     return found

@@ -543,6 +543,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t a_row, b_row, c_row
 
     enum:
+        I8_REAL_WIDE
         I8_REAL_ROW_PANELS
 
     ctypedef struct i8_real_row_args:

@@ -88,11 +88,13 @@ def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArray[np.int32]:
     """Return int32 values of any shape within the range of `dtype`."""
+    info = np.iinfo(dtype)
+    if type(values) is int and info.min <= values <= info.max:
+        return np.array(values, np.int32)
     # Copy the argument: another thread may write to it between the check and the conversion.
     array = as_array(values, name).copy()
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")
-    info = np.iinfo(dtype)
     wrong = array[(array < info.min) | (array > info.max)]
     if wrong.size:
         allowed = f"between {info.min} and {info.max}, the range of {dtype}"

@@ -26,7 +26,8 @@ from int8blas.core.arrays cimport elements_output, float32s
 from int8blas.core.arrays import in_float32
 from int8blas.core.file import register
 from int8blas.core.kernels cimport (
-    I8_GROUP, I8_PANEL, I8_REAL_ROW_PANELS, I8_TYPE_F32, current_kernels, i8_real_row_args, i8_real_tile_args)
+    I8_GROUP, I8_PANEL, I8_REAL_ROW_PANELS, I8_REAL_WIDE, I8_TYPE_F32, current_kernels, i8_real_row_args,
+    i8_real_tile_args)
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
@@ -254,16 +255,29 @@ cdef int64_t area_floats(const RealJob *j) noexcept nogil:
     return j.per * I8_PANEL * (buffer_depth(j) + ceil_div(j.rows, j.blocks))
 
 
+cdef inline int64_t merged(const RealJob *j, RealArea *area, int64_t units) noexcept nogil:
+    """Let an area of one row, read in place, have the panels of the next units too, if they fill a wide tile. Return
+    the area's number of units, at most `units`."""
+    cdef int64_t panels = I8_REAL_WIDE * j.kernels.stage.real_panels
+    if (area.rows > 1 or units < I8_REAL_WIDE or panels != I8_REAL_WIDE * j.per or j.weights is not NULL
+            or j.b_column != 1 or j.b_factor != 1 or (area.panel + panels) * I8_PANEL > j.columns):
+        return 1
+    area.panels = <int>panels
+    return I8_REAL_WIDE
+
+
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's share of the units."""
     cdef const RealJob *j = <const RealJob *>job
     cdef RealArea area
-    cdef int64_t units = j.count * j.blocks * j.groups, unit
+    cdef int64_t units = j.count * j.blocks * j.groups, unit = share(units, part, parts)
+    cdef int64_t end = share(units, part + 1, parts)
     cdef float *buffer = <float *>acquire(4 * area_floats(j))
     if buffer is NULL:
         return -1
-    for unit in range(share(units, part, parts), share(units, part + 1, parts)):
+    while unit < end:
         find_area(j, unit, &area)
+        unit += merged(j, &area, end - unit)
         multiply_area(j, &area, buffer)
     release(buffer)
     return 0

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -32,6 +32,7 @@ from int8blas.elementwise.functions import PreparedBinary
 from int8blas.elementwise.quantization import requantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.types import BYTES
+from int8blas.stage.attributes import Eltwise
 
 # The search moves rounded scales by up to 4 units in the last place, and tries the nearest scales first.
 UNITS = sorted(range(-4, 5), key=abs)
@@ -50,10 +51,10 @@ LARGEST = 1000
 FAR_FROM_TIE = 1e-9
 # Results up to this do not overflow int64.
 LARGEST_INTEGER = 1 << 62
+# Up to this number of integers are rounded one by one, in 8 us each. The steps of all results take 470 us.
+FEW = 50
 # All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}
-# A quarter of all pairs takes 64 KiB in float32. The C library does not return allocations of this size to the system.
-PARTS = 4
 # The number of pairs that the search for scales compares first.
 SAMPLE = 256
 Pair = Callable[[Array, Array], Array]
@@ -103,6 +104,8 @@ def steps_of(ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> list[int]:
 
 def rounded(n: Array, ratio: Fraction, zero: int, dtype: np.dtype[Any]) -> Array:
     """Return sat(rne(n * ratio) + zero) for int64, or for integers of any size in an array of objects."""
+    if n.size <= FEW:
+        return np.array([stored(value * ratio, zero, dtype) for value in n.ravel().tolist()], dtype).reshape(n.shape)
     if ratio == 0:
         return np.full(n.shape, zero, dtype)
     n, ratio = (-n, -ratio) if ratio < 0 else (n, ratio)
@@ -191,64 +194,83 @@ def rounded_sums(
     return np.asarray(RESULTS[dtype][above - (is_tie & (above > 0) & (results[above - 1] % 2 == 1))])
 
 
-def reals_of_pairs(
-    name: str, a: Array, b: Array, scales: tuple[float, float, float], dtype: type[np.floating[Any]]
-) -> tuple[Array, Array]:
-    """Compute sums or products of integers in a float type. Return two arrays: the values, and whether each value is
-    near a tie. Another computation in this type may round a value near a tie to another integer."""
+def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, float]) -> tuple[Array, Array]:
+    """Compute sums or products of integers in float64. Return two arrays: the values, and whether each value is near a
+    tie, so that the real value may round to another integer."""
     a_scale, b_scale, y_scale = scales
     with np.errstate(all="ignore"):
-        a, b = a.astype(dtype), b.astype(dtype)
         if name == "mul":
-            a *= dtype(a_scale * b_scale / y_scale)
+            a = a * (a_scale * b_scale / y_scale)
             values, largest = a * b, np.abs(a).max(initial=0) * np.abs(b).max(initial=0)
         else:
-            a *= dtype(a_scale / y_scale)
-            b *= dtype(b_scale / y_scale)
+            a, b = a * (a_scale / y_scale), b * (b_scale / y_scale)
             values, largest = a + b, np.abs(a).max(initial=0) + np.abs(b).max(initial=0)
-        distances = np.rint(values)
-        np.subtract(values, distances, out=distances)
-        np.abs(distances, out=distances)
-        return values, ~(distances < 0.5 - ERROR * np.finfo(dtype).eps * (largest + 256))  # a NaN is near, too
+        distances = np.abs(values - np.rint(values))
+        return values, ~(distances < 0.5 - ERROR * np.finfo(np.float64).eps * (largest + 256))  # a NaN is near, too
 
 
-def make_pair_function(
-    name: Any, a_dtype: np.dtype[Any], a_scale: float, a_zero: int, b_dtype: np.dtype[Any], b_scale: float,
-    b_zero: int, y_scale: float, y_zero: int, y_dtype: np.dtype[Any],
-) -> Pair:  # fmt: skip
-    """Return QLinearAdd ("add") or QLinearMul ("mul") of two tensors of these types."""
-    both, scales = (bytes_of(a_dtype), bytes_of(b_dtype)), (a_scale, b_scale, y_scale)
-    first, second = (x.astype(np.int64) - zero for x, zero in zip(both, (a_zero, b_zero), strict=True))
+class Pairs:
+    """QLinearAdd ("add") or QLinearMul ("mul"), by the dtypes, scales and zero points of both tensors and the result.
+    `known` has the distinct bytes of constant tensors, b"" for others. `run` computes in float64, which suffices for a
+    lookup table. After `choose` it is a kernel."""
 
-    def wanted(a: Array, b: Array) -> Array:
-        values, doubtful = reals_of_pairs(name, a, b, scales, np.float64)
-        results = rounded_floats(values, y_zero, y_dtype)
-        if doubtful.any():
-            a, b = a[doubtful], b[doubtful]
-            sums = rounded_sums(a, b, scales, y_zero, y_dtype) if name == "add" else None
-            results[doubtful] = rounded(*values_of_pairs(name, a, b, scales), y_zero, y_dtype) if sums is None else sums
+    def __init__(
+        self, name: Any, dtypes: Any, scales: tuple[float, float, float], zeros: Sequence[int], known: Sequence[bytes]
+    ) -> None:  # fmt: skip
+        self.name, self.dtypes, self.scales, self.zeros, self.known = name, dtypes, scales, zeros, known
+        self.run: Pair = self.exactly
+
+    def exactly(self, a: Array, b: Array) -> Array:
+        """Compute in float64, and in integers near ties."""
+        a, b = (x.astype(np.int64) - zero for x, zero in zip((a, b), self.zeros, strict=False))
+        zero, dtype = self.zeros[2], self.dtypes[2]
+        values, near = reals_of_pairs(self.name, a, b, self.scales)
+        results = rounded_floats(values, zero, dtype)
+        if near.any():
+            a, b = (x[near] for x in np.broadcast_arrays(a, b))
+            sums = rounded_sums(a, b, self.scales, zero, dtype) if self.name == "add" else None
+            near_ties = rounded(*values_of_pairs(self.name, a, b, self.scales), zero, dtype) if sums is None else sums
+            results[near] = near_ties
         return results
 
-    # Arrays of a part of the pairs have pages that earlier parts used, which is 2x faster than new pages.
-    parts = first.reshape(PARTS, -1, 1)
-    doubtful = np.concatenate([reals_of_pairs(name, part, second, scales, np.float32)[1] for part in parts])
-    rows, columns = np.divmod(np.flatnonzero(doubtful), len(second))  # many times faster than np.nonzero
-    results = wanted(first[rows], second[columns])
-    sources = both[0][rows], both[1][columns]
-    sample = slice(None, None, max(1, results.size // SAMPLE))  # most wrong scales fail here
-    zeros = {"src0": a_zero, "src1": b_zero, "dst": y_zero}
-    for each in scales_of_pairs(name, scales):
-        given = dict(zip(("src0", "src1", "dst"), each, strict=True))
-        kernel: Pair = PreparedBinary(
-            name, (a_dtype, b_dtype), scales=given, zero_points=zeros, dst_dtype=y_dtype, scheme="onnx"
-        )  # fmt: skip
-        if all(np.array_equal(kernel(*[x[part] for x in sources]), results[part]) for part in (sample, slice(None))):
-            return kernel
-    table = wanted(*np.broadcast_arrays(first[:, None], second))
-    return lambda a, b: np.asarray(table[a.view(np.uint8), b.view(np.uint8)])
+    def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:
+        """Return the kernel with these scales. It adds `shift` steps of the result before it rounds."""
+        tensors = "src0", "src1", "dst"
+        ops = [Eltwise("linear", 1.0, shift * float(each[2]))] if shift else ()
+        scales, zeros = (dict(zip(tensors, values, strict=True)) for values in (each, self.zeros))
+        given: Any = {"scales": scales, "zero_points": zeros, "dst_dtype": self.dtypes[2], "post_ops": ops}
+        return PreparedBinary(self.name, self.dtypes[:2], scheme="onnx", **given)
+
+    def choose(self) -> None:
+        """Find a kernel that gives the exact results of all pairs of bytes, or compute a table of these results."""
+        if self.run != self.exactly:
+            return
+        both = [np.frombuffer(known, dtype) if known else bytes_of(dtype)
+                for known, dtype in zip(self.known, self.dtypes, strict=False)]  # fmt: skip
+        kernels = scales_of_pairs(self.name, self.scales)
+        first = next(kernels, None)
+        if first is not None:
+            # Where two kernels with shifted results agree, no other kernel is wrong. A product near a tie has at most 8
+            # bits; the terms of such a sum may be larger.
+            largest = [255 * scale / self.scales[2] for scale in self.scales[:2]] if self.name == "add" else [256]
+            error = ERROR * float(np.finfo(np.float32).eps) * (256 + sum(largest))
+            low, high = (self.kernel(first, shift)(both[0][:, None], both[1]) for shift in (-error, error))
+            rows, columns = np.divmod(np.flatnonzero(low != high), both[1].size)  # many times faster than np.nonzero
+            sources = both[0][rows], both[1][columns]
+            results = self.exactly(*sources)
+            sample = slice(None, None, max(1, results.size // SAMPLE))  # most wrong scales fail here
+            for each in itertools.chain([first], kernels):
+                kernel = self.kernel(each)
+                if all(np.array_equal(kernel(*[x[i] for x in sources]), results[i]) for i in (sample, slice(None))):
+                    self.run = kernel
+                    return
+        table = np.zeros((256, 256), self.dtypes[2])
+        at = [x.view(np.uint8) for x in np.broadcast_arrays(both[0][:, None], both[1])]
+        table[*at] = self.exactly(both[0][:, None], both[1])
+        self.run = lambda a, b: np.asarray(table[a.view(np.uint8), b.view(np.uint8)])
 
 
-pair_function = functools.lru_cache(512)(make_pair_function)
+pairs_of = functools.lru_cache(512)(Pairs)
 
 
 def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+# The name of absent inputs and outputs.
+NONE = frozenset({""})
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,16 @@ class Node:
     parts: tuple[str, ...] = ()
     reason: str = ""
     origin: str = ""
+    # The operator with its domain, as in the table of operators.
+    kind: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kind = f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     @property
     def label(self) -> str:
         """The node's name, or the name of its first output."""
         return self.name or next((output for output in self.outputs if output), "")
-
-    @property
-    def kind(self) -> str:
-        """The operator with its domain, as in the table of operators."""
-        return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     def __str__(self) -> str:
         return f"node {self.label!r} ({self.kind})"
@@ -83,7 +85,8 @@ class Node:
     @functools.cached_property
     def reads(self) -> frozenset[str]:
         """All tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        return frozenset({*self.inputs}.union(*(graph.captured() for graph in self.subgraphs())) - {""})
+        captured = [graph.captured() for graph in self.subgraphs()]
+        return frozenset(self.inputs).union(*captured) - NONE
 
 
 @dataclass

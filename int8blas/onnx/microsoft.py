@@ -67,6 +67,8 @@ LAYER_DIRECTIONS: dict[str, Any] = {
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
+# The largest constant whose distinct bytes are found.
+MOST_VALUES = 1 << 12
 # Ones for sums over pixels: most images that are averaged have at most this many.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
@@ -76,36 +78,45 @@ Sizes = Sequence[int] | None
 
 
 def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
-    """Return an element-wise operator on two tensors. Choose its kernel once if scales and zero points are constant."""
+    """Return an element-wise operator on two tensors. If scales and zero points are constant, a plan chooses the kernel
+    of a call that it has: no kernel is necessary for a lookup table."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
     constant = len(numbers) == len(fixed)
     if float_steps and constant and all(map(positive_finite, numbers[::2])):
         return fused_binary(name, numbers)
     exactly = constant and not float_steps and exact.takes(*fixed)
-    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed) if exactly else None
+    given = [site.constants.get(i) for i in (0, 3)]
+    values = tuple([bytes(set(x.tobytes())) if x is not None and x.size <= MOST_VALUES else b"" for x in given])
+    known = of_pair(name, numbers[1].dtype, numbers[3].dtype, fixed, values) if exactly else None
+    if known is not None:
+        site.later.append(known.choose)
 
     def call(
         a: Array, a_scale: Array, a_zero: Array | None, b: Array, b_scale: Array, b_zero: Array | None, scale: Array,
         zero: Array | None = None,
     ) -> Array:  # fmt: skip
         if known is not None and a.dtype == numbers[1].dtype and b.dtype == numbers[3].dtype:
-            return known(a, b)
+            return known.run(a, b)
         given = a_scale, a_zero, b_scale, b_zero, scale, zero
         if float_steps or a.dtype not in BYTES or b.dtype not in BYTES or not exact.takes(*given):
             y = function(real(a, a_scale, a_zero), real(b, b_scale, b_zero))
             return quantize_linear(y, scale, zero_of(zero, a.dtype))
-        return of_pair(name, a.dtype, b.dtype, given)(a, b)
+        pairs = of_pair(name, a.dtype, b.dtype, given)
+        pairs.choose()
+        return pairs.run(a, b)
 
     return call
 
 
-def of_pair(name: str, a: np.dtype[Any], b: np.dtype[Any], numbers: Sequence[Array | None]) -> exact.Pair:
-    """Return the kernel for two tensors of these types. `numbers` alternates scales and zero points of both tensors and
-    the result."""
-    a_scale, a_zero, b_scale, b_zero, scale, zero = map(exact.number, numbers)
+def of_pair(
+    name: str, a: Any, b: Any, numbers: Sequence[Array | None], known: tuple[bytes, ...] = (b"", b"")
+) -> exact.Pairs:
+    """Return the operator on two tensors of these dtypes. `numbers` alternates scales and zero points of both tensors
+    and the result. `known` has the distinct bytes of constant tensors."""
+    values = tuple(map(exact.number, numbers))
     end = a if numbers[5] is None else numbers[5].dtype
-    return exact.pair_function(name, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero, end)
+    return exact.pairs_of(name, (a, b, end), values[::2], values[1::2], known)
 
 
 def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:

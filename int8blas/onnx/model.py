@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -341,6 +342,18 @@ def planned(network: Network) -> Plan:
         return make_plan(fused(network))
 
 
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Let the garbage collector wait. It would search all objects of the process for each 1e4 new nodes and tuples."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def check_names(given: Iterable[str], names: Sequence[str]) -> None:
     """Check names of outputs."""
     unknown = [name for name in given if name not in names]
@@ -486,10 +499,11 @@ def load(
     if keep and quantize is None:
         raise ValueError("keep must be given with quantize only")
     try:
-        network = replace(read(source), dynamic=bool(dynamic), floats=floats, threads=num_threads)
-        if quantize is not None:
-            network = quantized(network, quantize, keep, lambda each: partial(Model(each).run, None))
-        return Model(network)
+        with uncollected():
+            network = replace(read(source), dynamic=bool(dynamic), floats=floats, threads=num_threads)
+            if quantize is not None:
+                network = quantized(network, quantize, keep, lambda each: partial(Model(each).run, None))
+            return Model(network)
     except WRONG as error:
         raise wrong(error, "while the model was made") from error
 

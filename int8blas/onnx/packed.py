@@ -35,13 +35,13 @@ class Packed:
         layer. Layers with equal other values have the same packed format."""
         made: list[Made] = []
 
-        def first() -> Any:
+        def first() -> Made:
             made.append(make(weights))
-            # A layer pickles as a constructor and its arguments; the packed weights are the first argument.
-            return made[0].__reduce__()[1][0]
+            return made[0]
 
-        packed = self.once(first, [weights], "layer", *others)
-        return made[0] if made else make(packed)
+        layer: Any = self.once(first, [weights], "layer", *others)
+        # A layer pickles as a constructor and its arguments; the packed weights are the first argument.
+        return layer if made else make(layer.__reduce__()[1][0])
 
 
 def place(array: Array) -> Hashable:

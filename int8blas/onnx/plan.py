@@ -196,6 +196,7 @@ class Planner:
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self.opsets = opsets
         self.packed = Packed()
+        self.later: dict[tuple[str, ...], list[Callable[[], None]]] = {}
 
     def plan(self, graph: Graph, captured: Sequence[str] = (), outer: Mapping[str, Any] | None = None) -> Plan:
         """Return the plan of a graph. A subgraph's plan has the constants of the graphs around it, `outer`, and takes
@@ -212,12 +213,18 @@ class Planner:
             with contextlib.nullcontext() if outer is None else contextlib.suppress(Exception):
                 folded = fold(operator, call, node, names, constants)
             if folded is None:
-                calls.append(tables.follow(node, call, constants) or (call, names, node))
+                looked_up = tables.follow(node, call, constants)
+                if looked_up is not None:
+                    del self.later[node.outputs]
+                calls.append(looked_up or (call, names, node))
             else:
                 constants.update(zip(node.outputs, folded, strict=False))
         inputs = [*(value.name for value in graph.inputs), *captured]
         outputs = [value.name for value in graph.outputs]
         calls = used_calls(calls, outputs)
+        for *_, node in calls:
+            for function in self.later.get(node.outputs, ()):
+                function()
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
         from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
         kept = {"", *constants, *from_shapes}  # values that runs keep: all inputs of a View but the first
@@ -242,7 +249,8 @@ class Planner:
                 plans = {name: self.plan(value, captured, outer) for name, value in node.attributes.items()
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
-            call = bind(operator, Site(node, known, self.opsets.get("", 1), self.packed))
+            site = Site(node, known, self.opsets.get("", 1), self.packed)
+            call, self.later[node.outputs] = bind(operator, site), site.later
         except Exception as error:
             error.add_note(f"in {node}")
             raise

@@ -16,6 +16,7 @@ int8blas::
 Nodes of dynamic quantization and of stored weights, and the nodes that replace them::
 
     MatMulInteger, Cast, Mul, Add           MatMulIntegerToFloat, DynamicMatMul
+    DynamicQuantizeMatMul, Add              DynamicMatMul
     ConvInteger, Cast, Mul, ...             ConvIntegerToFloat, DynamicConv
     MatMul or Gemm(a, int8 * scale)         StoredMatMul, in float32, or in int8 for dynamic=True
     MatMul, Gemm or Gather of int4 * scale  MatMulNBits or GatherBlockQuantized (see four_bits.py)
@@ -309,6 +310,24 @@ def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) 
     return scales_fit and zeros_fit and (not bias or vector(pattern.constant(bias), 1, 0, columns) is not None)
 
 
+def dynamic_layer(pattern: Pattern, node: Node, last: Node, source: str, *given: str) -> Node | None:
+    """Return the layer of a product and the element-wise operators after the node `last`, or None. `given` names the
+    weights, their scale and zero point, and the bias."""
+    if not of_columns(pattern, *given):
+        return None
+    chain = chain_behind(pattern, last)
+    return Node("DynamicMatMul", DOMAIN, (source, *given), chain.last.outputs, {"ops": chain.ops}, node.name)
+
+
+def rewritten_range(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite a DynamicQuantizeMatMul with constant weights."""
+    last, bias = (node, node.input(4)) if node.input(4) else bias_behind(pattern, node)
+    scale = pattern.floats(node.inputs[2])
+    if scale is None or not positive_finite(scale):
+        return None
+    return dynamic_layer(pattern, node, last, *node.inputs[:3], node.input(3), bias)
+
+
 def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite f32(sums) * scale + bias to one node with the same bits. If the weights are constant and only this
     product uses the quantized source, the element-wise operators after the product become post-ops."""
@@ -319,10 +338,10 @@ def rewritten_dynamic(pattern: Pattern, node: Node) -> Node | None:
     zeros = node.input(2), node.input(3)
     last, bias = bias_behind(pattern, last)
     source = source_of(pattern, node, scale)
-    if source is not None and of_columns(pattern, node.inputs[1], source[1], zeros[1], bias):
-        chain = chain_behind(pattern, last)
-        inputs = (source[0], node.inputs[1], source[1], zeros[1], bias)
-        return Node("DynamicMatMul", DOMAIN, inputs, chain.last.outputs, {"ops": chain.ops}, node.name)
+    if source is not None:
+        layer = dynamic_layer(pattern, node, last, source[0], node.inputs[1], source[1], zeros[1], bias)
+        if layer is not None:
+            return layer
     pattern.graph.constants.setdefault("one of int8blas", np.ones((), np.float32))
     product = pattern.producers.get(scale)
     factors = () if product is None or product.kind != "Mul" else product.inputs
@@ -509,4 +528,5 @@ PRODUCTS: dict[str, Sequence[Rewrite]] = {
     "PRelu": (rewritten_chain,),
     "MatMulInteger": (rewritten_dynamic,),
     "ConvInteger": (rewritten_convolution,),
+    f"{MICROSOFT}.DynamicQuantizeMatMul": (rewritten_range,),
 }

@@ -201,12 +201,13 @@ class Reader:
             if values.size == math.prod(shape):
                 return values.astype(dtype, copy=False).reshape(shape)
         elif proto.HasField("raw_data"):
-            bits = 4 if "int4" in dtype.name else 2 if "int2" in dtype.name else 8 * dtype.itemsize
+            kind = dtype.name if dtype.kind == "V" else ""  # NumPy formats a name in a microsecond
+            bits = 4 if "int4" in kind else 2 if "int2" in kind else 8 * dtype.itemsize
             raw = proto.raw_data
             wanted, came = (math.prod(shape) * bits + 7) // 8, len(raw)
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
-            if dtype.kind in "iuf" and bits == 8 * dtype.itemsize and came:
+            if dtype.kind in "iuf" and came:
                 return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))

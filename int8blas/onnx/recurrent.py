@@ -193,22 +193,13 @@ class Weights(NamedTuple):
     bias: Array | None
 
 
-def weights_of(site: Site, join: Callable[[Array], Array]) -> Callable[[Array, Array, Array | None], list[Weights]]:
-    """Return a function of W, R and B that arranges the weights of each direction: once, if all are constant. `join`
-    makes one bias of both."""
-
-    def arranged(w: Array, r: Array, b: Array | None) -> list[Weights]:
-        return [
-            Weights(np.ascontiguousarray(widened(w[d]).T), np.ascontiguousarray(widened(r[d]).T),
-                    None if b is None else join(widened(b[d])))
-            for d in range(len(w))
-        ]  # fmt: skip
-
-    w, r, b = (site.constants.get(i) for i in (1, 2, 3))
-    if w is None or r is None or (b is None and site.node.input(3)):
-        return arranged
-    known = arranged(w, r, b)
-    return lambda *_: known
+def weights_of(w: Array, r: Array, b: Array | None, join: Callable[[Array], Array]) -> list[Weights]:
+    """Arrange the weights of each direction. `join` makes one bias of both."""
+    return [
+        Weights(np.ascontiguousarray(widened(w[d]).T), np.ascontiguousarray(widened(r[d]).T),
+                None if b is None else join(widened(b[d])))
+        for d in range(len(w))
+    ]  # fmt: skip
 
 
 def widened(x: Array) -> Array:
@@ -272,18 +263,25 @@ def recurrent(
     n, outputs = len(directions_of(direction)), len(site.node.outputs)
     f = functions(activations, kind.activations, n, activation_alpha, activation_beta)
     usual = is_usual(activations, kind.activations, n) and not clip
-    arranged = weights_of(site, kind.join)
+
+    def layers(w: Array, r: Array, b: Array | None, p: Array | None) -> tuple[list[Product], list[Steps]]:
+        weights, plain = weights_of(w, r, b, kind.join), usual and widened(r).dtype == np.float32
+        steps = [kind.steps(each, f[d], None if p is None else widened(p[d]), clip, plain, **attributes)
+                 for d, each in enumerate(weights)]  # fmt: skip
+        return [times(each.w) for each in weights], steps
+
+    given: list[Any] = [site.constants.get(i) for i in (1, 2, 3, 7)]
+    is_constant = all(i in site.constants or not site.node.input(i) for i in (1, 2, 3, 7))
+    known = layers(*given) if is_constant else None
 
     @wide
     def call(
         x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
         c: Array | None = None, p: Array | None = None,
     ) -> Any:  # fmt: skip
-        weights, plain = arranged(w, r, b), usual and r.dtype == np.float32
-        every = [kind.steps(each, f[d], None if p is None else p[d], clip, plain, **attributes)
-                 for d, each in enumerate(weights)]  # fmt: skip
-        products, states = [times(each.w) for each in weights], (h, c)[: kind.states]
-        return all_directions(x, products, every, r.shape[2], lengths, states, direction, layout)[:outputs]
+        products, steps = known or layers(w, r, b, p)
+        states = (h, c)[: kind.states]
+        return all_directions(x, products, steps, r.shape[2], lengths, states, direction, layout)[:outputs]
 
     return call
 

@@ -26,6 +26,8 @@ def ints(values: Ints) -> tuple[int, ...]:
     """Return an input or attribute as a tuple of integers."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return tuple(values.tolist() if values.ndim == 1 else values.reshape(-1).tolist())
+    if isinstance(values, (list, tuple)):
+        return tuple(map(int, values))
     return tuple(int(value) for value in np.ravel(np.asarray(() if values is None else values)))
 
 

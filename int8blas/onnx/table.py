@@ -170,12 +170,13 @@ class Operator(NamedTuple):
 @dataclass(frozen=True)
 class Site:
     """The context of a prepared operator: its node, the node's constant inputs by position, and the shared packed
-    weights."""
+    weights. `later` has the functions to call at load if a plan has the node's call."""
 
     node: Node
     constants: Mapping[int, Array] = field(default_factory=dict)
     opset: int = NEWEST[""]
     packed: Packed = field(default_factory=Packed)
+    later: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Table:

@@ -231,10 +231,14 @@ def conv_transpose(
         w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1),
         x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(spatial)),
     ).reshape(x.shape[0], oc, *kernel, *spatial)
-    y = np.zeros((x.shape[0], oc, *full), x.dtype)
-    at = Windows(tuple(kernel), tuple(steps), tuple(dilation), (), tuple(spatial))
-    for tap, index in at.taps():
-        y[index] += parts[(slice(None), slice(None), *tap)]
+    if tuple(steps) == kernel and max(dilation) == 1 and not any(extra):  # windows lie side by side
+        axes = (axis for d in range(n) for axis in (2 + n + d, 2 + d))
+        y = parts.transpose(0, 1, *axes).reshape(x.shape[0], oc, *full)
+    else:
+        y = np.zeros((x.shape[0], oc, *full), x.dtype)
+        at = Windows(tuple(kernel), tuple(steps), tuple(dilation), (), tuple(spatial))
+        for tap, index in at.taps():
+            y[index] += parts[(slice(None), slice(None), *tap)]
     left: list[Any] = [slice(max(first, 0), size - max(last, 0)) for (first, last), size in zip(cut, full, strict=True)]
     y = y[(..., *left)]
     y = padded(y, [(max(-first, 0), max(-last, 0)) for first, last in cut])
@@ -269,7 +273,7 @@ def max_pool(
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
     y = padded(x, at.padding, lowest(x.dtype))
     for d in range(len(at.kernel)):
-        y = maxima_along(y, at, d)
+        y = along(np.maximum, y, at, d)
     y = y if y.base is None else y.copy(order="K")  # windows of one element return a view of the image: copy it
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
@@ -287,8 +291,8 @@ def has_elements(
     return few and all(dilation == 1 for dilation in dilations or ())
 
 
-def maxima_along(image: Array, at: Windows, d: int) -> Array:
-    """Return the maxima of the windows along one spatial dimension."""
+def along(function: np.ufunc, image: Array, at: Windows, d: int) -> Array:
+    """Reduce the windows along one spatial dimension."""
     index: list[Any] = [slice(None)] * image.ndim
     parts = []
     for start in range(0, at.kernel[d] * at.dilations[d], at.dilations[d]):
@@ -296,9 +300,9 @@ def maxima_along(image: Array, at: Windows, d: int) -> Array:
         parts.append(image[tuple(index)])
     if len(parts) == 1:
         return parts[0]
-    y = np.asarray(np.maximum(*parts[:2]))
+    y = np.asarray(function(*parts[:2]))
     for part in parts[2:]:
-        np.maximum(y, part, out=y)
+        function(y, part, out=y)
     return y
 
 
@@ -350,13 +354,13 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
         if image.dtype == np.float32 and has_channels_last(image) and image.size:
             return sums_of_pixels(image).reshape(*image.shape[:2], *(1,) * (image.ndim - 2))
         return np.asarray(np.add.reduce(image, tuple(range(2, image.ndim)), keepdims=True, dtype=image.dtype))
-    total = np.zeros((*image.shape[:2], *at.outputs), image.dtype)
-    for _, index in at.taps():
-        total += image[index]
-    return total
+    for d in range(len(at.kernel)):
+        image = along(np.add, image, at, d)
+    return image
 
 
-def counts(spatial: Sizes, at: Windows, with_padding: bool) -> Array:
+@functools.lru_cache
+def counts(spatial: tuple[int, ...], at: Windows, with_padding: bool) -> Array:
     """Return how many elements count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())

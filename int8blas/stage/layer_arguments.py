@@ -236,6 +236,8 @@ def centered_weights(
             f"zero_points['weights'] must have {len(weights)} values, one for each output channel, or one, got shape "
             f"{zeros.shape}"
         )
+    if weights.dtype == np.int8 and not zeros.any():
+        return weights, None
     zeros = np.broadcast_to(zeros.reshape(-1), len(weights)) if zeros.size == 1 else zeros
     by_channel = zeros.reshape(-1, *(1,) * (weights.ndim - 1))
     centered = weights.astype(np.int16 if np.abs(zeros).max(initial=0) < 1 << 14 else np.int64)
@@ -250,10 +252,12 @@ def centered_weights(
 
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
     """Return the attributes of a layer with grouped weights in the form for weights without groups."""
+    if not grouped:
+        return attributes
     changed = {"scales": attributes.scales, "zero_points": attributes.zero_points}
     for name, masks in list(changed.items()):
         mask = masks.get("weights", 0)
-        if not grouped or mask == 0:
+        if mask == 0:
             continue
         if mask != 3:
             raise ValueError(

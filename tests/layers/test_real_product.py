@@ -258,6 +258,15 @@ def test_matrices_of_any_layout(isa, columns, rng):
             assert_same_bits(real_matmul(a, place(b, layout)), wanted)
 
 
+@pytest.mark.parametrize("columns", [63, 64, 65, 130, 192, 240, 500])
+def test_one_row_reads_several_panels_at_a_time(isa, columns, rng):
+    for k in (1, 30, 600):  # 600 is more than a block of k
+        a, b = stack(rng, 3, 1, k), stack(rng, 3, k, columns)
+        wanted = matrix_products(a, b)
+        assert_same_bits(real_matmul(a, b), wanted)
+        assert_same_bits(real_matmul(a[0], place(b[0], "C, padded rows")), wanted[0])
+
+
 def test_steps_that_are_no_whole_numbers(isa, rng):
     """The operands are fields of records."""
     a, b = stack(rng, 9, 20), stack(rng, 20, 50)
@@ -311,7 +320,7 @@ def test_nothing_to_multiply():
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_matrices_beside_protected_memory(isa, side, rng):
-    for rows, k, columns in ((9, 33, 50), (40, 5, 17), (1, 70, 48)):
+    for rows, k, columns in ((9, 33, 50), (40, 5, 17), (1, 70, 48), (1, 9, 192)):
         a, b = stack(rng, rows, k), stack(rng, k, columns)
         for layout in ("C", "F"):
             y = real_matmul(place(a, layout, guarded(side)), place(b, layout, guarded(side)))

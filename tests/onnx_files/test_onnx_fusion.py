@@ -216,6 +216,19 @@ def test_a_dynamic_product_is_one_node_with_the_same_bits(bias, turned, isa):
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
 
 
+@pytest.mark.parametrize("bias", ["", "c", "add"])
+@pytest.mark.parametrize("scale", [one(0.004), RNG.uniform(0.001, 0.01, 6).astype(F), one(-0.004)], ids=["", "6", "-"])
+def test_a_dynamic_product_of_onnxruntime_is_one_node_with_the_same_bits(bias, scale, isa):
+    x = RNG.normal(0, 1, (3, 5, 12)).astype(F)
+    values = constants(b=B, bz=one(178, np.uint8), bs=scale, c=RNG.normal(0, 1, 6).astype(F))
+    text = f"""g (float[a,b,12] x) => (float z) <{values}> {{
+        y = com.microsoft.DynamicQuantizeMatMul(x, b, bs, bz{", c" if bias == "c" else ""})
+        {"s = Add(y, c) z = Relu(s)" if bias == "add" else "z = Relu(y)"} }}"""
+    model = loaded(text, microsoft=True)
+    assert (kinds(model) == ["int8blas.DynamicMatMul"]) == bool(scale.min() > 0)
+    np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (6,), (1, 6)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_weights_that_are_stored_in_bytes_stay_so(shape, turned, isa):

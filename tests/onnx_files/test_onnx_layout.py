@@ -1,5 +1,7 @@
 """Tensors of images keep their channels last in memory, so that the next convolution copies nothing."""
 
+import math
+
 import numpy as np
 import pytest
 from onnx import parser
@@ -72,3 +74,18 @@ def test_a_view_of_one_element_of_a_vector():
     for size in (3, 4):
         (y,) = model.run(None, {"x": np.arange(size) + 7})
         np.testing.assert_array_equal(y, [[8]])
+
+
+def test_erf_errs_by_two_units_in_the_last_place_in_any_layout():
+    rng = np.random.default_rng(0)
+    x = (rng.normal(0, 2, (2, 30, 16, 24)) * 10.0 ** rng.integers(-20, 1, (2, 30, 16, 24))).astype(np.float32)
+    x.flat[:6] = [0, -0.0, np.inf, -np.inf, np.nan, 4]
+    wanted = np.vectorize(math.erf)(x.astype(np.float64))
+    for each in (x, np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)):
+        with np.errstate(all="ignore"):
+            y = call("Erf", each)
+        assert y.strides == each.strides
+        np.testing.assert_array_equal(np.isnan(y), np.isnan(x))
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
+        error = np.abs(y - wanted) / np.spacing(np.abs(wanted.astype(np.float32)))
+        assert np.nanmax(error) < 2.5

@@ -136,6 +136,18 @@ def test_all_pairs_of_bytes_are_correctly_rounded_with_a_thousand_scales(operato
         np.testing.assert_array_equal(y, exactly(operator, *inputs), f"scales {scales}, zero points {zeros}")
 
 
+@pytest.mark.parametrize("place", [0, 3])
+@pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
+def test_pairs_with_a_constant_tensor_are_correctly_rounded(operator, place):
+    """A kernel, or a table, is right for the bytes of the constant."""
+    for scales in [*RATIOS, (-0.1, 0.2, 0.3)]:
+        p, q, r = (F(np.ldexp(np.rint(np.ldexp(scale, 18)), -18)) for scale in scales)
+        inputs = [EVERY[:, None], p, octets(()), octets((1, 5)), q, octets(()), r, octets(())]
+        inputs = [*inputs[3:6], *inputs[:3], *inputs[6:]] if place == 0 else inputs
+        (y,) = run(operator, inputs, constants=(1, 2, 4, 5, 6, 7, place))
+        np.testing.assert_array_equal(y, exactly(operator, *inputs), f"scales {scales}")
+
+
 @pytest.mark.parametrize("zeros", [(0, 128, 0), (201, 177, 181)])
 @pytest.mark.parametrize("scales", [
     (0.003921568859368563, 0.0078431386500597, 0.007843137718737125), (2**-8, 2**-7, 2**-7), (2**-8, 2**-7, -(2**-7)),

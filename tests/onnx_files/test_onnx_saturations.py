@@ -73,7 +73,9 @@ PRODUCTS = {
              "y = QuantizeLinear(i, s, zu)", "uint8", "i", "com.microsoft.QGemm"),
     "real": (f"{QUANTIZED} i = MatMul(xf, wf) y = Add(i, c)", "uint8", "i", "int8blas.QuantizedMatMul"),
     "of Microsoft": ("i = com.microsoft.DynamicQuantizeMatMul(x, w, s) y = Identity(i)", "float", "i",
-                     "com.microsoft.DynamicQuantizeMatMul"),
+                     "int8blas.DynamicMatMul"),
+    "of Microsoft, variable scale": (f"{DYNAMIC} i = com.microsoft.DynamicQuantizeMatMul(x, w, t) y = Identity(i)",
+                                     "float", "i", "com.microsoft.DynamicQuantizeMatMul"),
 }  # fmt: skip
 
 

@@ -140,3 +140,25 @@ def test_quantizations_of_other_types_stay_as_they_are_written(attributes):
     division = np.float16 if last else np.float32
     wanted = np.rint((r.astype(division) / division(0.37)).astype(np.float64)) + 3
     np.testing.assert_array_equal(model.run(None, {"a": a, "b": b})[0], np.clip(wanted, 0, 255))
+
+
+def test_casts_between_float16_and_float32_have_the_bits_of_numpy(isa, rng):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[~np.isnan(halves)]
+    floats = halves.astype(np.float32)
+    with np.errstate(all="ignore"):
+        floats = np.concatenate(
+            [floats, np.nextafter(floats, np.inf), (floats + np.roll(floats, 1)) / 2, [65520, 1e30]]
+        )
+    floats = floats[~np.isnan(floats)].astype(np.float32)
+    for x, name, number in ((floats, "float", 10), (halves, "float16", 1)):
+        dtype = np.float16 if number == 10 else np.float32
+        for each in (x, x[:24].reshape(2, 3, 4).transpose(2, 0, 1)[::-1], x[7:8].reshape(()), x[:0]):
+            with np.errstate(all="ignore"):
+                wanted = each.astype(dtype)
+            sizes = ", ".join("nmk"[: each.ndim])
+            model = loaded(f"g ({name}{f'[{sizes}]' if sizes else ''} x) => (y) {{ y = Cast<to = {number}>(x) }}")
+            (y,) = model.run(None, {"x": each})
+            assert y.dtype == dtype
+            assert y.shape == each.shape
+            np.testing.assert_array_equal(y.view(f"u{dtype().itemsize}"), wanted.view(f"u{dtype().itemsize}"))

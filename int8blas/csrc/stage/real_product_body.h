@@ -78,7 +78,27 @@ static void (*const i8_real_tiles[1][6])(const i8_real_tile_args *) = {{I8_NAMES
 #undef I8_REAL_TILES
 #undef I8_REAL_TILE
 
-static void i8_real_tile(const i8_real_tile_args *t) { i8_real_tiles[t->panels - 1][t->rows - 1](t); }
+/* A wide tile of one row: more chains of multiply-adds, and more contiguous columns for each k. */
+static void i8_real_wide(const i8_real_tile_args *t)
+{
+    enum { VECS = I8_REAL_WIDE * I8_REAL_PANELS * I8_PANEL_VECS };
+    i8_f32 sums[VECS];
+    const float *b = t->b;
+    I8_FOR(v, VECS) sums[v] = t->first ? i8_set_f32(0.0f) : i8_load_f32(t->c + I8_LANES * v);
+    for (int64_t k = 0; k < t->k; ++k, b += t->b_row) {
+        const i8_f32 a = i8_set_f32(t->a[k]);
+        I8_FOR(v, VECS) sums[v] = i8_fma_f32(a, i8_load_f32(b + I8_LANES * v), sums[v]);
+    }
+    I8_FOR(v, VECS) i8_store_f32(t->c + I8_LANES * v, sums[v]);
+}
+
+static void i8_real_tile(const i8_real_tile_args *t)
+{
+    if (t->panels > I8_REAL_PANELS)
+        i8_real_wide(t);
+    else
+        i8_real_tiles[t->panels - 1][t->rows - 1](t);
+}
 
 /* Add the products of `count` numbers of A, at most 4, with a group of each panel. */
 I8_INLINE void i8_real_row_group(const i8_real_row_args *t, int64_t k, const int count, const int panels, i8_f32 *sums)
@@ -135,8 +155,7 @@ static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int6
 static void i8_real_tile(const i8_real_tile_args *t)
 {
     for (int i = 0; i < t->rows; ++i)
-        I8_EACH
-        {
+        for (int v = 0; v < t->panels * I8_CHUNK; ++v) {
             float *c = t->c + i * t->c_row + v;
             float sum = t->first ? 0.0f : *c;
             for (int64_t k = 0; k < t->k; ++k)

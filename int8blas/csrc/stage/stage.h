@@ -213,7 +213,9 @@ typedef struct {
  *     sum = fma(a[i, k], b[k, j], sum)            for k = 0, 1, ... in turn, from 0 if `first`, or else from c[i, j]
  *     c[i, j] = sum * scale[j]                    or the sum itself, if scale is NULL
  *
- * The tile has `rows` rows of A, contiguous in k, and `panels` * 16 columns. Row steps are in elements. */
+ * The tile has `rows` rows of A, contiguous in k, and `panels` * 16 columns: at most `real_rows` and `real_panels` of
+ * the kernels, or one row and I8_REAL_WIDE * `real_panels` without a scale. Row steps are in elements. */
+enum { I8_REAL_WIDE = 4 };
 typedef struct {
     int rows, panels, first;
     int64_t k;
