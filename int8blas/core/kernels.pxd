@@ -578,6 +578,7 @@ cdef extern from "isa/kernels.h" nogil:
         int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil
+        void (*real_columns)(const i8_real_tile_args *) noexcept nogil
         void (*real_row)(const i8_real_row_args *) noexcept nogil
         void (*real_filter)(const i8_real_filter_args *) noexcept nogil
 
