@@ -424,10 +424,10 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MAX_FOUR_BITS
 
     ctypedef struct i8_four_bits_args:
-        int rows
+        int rows, panels
         int64_t groups, steps
         const int8_t *a
-        ptrdiff_t a_row
+        ptrdiff_t a_row, b_step
         const uint8_t *b
         const int32_t *row_init
         int32_t *dst
