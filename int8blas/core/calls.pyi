@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
 import numpy.typing as npt
 
 @final
@@ -21,5 +22,8 @@ class Program:
 def run_calls(
     calls: list[tuple[Any, ...]], slots: list[Any], described: Callable[[Exception, Any], Exception]
 ) -> None: ...
-def is_apart(array: npt.NDArray[Any], others: list[Any]) -> bool: ...
+def read_only_view(
+    feed: Any, dtype: np.dtype[Any] | None, shape: tuple[int | str | None, ...] | None
+) -> npt.NDArray[Any] | None: ...
+def is_apart(array: npt.NDArray[Any], arguments: list[Any], skipped: int) -> bool: ...
 def is_same_memory(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool: ...

@@ -121,17 +121,41 @@ cdef object as_result(object value):
     return np.asarray(value) if isinstance(value, SCALAR) else value
 
 
-def is_apart(cnp.ndarray array, list others):
-    """Return whether an array shares no memory with others: by the bounds of their memory, and without lists."""
+def read_only_view(object feed, object dtype, tuple shape):
+    """Return a read-only view of an array of exactly this dtype whose shape matches. `shape` has sizes and names, or is
+    None for any shape. Return None for other feeds."""
+    cdef cnp.ndarray view
+    cdef Py_ssize_t i
+    cdef object size
+    if type(feed) is not cnp.ndarray or (<cnp.ndarray>feed).dtype is not dtype:
+        return None
+    if shape is not None:
+        if len(shape) != (<cnp.ndarray>feed).ndim:
+            return None
+        for i in range((<cnp.ndarray>feed).ndim):
+            size = shape[i]
+            if type(size) is int and <cnp.npy_intp>size != (<cnp.ndarray>feed).shape[i]:
+                return None
+    view = cnp.PyArray_View(<cnp.ndarray>feed, NULL, NULL)
+    cnp.PyArray_CLEARFLAGS(view, cnp.NPY_ARRAY_WRITEABLE)
+    return view
+
+
+def is_apart(cnp.ndarray array, list arguments, Py_ssize_t skipped):
+    """Return whether an array shares no memory with arguments, except the one at `skipped`: by the bounds of their
+    memory, and without lists."""
     cdef uintptr_t low, high, other_low, other_high
+    cdef Py_ssize_t i
     cdef object other
     bounds(array, &low, &high)
-    for other in others:
-        if isinstance(other, cnp.ndarray):
-            bounds(<cnp.ndarray>other, &other_low, &other_high)
-            if low < other_high and other_low < high:
-                return False
-        elif other is not None:
+    for i in range(len(arguments)):
+        other = arguments[i]
+        if i == skipped or other is None:
+            continue
+        if not isinstance(other, cnp.ndarray):
+            return False
+        bounds(<cnp.ndarray>other, &other_low, &other_high)
+        if low < other_high and other_low < high:
             return False
     return True
 

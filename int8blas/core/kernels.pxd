@@ -424,10 +424,10 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_MAX_FOUR_BITS
 
     ctypedef struct i8_four_bits_args:
-        int rows
+        int rows, panels
         int64_t groups, steps
         const int8_t *a
-        ptrdiff_t a_row
+        ptrdiff_t a_row, b_step
         const uint8_t *b
         const int32_t *row_init
         int32_t *dst
@@ -579,6 +579,7 @@ cdef extern from "isa/kernels.h" nogil:
         int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil
+        void (*real_columns)(const i8_real_tile_args *) noexcept nogil
         void (*real_row)(const i8_real_row_args *) noexcept nogil
         void (*real_filter)(const i8_real_filter_args *) noexcept nogil
 

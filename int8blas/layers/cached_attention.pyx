@@ -7,7 +7,8 @@ their positions. Each operation is rounded once::
     y[j] = x[i] * sin + x[j] * cos
 
 New keys go straight to their place in the cache. Each group of query heads shares a head of keys and values, which is
-read in place: once for the whole group if there is one new position.
+read in place: once for the whole group if there is one new position. A cache of float16 or bfloat16 is converted to
+float32 for each call; new keys and values are rounded only where they are stored.
 """
 
 from libc.math cimport sqrt
@@ -18,9 +19,11 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport float32s
+from int8blas.core.kernels cimport I8_CHUNK, I8_TYPE_BF16, I8_TYPE_F16, I8_TYPE_F32, current_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.layers.real_attention cimport AttentionJob, run, set_cap
 from int8blas.layers.real_product cimport RealJob
+from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
@@ -53,7 +56,8 @@ cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t
 cdef struct Cache:
     # Keys or values (batch, heads, room, size): their destination and their sources.
     float *data
-    const float *past                       # (batch, heads, known, size); `data` itself if the cache stays in place
+    const char *past                        # (batch, heads, known, size); `data` itself if the cache stays in place
+    int past_type                           # I8_TYPE_F32 or of 16 bits
     const char *new                         # new positions, (batch, length, heads * size), steps in bytes
     ptrdiff_t new_batch, new_row
     int64_t heads, known, room, size
@@ -70,14 +74,22 @@ cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_st
         row += c.new_row
 
 
+cdef void copy_past(const Cache *c, float *y, int64_t first, int64_t count) noexcept nogil:
+    """Store some elements of the past. The array has room for a whole chunk after them."""
+    if c.past_type == I8_TYPE_F32:
+        memcpy(y, c.past + 4 * first, 4 * count)
+    else:
+        current_kernels().elementwise.load[c.past_type](y, c.past + 2 * first, count, 1, 0)
+
+
 cdef void extend(const Cache *c, const Turns *t, int64_t sequence, int64_t start, const int64_t *places,
                  int64_t length) noexcept nogil:
     """Store the first `start` positions of the past, the new positions, and zeros."""
     cdef float *y = c.data + sequence * c.heads * c.room * c.size
     cdef int64_t h, end = start + length
-    for h in range(c.heads if c.past is not c.data else 0):
+    for h in range(c.heads if c.past is not <const char *>c.data else 0):
         if start:
-            memcpy(y + h * c.room * c.size, c.past + (sequence * c.heads + h) * c.known * c.size, 4 * start * c.size)
+            copy_past(c, y + h * c.room * c.size, (sequence * c.heads + h) * c.known * c.size, start * c.size)
         memset(y + (h * c.room + end) * c.size, 0, 4 * (c.room - end) * c.size)
     take_heads(c, t, y + start * c.size, c.room * c.size, sequence, places, length)
 
@@ -100,11 +112,17 @@ cdef cnp.ndarray rows_of(object x, str name, int64_t batch, int64_t length, int6
     return array
 
 
+cdef bint is_short(object x):
+    """Return whether x is an array of 16-bit floats that kernels read as it is."""
+    return cnp.PyArray_CheckExact(x) and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>x) and element_type(
+        cnp.PyArray_TYPE(<cnp.ndarray>x)) in (I8_TYPE_F16, I8_TYPE_BF16)
+
+
 cdef cnp.ndarray cache_of(object x, str name, int64_t batch, int64_t heads, int64_t size):
-    """Return a cache (batch, heads, known, size) as a C-contiguous array, or None."""
+    """Return a cache (batch, heads, known, size) as a C-contiguous array of float32 or 16-bit floats, or None."""
     if x is None:
         return None
-    cdef cnp.ndarray array = contiguous(x, name)
+    cdef cnp.ndarray array = x if is_short(x) else contiguous(x, name)
     if array.ndim != 4 or array.shape[0] != batch or array.shape[1] != heads or array.shape[3] != size:
         raise ValueError(f"{name} must have shape ({batch}, {heads}, known, {size}), got {(<object>array).shape}")
     return array
@@ -185,11 +203,25 @@ cdef cnp.ndarray sinks_of(object sinks, int64_t heads):
     return array
 
 
+cdef cnp.ndarray room_for(cnp.ndarray past, bint in_place, int64_t batch, int64_t heads, int64_t room, int64_t end,
+                          int64_t size):
+    """Return the float32 array of all keys or values: the past itself, or a new array. It has `end` positions if the
+    past has 16-bit floats and stays in place. A kernel converts such a past, and may store a whole chunk after it."""
+    cdef bint is_float32 = past is None or cnp.PyArray_TYPE(past) == cnp.NPY_FLOAT32
+    if in_place and is_float32:
+        return past
+    room = end if in_place else room
+    if is_float32:
+        return empty_of((batch, heads, room, size), cnp.NPY_FLOAT32)
+    flat = empty_of((batch * heads * room * size + I8_CHUNK,), cnp.NPY_FLOAT32)
+    return flat[:-I8_CHUNK].reshape(batch, heads, room, size)
+
+
 cdef void set_cache(Cache *c, cnp.ndarray data, cnp.ndarray past, cnp.ndarray new) noexcept:
-    c.data, c.past, c.known = <float *>cnp.PyArray_DATA(data), NULL, 0
+    c.data, c.past, c.known, c.past_type = <float *>cnp.PyArray_DATA(data), NULL, 0, I8_TYPE_F32
     c.heads, c.room, c.size = data.shape[1], data.shape[2], data.shape[3]
     if past is not None:
-        c.past, c.known = <const float *>cnp.PyArray_DATA(past), past.shape[2]
+        c.past, c.known, c.past_type = cnp.PyArray_BYTES(past), past.shape[2], element_type(cnp.PyArray_TYPE(past))
     c.new, c.new_batch, c.new_row = cnp.PyArray_BYTES(new), new.strides[0], new.strides[1]
 
 
@@ -241,8 +273,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
     positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, `total` is the number
     of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place` the
-    arrays of the past are returned, if they have room. `sinks` has a score for each head, which only the sums of
-    softmax see.
+    arrays of the past are returned, if they have room; otherwise new arrays of float32. `sinks` has a score for each
+    head, which only the sums of softmax see.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")
@@ -273,8 +305,8 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     mask, sinks = mask_of(mask, batch, heads, length, end), sinks_of(sinks, heads)
     room = max(total, known, end)
     in_place = in_place and room == known and past_k is past_key and past_v is past_value
-    all_k = past_k if in_place else empty_of((batch, shared_heads, room, size), cnp.NPY_FLOAT32)
-    all_v = past_v if in_place else empty_of((batch, shared_heads, room, width), cnp.NPY_FLOAT32)
+    all_k = room_for(past_k, in_place, batch, shared_heads, room, end, size)
+    all_v = room_for(past_v, in_place, batch, shared_heads, room, end, width)
     turned = empty_of((batch, heads, length, size), cnp.NPY_FLOAT32)
     y = empty_of((batch, length, heads * width), cnp.NPY_FLOAT32)
     if size == 0:
@@ -296,4 +328,9 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
         if turned.size and y.size:
             attend_to(&keys, &values, queries.data + i * heads * length * size, cnp.PyArray_BYTES(y)
                       + i * y.strides[0], i, group, first[i], length, &job)
-    return y, all_k, all_v
+    if not in_place:
+        return y, all_k, all_v
+    for past, new in ((past_k, all_k), (past_v, all_v)):
+        for i in range(batch if new is not past else 0):
+            past[i, :, first[i]:first[i] + length] = new[i, :, first[i]:first[i] + length]
+    return y, past_k, past_v

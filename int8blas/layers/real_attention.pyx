@@ -156,7 +156,8 @@ cdef void divide(RealJob *job, int64_t blocks) noexcept:
     """Divide each product into blocks of rows, one for each unit of work."""
     job.kernels, job.blocks = current_kernels(), blocks
     job.panels = ceil_div(job.columns, I8_PANEL)
-    job.per = <int>min(<int64_t>job.kernels.stage.real_panels, job.panels)
+    job.groups = ceil_div(job.panels, job.kernels.stage.real_panels)
+    job.per = <int>ceil_div(job.panels, job.groups)  # groups of one size: a single panel has too few sums at a time
     job.groups = ceil_div(job.panels, job.per)
 
 

@@ -62,7 +62,11 @@ class Chain:
 def chain_behind(pattern: Pattern, node: Node, columns: Columns = ONE) -> Chain:
     """Return the chain after a node's one float32 result. A product passes its columns, so that operands with one
     number for each column join the chain."""
-    chain = Chain(node)
+    return extended(pattern, Chain(node), columns)
+
+
+def extended(pattern: Pattern, chain: Chain, columns: Columns = ONE) -> Chain:
+    """Add all nodes that can join a chain."""
     while step(pattern, chain, columns):
         pass
     return chain
@@ -205,23 +209,36 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | No
     """Return the chain node that begins with a node, followed by the nodes it replaces; None if the chain has one
     node.
     """
-    source, ops = source_of_chain(pattern, node, known)
-    first = None if ops is not None else pair_of(pattern, node, known)
-    if ops is None and first is None:
-        return None
-    behind = chain_behind(pattern, node)
-    if not behind.nodes:
-        return None
-    # A constant with more dimensions than the source adds leading dimensions of 1 to the result.
-    values = [pattern.constant(name) for each in (node, *behind.nodes) for name in each.inputs]
-    ndim = max((value.ndim for value in values if value is not None), default=0)
-    if ops is not None:
-        attributes = {"ops": [*ops, *behind.ops], "ndim": ndim}
-        new = Node("Chain", DOMAIN, (source,), behind.last.outputs, attributes, node.name)
+    source, gated = gated_chain(pattern, node, known)
+    first: str | None = None
+    if gated is not None:
+        nodes, ops, last = gated.nodes, gated.ops, gated.last
     else:
-        attributes = {"first": first, "ops": behind.ops, "ndim": ndim}
-        new = Node("ChainOfTwo", DOMAIN, node.inputs, behind.last.outputs, attributes, node.name)
-    return [new, node, *behind.nodes]
+        source, own = source_of_chain(pattern, node, known)
+        first = None if own is not None else pair_of(pattern, node, known)
+        behind = chain_behind(pattern, node)
+        if (own is None and first is None) or not behind.nodes:
+            return None
+        nodes, ops, last = [node, *behind.nodes], [*(own or []), *behind.ops], behind.last
+    # A constant with more dimensions than the source adds leading dimensions of 1 to the result.
+    values = [pattern.constant(name) for each in nodes for name in each.inputs]
+    attributes = {"ops": ops, "ndim": max((value.ndim for value in values if value is not None), default=0)}
+    if first is None:
+        new = Node("Chain", DOMAIN, (source,), last.outputs, attributes, node.name)
+    else:
+        new = Node("ChainOfTwo", DOMAIN, node.inputs, last.outputs, attributes | {"first": first}, node.name)
+    return [new, *nodes]
+
+
+def gated_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, Chain | None]:
+    """Return the float32 tensor x and the chain that begins with x * f(x), if a node is the first of f. Other nodes may
+    read x too."""
+    for name in node.inputs:
+        for product in pattern.consumers.get(name, []) if name in known else []:
+            chain = Chain(node)
+            if len(node.outputs) == 1 and add_gated(pattern, chain, name, [node, product]):
+                return name, extended(pattern, chain)
+    return "", None
 
 
 def source_of_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, list[Any] | None]:

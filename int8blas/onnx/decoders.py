@@ -11,7 +11,7 @@ from int8blas.layers.cached_attention import cached_attention
 from int8blas.onnx.attention import heads_of
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import MICROSOFT, SAME_TYPE, Cache, Operator
-from int8blas.onnx.types import wide
+from int8blas.onnx.types import rounded, wide
 
 
 def rotated(x: Array, cos: Array, sin: Array, interleaved: int) -> Array:
@@ -49,7 +49,6 @@ def rotary_embedding(
     return y if x.ndim == 4 else np.ascontiguousarray(y.transpose(0, 2, 1, 3)).reshape(x.shape)
 
 
-@wide
 def group_query_attention(
     query: Array, key: Array | None, value: Array | None, past_key: Array | None, past_value: Array | None,
     last: Array, total_length: Array, cos: Array | None = None, sin: Array | None = None,
@@ -76,7 +75,10 @@ def group_query_attention(
         sinks=sinks, interleaved=bool(rotary_interleaved), window=local_window_size, scale=scale, softcap=softcap,
         in_place=in_place,
     )  # fmt: skip
-    return results[0] if outputs == 1 else results[:outputs]
+    y, *caches = results[:outputs]
+    caches = [rounded(x, query.dtype if past is None else past.dtype)
+              for x, past in zip(caches, (past_key, past_value), strict=False)]  # fmt: skip
+    return (rounded(y, query.dtype), *caches) if caches else rounded(y, query.dtype)
 
 
 OPERATORS = [

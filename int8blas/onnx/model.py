@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import as_array
-from int8blas.core.calls import is_apart, is_same_memory
+from int8blas.core.calls import is_apart, is_same_memory, read_only_view
 from int8blas.core.file import register, save
 from int8blas.core.parameters import integer
 from int8blas.core.results import Recycling
@@ -179,20 +179,19 @@ class Model:
         >>> y
         array([0., 2.], dtype=float32)
         """
-        names = [value.name for value in self._outputs]
-        check_names(outputs, names)
+        places = {value.name: i for i, value in enumerate(self._outputs)}
+        check_names(outputs, places)
         for name, array in outputs.items():
             if not isinstance(array, np.ndarray) or not array.flags.writeable:
                 what = "a read-only array" if isinstance(array, np.ndarray) else type(array).__name__
                 raise TypeError(f"outputs[{name!r}] must be a writable ndarray, got {what}")
         plan, arguments = self._prepared(feeds)
         for at, source in plan.updates.items():
-            cache, feed = outputs.get(names[at]), arguments[source]
-            others = [*arguments[:source], *arguments[source + 1 :]]
-            if cache is not None and is_same_memory(cache, feed) and is_apart(cache, others):
+            cache = outputs.get(self._outputs[at].name)
+            if cache is not None and is_same_memory(cache, arguments[source]) and is_apart(cache, arguments, source):
                 arguments[source] = cache.view(Cache)
         values = self._computed(plan, arguments)
-        pairs = [(name, array, values[names.index(name)]) for name, array in outputs.items()]
+        pairs = [(name, array, values[places[name]]) for name, array in outputs.items()]
         pairs = [(name, array, value) for name, array, value in pairs
                  if not isinstance(value, np.ndarray) or not is_same_memory(array, value)]  # fmt: skip
         results = separated([value for _, _, value in pairs], set())
@@ -319,7 +318,7 @@ class Model:
             )
             wanted = [value.name for value in self._inputs]
             raise ValueError(f"feeds must have {wanted}, got {sorted(feeds)}: {told}")
-        arguments = [read_only(checked(value, feeds[value.name])) for value in values]
+        arguments = [argument(value, feeds[value.name]) for value in values]
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
@@ -354,11 +353,11 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def check_names(given: Iterable[str], names: Sequence[str]) -> None:
+def check_names(given: Iterable[str], names: Collection[str]) -> None:
     """Check names of outputs."""
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ValueError(f"output_names must be among {names}, got {unknown}")
+        raise ValueError(f"output_names must be among {list(names)}, got {unknown}")
 
 
 def restored(values: Any) -> Model:
@@ -370,6 +369,12 @@ def restored(values: Any) -> Model:
 
 
 register(Model, restored)
+
+
+def argument(value: Value, feed: Any) -> Any:
+    """Return a feed as a checked, read-only argument."""
+    view = read_only_view(feed, value.dtype, value.shape)
+    return read_only(checked(value, feed)) if view is None else view
 
 
 def checked(value: Value, feed: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from int8blas.onnx.explain import is_int8
 from int8blas.onnx.graph import Graph, Network, Node, Value
+from int8blas.onnx.operators import TABLE
 from int8blas.onnx.types import FLOAT32
 
 HALF, FLOAT16 = np.dtype(np.float16), 10
@@ -27,8 +28,11 @@ def widened(network: Network) -> Network:
     known = all(value.dtype is not None for value in (*graph.inputs, *graph.outputs))
     if not has_weights(graph) or not known or any(map(is_int8, graph.walk())):
         return network
-    inputs = {value.name: f"{value.name} in float32" for value in graph.inputs if value.dtype == HALF}
-    outputs = {value.name: f"{value.name} in float32" for value in graph.outputs if value.dtype == HALF}
+    caches = cache_names(graph)
+    inputs, outputs = (
+        {value.name: f"{value.name} in float32" for value in values if value.dtype == HALF and value.name not in caches}
+        for values in (graph.inputs, graph.outputs)
+    )
     names = {**inputs, **outputs}
     inner = widened_graph(graph, names)
     casts = [Node("Cast", "", (name,), (wide,), {"to": FLOAT32}) for name, wide in inputs.items()]
@@ -36,6 +40,20 @@ def widened(network: Network) -> Network:
     constants = {names.get(name, name): array for name, array in inner.constants.items()}
     nodes = [*casts, *inner.nodes, *ends]
     return replace(network, graph=replace(graph, nodes=nodes, constants=constants))
+
+
+def cache_names(graph: Graph) -> set[str]:
+    """Return the inputs and outputs that are a cache, which one node reads and updates. They keep their types."""
+    inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
+    names = [name for node in graph.nodes for name in node.inputs]
+    found: set[str] = set()
+    has_subgraphs = any(True for node in graph.nodes for _ in node.subgraphs())
+    for node in [] if has_subgraphs else graph.nodes:
+        for at, source in TABLE.traits_of(node).updates.items():
+            pair = {node.input(source), *node.outputs[at : at + 1]}
+            if len(pair) == 2 and pair & inputs and pair & outputs and all(names.count(name) <= 1 for name in pair):
+                found |= pair
+    return found
 
 
 def has_weights(graph: Graph) -> bool:

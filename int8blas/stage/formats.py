@@ -260,7 +260,7 @@ def from_matmul_nbits(
         Of each block, packed as the weights: n rows of ceil(blocks * bits / 8) bytes, or flat. By default 8, or 128 for
         8 bits.
     g_idx : array_like of int, optional
-        The group of each k.
+        The group of each k, perhaps followed by the groups of the padding up to a whole block.
     n, k, bits, block_size : int
         The operator's attributes; `bits` is 4 or 8. A `block_size` from `k` on may be any multiple of 16.
 
@@ -305,6 +305,8 @@ def from_matmul_nbits(
         given = given.reshape(n, row)
         zeros = (_halves(given) if bits == 4 else given)[:, :blocks].T
     by_group = _scales(scales, "scales", (n, blocks)).T
+    if g_idx is not None and np.shape(g_idx) == (blocks * block,):
+        g_idx = np.asarray(g_idx)[:k]
     weights, order = _in_order(weights, g_idx, block)
     return GroupedWeights(weights, by_group, zeros, block, bits, order=order)
 

@@ -250,7 +250,7 @@ def matrix_products(a, b):
 
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 47, 48, 49, 100])
 def test_matrices_of_any_layout(isa, columns, rng):
-    for rows, k in ((1, 1), (3, 4), (8, 5), (9, 70), (33, 7), (40, 513)):
+    for rows, k in ((1, 1), (1, 64), (2, 12), (3, 4), (7, 8), (8, 5), (9, 70), (33, 7), (40, 513)):
         a, b = stack(rng, rows, k), stack(rng, k, columns)
         wanted = matrix_products(a, b)
         for layout in LAYOUTS:
@@ -320,7 +320,9 @@ def test_nothing_to_multiply():
 @needs_mprotect
 @pytest.mark.parametrize("side", ["start", "end"])
 def test_matrices_beside_protected_memory(isa, side, rng):
-    for rows, k, columns in ((9, 33, 50), (40, 5, 17), (1, 70, 48), (1, 9, 192)):
+    for rows, k, columns in (
+        (9, 33, 50), (40, 5, 17), (1, 70, 48), (1, 9, 192), (1, 64, 50), (3, 8, 17), (6, 4, 16)
+    ):  # fmt: skip
         a, b = stack(rng, rows, k), stack(rng, k, columns)
         for layout in ("C", "F"):
             y = real_matmul(place(a, layout, guarded(side)), place(b, layout, guarded(side)))

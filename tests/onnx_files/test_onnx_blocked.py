@@ -250,11 +250,13 @@ CACHED = """g (float[B, S, H] q, float[B, A, P, D] pk, float[B, A, P, D] pv, int
     cos, sin) }"""
 
 
-def cached(rng, batch=2, room=12):
+def cached(rng, batch=2, room=12, dtype=np.float32):
     """A model with a cache, rows of packed queries, keys and values, and an empty cache with room."""
-    model = loaded(CACHED, microsoft=True, constants=tables(32, 8)[1])
-    rows = rng.normal(0, 1, (batch, room, 8 * 16)).astype(np.float32)
-    return model, rows, np.zeros((2, batch, 2, room, 16), np.float32)
+    constants = {name: table.astype(dtype) for name, table in tables(32, 8)[1].items()}
+    text = CACHED if dtype == np.float32 else CACHED.replace("float[", "float16[")
+    model = loaded(text, microsoft=True, constants=constants)
+    rows = rng.normal(0, 1, (batch, room, 8 * 16)).astype(dtype)
+    return model, rows, np.zeros((2, batch, 2, room, 16), dtype)
 
 
 def step(rows, done, count, keys, values):
@@ -262,15 +264,16 @@ def step(rows, done, count, keys, values):
             "last": np.full(len(rows), done + count - 1, np.int32)}  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_cache_stays_in_place(isa, whole, rng):
+def test_a_cache_stays_in_place(isa, whole, dtype, rng):
     """run_into writes new keys and values to the arrays of earlier ones, which may be parts of one array."""
-    model, rows, caches = cached(rng)
+    model, rows, caches = cached(rng, dtype=dtype)
     pk, pv = (caches[0], caches[1]) if whole else (x.copy() for x in caches)
     past, done = [x[:, :, :0] for x in caches.copy()], 0
     for count in (5, 1, 1, 3):
         wanted = outputs(model, step(rows, done, count, *past))
-        y = np.empty((2, count, 64), np.float32)
+        y = np.empty((2, count, 64), dtype)
         model.run_into({"y": y, "nk": pk, "nv": pv}, step(rows, done, count, pk, pv))
         assert_same(y, wanted["y"], done=done)
         past, done = [wanted["nk"], wanted["nv"]], done + count

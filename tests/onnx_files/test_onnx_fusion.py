@@ -430,6 +430,17 @@ def test_functions_of_floats_are_one_chain(name, last, isa):
         np.testing.assert_array_equal(result, wanted)
 
 
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_begins_a_chain_behind_any_node(name, isa):
+    x = RNG.normal(0, 3, (12, 12)).astype(F)
+    body = f"a = MatMul(x, x) {GATES[name]} y = Abs(b) z = Neg(a)"
+    text = f"g (float[12,12] x) => (float y, float z) <{constants(**NUMBERS)}> {{ {body} }}"
+    model = loaded(text)
+    assert sorted(kinds(model)) == ["MatMul", "Neg", "int8blas.Chain"]
+    for result, wanted in zip(model.run(None, {"x": x}), unfused(text, {"x": x}), strict=True):
+        np.testing.assert_allclose(result, wanted, 1e-6, 1e-6)
+
+
 def test_a_function_of_two_tensors_begins_a_chain(isa):
     x, y = (RNG.normal(0, 1, shape).astype(F) for shape in ((2, 1, 4, 5), (3, 1, 5)))
     text = "g (float[2,1,4,5] x, float[3,1,5] y) => (float b) { a = Add(x, y) b = Tanh(a) }"

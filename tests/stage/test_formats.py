@@ -50,8 +50,11 @@ def test_matmul_nbits_with_scattered_groups(rng):
     assert_same_bits(w.dequantized(), expected)
     with refused(ValueError, "weights of a layer must have no order of k"):
         w.arguments()
-    same = formats.from_matmul_nbits(*inputs, np.repeat(np.arange(3), block), n=n, k=k, bits=4, block_size=block)
+    in_order = np.repeat(np.arange(3), block)
+    same = formats.from_matmul_nbits(*inputs, in_order, n=n, k=k, bits=4, block_size=block)
     assert same.order is None
+    shorter = formats.from_matmul_nbits(*inputs, in_order, n=n, k=k - 5, bits=4, block_size=block)
+    assert_same(shorter.weights, same.weights[:, :-5])
 
 
 def test_gguf(rng):

@@ -60,6 +60,13 @@
 #define I8_PIN(x) (void)(x)
 #endif
 
+/* Make the value of a pointer unknown to the compiler, without an instruction. */
+#if defined(__GNUC__)
+#define I8_HIDE(pointer) __asm__("" : "+r"(pointer))
+#else
+#define I8_HIDE(pointer) (void)(pointer)
+#endif
+
 /* Put an array into memory, without an instruction; GCC would otherwise keep the array in registers that other values
  * need more. */
 #if defined(__GNUC__)

@@ -1,23 +1,30 @@
 /* Multiply few rows of A by panels of B of 4 bits, read from memory once (i8_four_bits_args in gemm.h).
  *
- * One load, an AND and a shift give two groups of B: values of 0 to 15, which are both u8 and s8. A is s8, so that no
- * instruction set needs a correction for signs. Without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in s16,
- * and the sums of eight groups, four steps, fit: 8 * 2 * 1920 = 30720.
+ * One load and two ANDs give two groups of B: values of 0 to 15, and 16 times such values, whose sums are divided by 16
+ * at the end. A is s8, so that no instruction set needs a correction for signs. Where a shift is needed, both groups
+ * are values of 0 to 15, which are both u8 and s8: without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in
+ * s16, and the sums of eight groups, four steps, fit: 8 * 2 * 1920 = 30720.
  *
  * Memory: a panel and its scales are two streams, each read in the order of its addresses. With one row, a product
  * takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the last
- * AHEAD bytes of a panel, the kernel prefetches the next panel. An AHEAD of 8 KiB is 1.1x (one row) to 1.5x (8 rows)
- * faster than 2 KiB; 16 KiB is no faster (4096 x 4096 from memory, AVX512-VNNI, Zen 5).
+ * AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. One row takes the least time for a
+ * step, and the CPU's own prefetches go on once they have begun: with 1 KiB it is 1.1x faster without huge pages than
+ * with a prefetch of 8 KiB to the L1 cache. Two rows are 1.1x faster with 4 KiB than with 2 KiB (4096 x 4096 from
+ * memory, AVX512-VNNI, Zen 4).
  *
  * Registers: with VNNI and AVX-512, 8 rows take 20 of 32 registers: 8 sums, 8 sums of groups, 2 vectors of B, a mask
- * and a scale. VPDPBUSD itself broadcasts A from memory. Up to 4 rows have separate sums of the low and the high
- * halves. With 16 registers, a panel is two vectors, and each of them loads the broadcasts of A again. */
+ * and a scale. Up to 4 rows have separate sums of the low and the high halves. With 16 registers, a panel is two
+ * vectors, and each of them loads the broadcasts of A again. */
 #define I8_FOUR_BITS_MR (I8_LANES == 16 && !I8_PAIRED ? 8 : 4)
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
-#define I8_FOUR_BITS_AHEAD (128 * I8_FOUR_BITS_STEP)
-#define I8_FOUR_BITS_SCALES_AHEAD (32 * I8_PANEL) /* scales */
-enum { I8_FOUR_BITS_STEPS = 4 }; /* whose sums fit s16 */
+#define I8_FOUR_BITS_AHEAD(mr) ((mr) == 1 ? 1024 : (mr) < 4 ? 4096 : 1024 * (mr))
+#define I8_FOUR_BITS_SCALES_AHEAD(mr) (512 * (mr)) /* bytes */
+/* The number of steps whose sums fit s16, or, as 16 times their values, s32: 4096 * 4 * 240 * 128 < 2**29. */
+enum { I8_FOUR_BITS_STEPS = I8_PAIRED ? 4 : 4096 };
 
+#ifndef I8_KEEPS_B
+#define I8_KEEPS_B 0
+#endif
 #if I8_PAIRED
 #define I8_FOUR_BITS_DOT(acc, b, a) (acc) = i8_dot_16(acc, b, a)
 #elif I8_MIXED
@@ -27,19 +34,34 @@ enum { I8_FOUR_BITS_STEPS = 4 }; /* whose sums fit s16 */
 #endif
 /* Whether low and high halves have separate sums: two chains of additions instead of one. */
 #define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (mr) <= (I8_LANES == 16 ? 4 : 1) ? 2 : 1)
+/* Whether the high halves are multiplied as 16 times their values, which needs a product of u8 by s8. */
+#if I8_PAIRED
+#define I8_FOUR_BITS_SHIFTED(mr) 0
+#else
+#define I8_FOUR_BITS_SHIFTED(mr) (I8_MIXED && I8_FOUR_BITS_CHAINS(mr) == 2)
+#endif
+
+/* The operands of a kernel, which it reads in the order of their addresses. */
+typedef struct {
+    const int8_t *a;
+    const uint8_t *b;
+} i8_four_bits_place;
 
 /* Add the products of `steps` steps to the sums. */
-I8_INLINE void i8_four_bits_steps(i8_vec sums[I8_FOUR_BITS_MR][2][I8_VECS], const int8_t *a, ptrdiff_t a_row,
-                                  const uint8_t *b, int64_t steps, const int mr)
+I8_INLINE void i8_four_bits_steps(i8_vec sums[I8_FOUR_BITS_MR][2][I8_VECS], i8_four_bits_place *at, ptrdiff_t a_row,
+                                  int64_t steps, const int mr)
 {
     const int other = I8_FOUR_BITS_CHAINS(mr) - 1;
-    for (; steps > 0; --steps, a += 8, b += I8_FOUR_BITS_STEP) {
+    for (; steps > 0; --steps, at->a += 8, at->b += I8_FOUR_BITS_STEP) {
         i8_vec low[I8_FOUR_BITS_MR], high[I8_FOUR_BITS_MR];
-        I8_PREFETCH(b + I8_FOUR_BITS_AHEAD);
-        I8_FOR(i, mr) low[i] = i8_broadcast(a + i * a_row), high[i] = i8_broadcast(a + i * a_row + 4);
+        I8_PREFETCH_L2(at->b + I8_FOUR_BITS_AHEAD(mr));
+        I8_FOR(i, mr) low[i] = i8_broadcast(at->a + i * a_row), high[i] = i8_broadcast(at->a + i * a_row + 4);
         I8_FOR(v, I8_VECS) {
-            const i8_vec both = i8_load(b + v * 4 * I8_LANES);
-            const i8_vec first = i8_low_halves(both), second = i8_high_halves(both);
+            i8_vec both = i8_load(at->b + v * 4 * I8_LANES);
+            if (I8_KEEPS_B)
+                I8_PIN(both);
+            const i8_vec first = i8_low_halves(both);
+            const i8_vec second = I8_FOUR_BITS_SHIFTED(mr) ? i8_and(both, i8_set_8(0xf0)) : i8_high_halves(both);
             I8_FOR(i, mr) {
                 I8_FOUR_BITS_DOT(sums[i][0][v], first, low[i]);
                 I8_FOUR_BITS_DOT(sums[i][other][v], second, high[i]);
@@ -48,89 +70,102 @@ I8_INLINE void i8_four_bits_steps(i8_vec sums[I8_FOUR_BITS_MR][2][I8_VECS], cons
     }
 }
 
-/* Add the products of a scale group, or of all of K, to the sums. */
-I8_INLINE void i8_four_bits_group(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], const i8_four_bits_args *t, const int8_t *a,
-                                  const uint8_t *b, const int mr)
+/* Add the products of at most I8_FOUR_BITS_STEPS steps to the sums. */
+I8_INLINE void i8_four_bits_some(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], i8_four_bits_place *at, ptrdiff_t a_row,
+                                 int64_t steps, const int mr)
 {
     i8_vec sums[I8_FOUR_BITS_MR][2][I8_VECS];
+    I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][0][v] = I8_PAIRED ? i8_zero() : acc[i][v], sums[i][1][v] = i8_zero();
+    i8_four_bits_steps(sums, at, a_row, steps, mr);
+    I8_FOR(i, mr) I8_FOR(v, I8_VECS) {
 #if I8_PAIRED
-    for (int64_t done = 0; done < t->steps; done += I8_FOUR_BITS_STEPS) {
-        I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][0][v] = i8_zero();
-        /* GCC would unroll a constant number of steps, and keep more products than there are registers. */
-        const int64_t left = t->steps - done;
-        i8_four_bits_steps(sums, a, t->a_row, b, left < I8_FOUR_BITS_STEPS ? left : I8_FOUR_BITS_STEPS, mr);
-        I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] = i8_dot2(acc[i][v], sums[i][0][v], i8_set_16(1));
-        a += 8 * I8_FOUR_BITS_STEPS;
-        b += I8_FOUR_BITS_STEP * I8_FOUR_BITS_STEPS;
-    }
+        acc[i][v] = i8_dot2(acc[i][v], sums[i][0][v], i8_set_16(1));
 #else
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) sums[i][0][v] = acc[i][v], sums[i][1][v] = i8_zero();
-    i8_four_bits_steps(sums, a, t->a_row, b, t->steps, mr);
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] =
-        I8_FOUR_BITS_CHAINS(mr) == 2 ? i8_add(sums[i][0][v], sums[i][1][v]) : sums[i][0][v];
+        const i8_vec high = I8_FOUR_BITS_SHIFTED(mr) ? i8_shift_right(sums[i][1][v], i8_set_32(4)) : sums[i][1][v];
+        acc[i][v] = I8_FOUR_BITS_CHAINS(mr) == 2 ? i8_add(sums[i][0][v], high) : sums[i][0][v];
 #endif
+    }
 }
 
-/* Compute the sums of a panel. */
+/* Add the products of a scale group, or of all of K, to the sums. `is_long`: whether there may be more than
+ * I8_FOUR_BITS_STEPS steps. */
+I8_INLINE void i8_four_bits_group(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], i8_four_bits_place *at, ptrdiff_t a_row,
+                                  int64_t steps, const int is_long, const int mr)
+{
+    for (int64_t count; steps > 0; steps -= count) {
+        /* GCC would unroll a constant number of steps, and keep more products than there are registers. */
+        count = is_long && steps > I8_FOUR_BITS_STEPS ? I8_FOUR_BITS_STEPS : steps;
+        i8_four_bits_some(acc, at, a_row, count, mr);
+    }
+}
+
+/* Compute the sums of all panels. */
 I8_INLINE void i8_four_bits_sums(const i8_four_bits_args *t, const int mr)
 {
-    i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] = i8_set_32(t->row_init[i]);
-    i8_four_bits_group(acc, t, t->a, t->b, mr);
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) i8_store(t->dst + i * t->dst_row + v * I8_LANES, acc[i][v]);
+    for (int panel = 0; panel < t->panels; ++panel) {
+        i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] = i8_set_32(t->row_init[i]);
+        i8_four_bits_place at = {t->a, t->b + panel * t->b_step};
+        i8_four_bits_group(acc, &at, t->a_row, t->steps, 1, mr);
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS)
+            i8_store(t->dst + i * t->dst_row + panel * I8_PANEL + v * I8_LANES, acc[i][v]);
+    }
 }
 
-/* Load f16. */
-I8_INLINE i8_f32 i8_four_bits_half(const uint16_t *p)
+/* Load scales. */
+I8_INLINE i8_f32 i8_four_bits_scale(const char *scales, int v, int is_half)
 {
+    if (!is_half)
+        return i8_load_f32((const float *)(const void *)scales + v * I8_LANES);
 #if I8_LANES == 16
-    return i8_floats_from_f16((const char *)p);
+    return i8_floats_from_f16(scales);
 #else
-    return i8_half_from_f16((const char *)p);
+    return i8_half_from_f16(scales + 2 * v * I8_LANES);
 #endif
 }
 
-/* Compute the sums of a panel, scaled group by group. */
+/* Set the sums of a scale group to the terms of the zero points. `column` is the place of the first column's values. */
+I8_INLINE void i8_four_bits_start(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], const i8_four_bits_args *t,
+                                  const int32_t *terms, ptrdiff_t column, const int mr)
+{
+    I8_FOR(i, mr) I8_FOR(v, I8_VECS) {
+        const i8_vec term = i8_set_32(terms[i * t->groups]);
+        acc[i][v] = t->zeros ? i8_mul_s32(i8_load_u8(t->zeros + column + v * I8_LANES), term) : term;
+        if (t->col_sum) {
+            const i8_vec sums = i8_load(t->col_sum + column + v * I8_LANES);
+            acc[i][v] = i8_sub(acc[i][v], i8_mul_s32(sums, i8_set_32(t->ao[i])));
+        }
+    }
+}
+
+/* Compute the sums of all panels, scaled group by group. */
 I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
 {
-    i8_f32 y[I8_FOUR_BITS_MR][I8_VECS];
-    const int8_t *a = t->a;
-    const uint8_t *b = t->b;
-    ptrdiff_t at = 0;
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
-    for (int64_t group = 0; group < t->groups; ++group) {
-        i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
-        if (t->half_scale)
-            I8_PREFETCH(t->half_scale + at + I8_FOUR_BITS_SCALES_AHEAD);
-        else
-            I8_PREFETCH(t->scale + at + I8_FOUR_BITS_SCALES_AHEAD);
-        I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] =
-            t->zeros ? i8_zero() : i8_set_32(t->row_terms[i * t->groups + group]);
-        i8_four_bits_group(acc, t, a, b, mr);
-        I8_FOR(v, I8_VECS) {
-            const ptrdiff_t column = at + v * I8_LANES;
-            const i8_f32 scale =
-                t->half_scale ? i8_four_bits_half(t->half_scale + column) : i8_load_f32(t->scale + column);
-            if (t->zeros) {
-                const i8_vec zero = i8_load_u8(t->zeros + column);
-                I8_FOR(i, mr) acc[i][v] =
-                    i8_add(acc[i][v], i8_mul_s32(zero, i8_set_32(t->row_terms[i * t->groups + group])));
+    const int is_half = t->half_scale != NULL, has_terms = t->zeros || t->col_sum;
+    const char *scales = is_half ? (const char *)t->half_scale : (const char *)t->scale;
+    for (int panel = 0; panel < t->panels; ++panel) {
+        i8_f32 y[I8_FOUR_BITS_MR][I8_VECS];
+        i8_four_bits_place at = {t->a, t->b + panel * t->b_step};
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
+        for (int64_t group = 0; group < t->groups; ++group) {
+            i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
+            I8_PREFETCH_L2(scales + I8_FOUR_BITS_SCALES_AHEAD(mr));
+            I8_FOR(i, mr) I8_FOR(v, I8_VECS) acc[i][v] = i8_set_32(t->row_terms[i * t->groups + group]);
+            if (has_terms)
+                i8_four_bits_start(acc, t, t->row_terms + group, (panel * t->groups + group) * I8_PANEL, mr);
+            i8_four_bits_group(acc, &at, t->a_row, t->steps, I8_PAIRED, mr);
+            I8_FOR(v, I8_VECS) {
+                const i8_f32 scale = i8_four_bits_scale(scales, v, is_half);
+                I8_FOR(i, mr) {
+                    const i8_f32 factor = i8_mul_f32(i8_set_f32(t->row_scale[i]), scale);
+                    y[i][v] = i8_add_f32(y[i][v], i8_mul_f32(i8_to_f32(acc[i][v]), factor));
+                }
             }
-            if (t->col_sum) {
-                const i8_vec sums = i8_load(t->col_sum + column);
-                I8_FOR(i, mr) acc[i][v] = i8_sub(acc[i][v], i8_mul_s32(sums, i8_set_32(t->ao[i])));
-            }
-            I8_FOR(i, mr) {
-                const i8_f32 factor = i8_mul_f32(i8_set_f32(t->row_scale[i]), scale);
-                y[i][v] = i8_add_f32(y[i][v], i8_mul_f32(i8_to_f32(acc[i][v]), factor));
-            }
+            scales += is_half ? 2 * I8_PANEL : 4 * I8_PANEL;
         }
-        a += 8 * t->steps;
-        b += I8_FOUR_BITS_STEP * t->steps;
-        at += I8_PANEL;
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS)
+            i8_store_f32(t->y + i * t->dst_row + panel * I8_PANEL + v * I8_LANES, y[i][v]);
     }
-    I8_FOR(i, mr) I8_FOR(v, I8_VECS)
-        i8_store_f32(t->y + i * t->dst_row + v * I8_LANES, y[i][v]);
 }
 
 #define I8_DEFINE(mr)                                                                                                  \

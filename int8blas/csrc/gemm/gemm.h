@@ -330,17 +330,18 @@ typedef struct {
  *     y[i, j] = sum over the groups of f32(sum over k of the group of (A[i, k] - ao[i]) * (q[k, j] - zero)) *
  *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
  *
- * for the columns j of a panel. A group has `steps` steps; without scales, all of K is one group. Row i of A is at a +
- * i * a_row. row_terms[i * groups + group] are -zero * sums of A, or -1 * sums if `zeros` is not NULL; then zeros[j]
- * replaces `zero`. col_sum[j] is the sum of q - zero; col_sum may be NULL only if all ao are 0. scale, zeros and
- * col_sum have 16 values for each group. If half_scale is not NULL, it has the scales in f16. Rows of dst and y are
- * dst_row elements apart. The members are one struct, because the path sets most of them once for many panels. */
+ * for the columns j of `panels` panels, b_step bytes apart. A group has `steps` steps; without scales, all of K is one
+ * group. Row i of A is at a + i * a_row. row_terms[i * groups + group] are -zero * sums of A, or -1 * sums if `zeros`
+ * is not NULL; then zeros[j] replaces `zero`. col_sum[j] is the sum of q - zero; col_sum may be NULL only if all ao are
+ * 0. scale, zeros and col_sum have 16 values for each group of a panel. If half_scale is not NULL, it has the scales in
+ * f16. Rows of dst and y are dst_row elements apart. The members are one struct, because the path sets most of them
+ * once for many panels. */
 #define I8_MAX_FOUR_BITS 8
 typedef struct {
-    int rows;
+    int rows, panels;
     int64_t groups, steps;
     const int8_t *a;
-    ptrdiff_t a_row;
+    ptrdiff_t a_row, b_step;
     const uint8_t *b;
     const int32_t *row_init;
     int32_t *dst;

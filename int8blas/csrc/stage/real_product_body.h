@@ -100,6 +100,70 @@ static void i8_real_tile(const i8_real_tile_args *t)
         i8_real_tiles[t->panels - 1][t->rows - 1](t);
 }
 
+/* Load 4 k of I8_LANES columns, whose elements are contiguous, as one vector for each k. */
+I8_INLINE void i8_real_turn(i8_f32 *x, const float *b, ptrdiff_t column)
+{
+    i8_vec v[4];
+    I8_HIDE(b); /* GCC would keep a pointer to each column, and spill most of them */
+    I8_FOR(i, 4) v[i] = i8_load_units(b + i * column, 4 * column * (ptrdiff_t)sizeof(float));
+    const i8_vec low = i8_low_32(v[0], v[1]), high = i8_high_32(v[0], v[1]);
+    const i8_vec next_low = i8_low_32(v[2], v[3]), next_high = i8_high_32(v[2], v[3]);
+    x[0] = i8_as_f32(i8_low_64(low, next_low));
+    x[1] = i8_as_f32(i8_high_64(low, next_low));
+    x[2] = i8_as_f32(i8_low_64(high, next_high));
+    x[3] = i8_as_f32(i8_high_64(high, next_high));
+}
+
+#define I8_REAL_COLUMN_ROWS 4
+I8_INLINE void i8_real_columns_of(const i8_real_tile_args *t, const int rows, const int vecs)
+{
+    i8_f32 sums[I8_REAL_COLUMN_ROWS][4];
+    I8_FOR(i, rows) I8_FOR(v, vecs) sums[i][v] = i8_set_f32(0.0f);
+    for (int64_t k = 0; k < t->k; k += 4)
+        I8_FOR(v, vecs) {
+            i8_f32 x[4];
+            i8_real_turn(x, t->b + k + v * I8_LANES * t->b_row, t->b_row);
+            I8_FOR(j, 4)
+                I8_FOR(i, rows) sums[i][v] = i8_fma_f32(i8_set_f32(t->a[i * t->a_row + k + j]), x[j], sums[i][v]);
+        }
+    I8_FOR(i, rows) I8_FOR(v, vecs) i8_store_f32(t->c + i * t->c_row + I8_LANES * v, sums[i][v]);
+}
+
+/* One or two rows have too few chains of multiply-adds, so they take two vectors of columns at a time. */
+#define I8_REAL_COLUMNS(rows, vecs)                                                                                    \
+    I8_NOINLINE void i8_real_columns_##rows##x##vecs(const i8_real_tile_args *t) { i8_real_columns_of(t, rows, vecs); }
+I8_REAL_COLUMNS(1, 1)
+I8_REAL_COLUMNS(1, 2)
+I8_REAL_COLUMNS(2, 1)
+I8_REAL_COLUMNS(2, 2)
+I8_REAL_COLUMNS(3, 1)
+I8_REAL_COLUMNS(4, 1)
+#undef I8_REAL_COLUMNS
+
+static void i8_real_columns(const i8_real_tile_args *t)
+{
+    static void (*const tiles[I8_REAL_COLUMN_ROWS][2])(const i8_real_tile_args *) = {
+        {i8_real_columns_1x1, i8_real_columns_1x2},
+        {i8_real_columns_2x1, i8_real_columns_2x2},
+        {i8_real_columns_3x1, i8_real_columns_3x1},
+        {i8_real_columns_4x1, i8_real_columns_4x1},
+    };
+    i8_real_tile_args part = *t;
+    const int vecs = t->panels * I8_PANEL_VECS;
+    for (int v = 0, width; v < vecs; v += width) {
+        const float *a = t->a;
+        float *c = t->c + v * I8_LANES;
+        part.b = t->b + v * I8_LANES * t->b_row;
+        width = t->rows <= 2 && vecs - v > 1 ? 2 : 1;
+        for (int left = t->rows; left > 0; left -= part.rows) {
+            part.rows = left < I8_REAL_COLUMN_ROWS ? left : I8_REAL_COLUMN_ROWS;
+            part.a = a, part.c = c;
+            tiles[part.rows - 1][width - 1](&part);
+            a += part.rows * t->a_row, c += part.rows * t->c_row;
+        }
+    }
+}
+
 /* Add the products of `count` numbers of A, at most 4, with a group of each panel. */
 I8_INLINE void i8_real_row_group(const i8_real_row_args *t, int64_t k, const int count, const int panels, i8_f32 *sums)
 {
@@ -161,6 +225,18 @@ static void i8_real_tile(const i8_real_tile_args *t)
             for (int64_t k = 0; k < t->k; ++k)
                 sum = fmaf(t->a[i * t->a_row + k], t->b[k * t->b_row + v], sum);
             *c = t->scale ? sum * t->scale[v] : sum;
+        }
+}
+
+static void i8_real_columns(const i8_real_tile_args *t)
+{
+    for (int i = 0; i < t->rows; ++i)
+        I8_EACH
+        {
+            float sum = 0.0f;
+            for (int64_t k = 0; k < t->k; ++k)
+                sum = fmaf(t->a[i * t->a_row + k], t->b[k + v * t->b_row], sum);
+            t->c[i * t->c_row + v] = sum;
         }
 }
 

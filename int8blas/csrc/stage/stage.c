@@ -21,6 +21,7 @@ const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .real_panels = I8_REAL_PANELS,
     .real_panel = i8_real_panel,
     .real_tile = i8_real_tile,
+    .real_columns = i8_real_columns,
     .real_row = i8_real_row,
     .real_filter = i8_real_filter,
 };

@@ -280,6 +280,9 @@ typedef struct {
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);
+    /* A tile of any size, with all k, a multiple of 4. Columns of B are contiguous, and b_row elements apart. The
+     * function ignores `first` and `scale`. */
+    void (*real_columns)(const i8_real_tile_args *);
     void (*real_row)(const i8_real_row_args *);
     void (*real_filter)(const i8_real_filter_args *);
 } i8_stage_kernels;

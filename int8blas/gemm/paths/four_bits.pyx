@@ -167,7 +167,7 @@ cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
 
 cdef void multiply_rows(const Problem *g, const Rows *r, i8_four_bits_args *t, int64_t panel, int64_t first,
                         int64_t rows) noexcept nogil:
-    """Multiply some rows by a panel, as many rows at a time as a kernel takes."""
+    """Multiply some rows by t.panels panels, as many rows at a time as a kernel takes."""
     cdef int64_t tiles = ceil_div(rows, I8_MAX_FOUR_BITS), tile, row, at
     cdef int32_t *dst = t.dst
     cdef float *y = t.y
@@ -217,7 +217,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef i8_four_bits_args t
     cdef i8_output_args o
     cdef int i
-    t.groups, t.steps, t.a_row = r.groups, ceil_div(r.size, STEP_K), r.row
+    t.groups, t.steps, t.a_row, t.b_step = r.groups, ceil_div(r.size, STEP_K), r.row, g.four_bits.step
     t.scale, t.half_scale, t.col_sum, t.zeros = NULL, NULL, NULL, NULL
     t.dst_row = COLUMNS
     memset(&o, 0, sizeof(o))
@@ -241,7 +241,9 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         first = 0
         while first < r.count:
             rows = min(<int64_t>ROWS, r.count - first)
-            for i in range(width):
+            # Several tiles of rows read a panel again, from a cache, so they finish it before the next one.
+            t.panels = <int>(width if rows <= I8_MAX_FOUR_BITS else 1)
+            for i in range(width // t.panels):
                 t.dst, t.y = sums + i * I8_PANEL, scaled + i * I8_PANEL
                 multiply_rows(g, r, &t, panel + i, first, rows)
             finish(g, r, &o, first, rows)
