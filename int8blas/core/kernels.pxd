@@ -511,6 +511,8 @@ cdef extern from "isa/kernels.h" nogil:
                            ptrdiff_t k_stride, int64_t readable, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                             ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*unpack_panels)(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
+                              ptrdiff_t panel_stride, uint8_t flip) noexcept nogil
         void (*unpack_four_bits)(int8_t *dst, const uint8_t *src, int64_t groups, uint8_t zero, const uint8_t *zeros,
                                  int64_t zero_groups) noexcept nogil
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
