@@ -526,6 +526,8 @@ cdef tuple axes_from(object x, str name, int ndim):
     given order."""
     if x is None:
         return ()
+    if type(x) is int and -ndim <= x < ndim:
+        return (x % ndim if x < 0 else x,)
     try:
         axes = [operator.index(axis) for axis in (x if isinstance(x, (tuple, list)) else (x,))]
     except TypeError:
@@ -576,10 +578,11 @@ cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
     if type(x) is not np.ndarray:
         return None
     array = x
-    if (cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISCARRAY_RO(array) or shape == (1,)
+    if (cnp.PyArray_TYPE(array) != typenum or not cnp.PyArray_ISCARRAY_RO(array)
             or (<object>array).shape != shape):
         return None
-    return cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+    array = cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+    return array.reshape(()) if shape == (1,) else array
 
 
 cdef cnp.ndarray scale_numbers(object x, str name, int typenum, tuple shape):

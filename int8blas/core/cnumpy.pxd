@@ -1,3 +1,5 @@
+from cpython.object cimport PyObject
+
 # The part of NumPy's C API that our modules use. NumPy's own numpy/__init__.pxd declares the whole API. Cython would
 # need twice the time for each module to read it, and every import would look up twenty types.
 cdef extern from "numpy/arrayobject.h":
@@ -80,5 +82,7 @@ cdef extern from "numpy/arrayobject.h":
     void PyArray_CLEARFLAGS(ndarray, int)
     ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)
     int PyArray_SetBaseObject(ndarray, object) except -1
+    PyObject *PyArray_BASE(ndarray)
+    void PyArray_CLEARFLAGS(ndarray, int)
     ndarray PyArray_GETCONTIGUOUS(ndarray)
     object PyArray_FROM_OTF(object, int, int)

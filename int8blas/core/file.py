@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import bfloat16_dtype, is_bfloat16
+from int8blas.core.kernels import fold_checksum
 from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Target, is_stream, opened, written
 
 MAGIC = b"int8blas"
@@ -201,7 +202,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
             else:
                 array = _read(source, _padded(nbytes), end)
                 freeze(array)
-            if zlib.crc32(array.data) != checksum:
+            if _crc32(array) != checksum:
                 raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
             data.append(array[:nbytes])
             start += array.size
@@ -254,9 +255,18 @@ def _padded(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
+def _crc32(data: Bytes | bytes, value: int = 0) -> int:
+    """Return ``zlib.crc32(data, value)``, in a third of its time for large arrays."""
+    if isinstance(data, np.ndarray):
+        rest, folded = fold_checksum(data.ctypes.data, data.size, value ^ 0xFFFFFFFF)
+        value = zlib.crc32(rest, 0xFFFFFFFF) if folded else value
+        return zlib.crc32(data[folded:].data, value)
+    return zlib.crc32(data, value)
+
+
 def _checksum(data: Bytes) -> int:
     """Return the size of data including the zeros after it."""
-    return zlib.crc32(bytes(-data.size % ALIGNMENT), zlib.crc32(data.data))
+    return _crc32(bytes(-data.size % ALIGNMENT), _crc32(data))
 
 
 def _read_header(header: bytes, name: str) -> tuple[int, int]:

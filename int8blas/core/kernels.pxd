@@ -511,6 +511,8 @@ cdef extern from "isa/kernels.h" nogil:
                            ptrdiff_t k_stride, int64_t readable, uint8_t flip) noexcept nogil
         void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                             ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip) noexcept nogil
+        void (*unpack_panels)(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
+                              ptrdiff_t panel_stride, uint8_t flip) noexcept nogil
         void (*unpack_four_bits)(int8_t *dst, const uint8_t *src, int64_t groups, uint8_t zero, const uint8_t *zeros,
                                  int64_t zero_groups) noexcept nogil
         void (*row_sums)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
@@ -599,7 +601,7 @@ cdef extern from "isa/kernels.h" nogil:
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
         void (*load[6])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
-        void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n) noexcept nogil
+        void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,

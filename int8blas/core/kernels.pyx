@@ -6,7 +6,7 @@ has one selection.
 
 import os
 
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 
 from int8blas.core.thread_setting import ThreadSetting, Variable
 
@@ -16,6 +16,9 @@ cdef extern from "isa/kernels.h" nogil:
     void i8_select(const i8_kernels *kernels)
     void i8_set_default(const i8_kernels *kernels)
     const i8_kernels *i8_selected()
+
+cdef extern from "core/checksum.h" nogil:
+    size_t i8_fold_checksum(uint8_t *rest, const uint8_t *data, size_t size, uint32_t state)
 
 cdef extern from "isa/cpu.h" nogil:
     const char *i8_cpu_name()
@@ -182,6 +185,16 @@ def cpu_caches():
     cdef int64_t bytes_[3]
     i8_cpu_caches(bytes_)
     return bytes_[0], bytes_[1], bytes_[2]
+
+
+def fold_checksum(uintptr_t address, size_t size, uint32_t state):
+    """Return 16 bytes with the CRC-32 of the first bytes at an address, and the number of these bytes, which may be 0
+    (csrc/core/checksum.h)."""
+    cdef uint8_t rest[16]
+    cdef size_t folded
+    with nogil:
+        folded = i8_fold_checksum(rest, <const uint8_t *>address, size, state)
+    return (<char *>rest)[:16] if folded else b"", folded
 
 
 def _select_default():

@@ -18,6 +18,7 @@ cdef void lay_out(Layout *layout, cnp.ndarray array) noexcept
 cdef bint is_laid_out(const Layout *layout, cnp.ndarray array) noexcept
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size)
 cdef cnp.ndarray empty_of(shape, int typenum)
+cdef cnp.ndarray empty_bytes(cnp.npy_intp size)
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum)
 cdef list axes_in_memory(cnp.ndarray array)
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum)

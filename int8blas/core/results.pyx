@@ -19,7 +19,7 @@ cimport int8blas.core.cnumpy as cnp
 
 import numpy as np
 
-from int8blas.core.memory cimport allocate, free, keep, reallocate, take
+from int8blas.core.memory cimport ALIGNMENT, aligned, allocate, free, keep, reallocate, take
 
 cnp.import_array()
 
@@ -128,6 +128,13 @@ cdef cnp.ndarray empty_of(shape, int typenum):
         sizes[ndim] = size
         ndim += 1
     return empty(ndim, sizes, typenum)
+
+
+cdef cnp.ndarray empty_bytes(cnp.npy_intp size):
+    """Return new uninitialised int8 memory of any size that begins on a cache line."""
+    cdef cnp.npy_intp room = size + ALIGNMENT, step = 1
+    cdef cnp.ndarray memory = cnp.PyArray_EMPTY(1, &room, cnp.NPY_INT8, 0)
+    return view_of(memory, 1, &size, &step, aligned(cnp.PyArray_BYTES(memory)), cnp.NPY_ARRAY_WRITEABLE)
 
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):

@@ -9,7 +9,7 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.arrays cimport (
     axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real, scale_from)
 from int8blas.core.kernels cimport I8_ADD
-from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like
+from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, view_of
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport (
     broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, type_of,
@@ -114,6 +114,17 @@ cdef int check_size(shape, str name) except -1:
     if size > 1e15 and prod([count for count in shape if count]) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
     return 0
+
+
+cdef bint alike_except(cnp.ndarray x, cnp.ndarray y, int axis) noexcept:
+    """Return whether two arrays have one shape, apart from their size along an axis."""
+    cdef int d
+    if cnp.PyArray_NDIM(x) != cnp.PyArray_NDIM(y):
+        return False
+    for d in range(cnp.PyArray_NDIM(x)):
+        if d != axis and cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d):
+            return False
+    return True
 
 
 cdef bint is_onnx(object scheme, int typenum) except -1:
@@ -520,32 +531,31 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
            [3, 4, 0]], dtype=uint8)
     """
     cdef list arrays = sources(srcs), fused = []
-    cdef cnp.ndarray first = arrays[0], array, target, result
-    cdef int typenum = type_of(dst_dtype, first), along, d
+    cdef cnp.ndarray first = arrays[0], array, target, result, part
+    cdef int typenum = type_of(dst_dtype, first), ndim = first.ndim, along, d
     cdef float scale = divisor(dst_scale, "dst_scale")
     cdef float zero = zero_point_from(dst_zero_point, "dst_zero_point", typenum)
     cdef cnp.npy_intp sizes[MAX_DIMS]
+    cdef cnp.npy_intp start = 0
     cdef Step step
-    if first.ndim == 0:
+    if ndim == 0:
         raise ValueError("srcs[0] must have at least one dimension, got none")
-    along = axis_from(axis, "axis", first.ndim)
-    shape = list((<object>first).shape)
+    along = axis_from(axis, "axis", ndim)
     scales = one_for_each(scales, "scales", len(arrays), 1)
     zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
     steps = []
-    shape[along] = 0
     for i, array in enumerate(arrays):
-        size = array.shape[along] if array.ndim == first.ndim else 0
-        if array.ndim != first.ndim or (*shape[:along], size, *shape[along + 1:]) != (<object>array).shape:
+        if not alike_except(first, array, along):
             raise ValueError(f"srcs[{i}] must have the shape of srcs[0], {(<object>first).shape}, except in dimension "
                              f"{along}, got {(<object>array).shape}")
         steps.append(source_step(arrays, i, scale_of_source(scales, i), zero_points))
-    for array in arrays:
+    shape = list((<object>first).shape)
+    for array in arrays[1:]:
         shape[along] += array.shape[along]
     check_size(shape, "srcs")
+    for d in range(ndim):
+        sizes[d] = shape[d]
     if out is None:
-        for d in range(first.ndim):
-            sizes[d] = shape[d]
         result = target = empty_in_order(sizes, first, typenum)
     else:
         result = target = elements_output(out, "out", typenum, tuple(shape))
@@ -554,15 +564,16 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
                 target = empty_like(result, typenum)
                 break
     ops = post_ops_of(checked_ops(post_ops, "post_ops"), "post_ops", result, out is not None)
-    if target is result and any([step.array is not None and clash(step.array, result) for step in ops]):
-        target = empty_like(result, typenum)
-    start = 0
+    for step in ops:
+        if target is result and step.array is not None and clash(step.array, result):
+            target = empty_like(result, typenum)
     for step in steps:
-        end = start + step.array.shape[along]
-        inside = (slice(None),) * along + (slice(start, end),)
-        part = target[inside]
-        start = end
-        if not part.size:
+        sizes[along] = step.array.shape[along]
+        part = view_of(target, ndim, sizes, target.strides,
+                       cnp.PyArray_BYTES(target) + start * target.strides[along], cnp.NPY_ARRAY_WRITEABLE)
+        inside = (slice(None),) * along + (slice(start, start + sizes[along]),) if ops else None
+        start += sizes[along]
+        if not cnp.PyArray_SIZE(part):
             continue
         if not ops and cnp.PyArray_TYPE(step.array) == typenum and step.scale == scale and step.zero == zero:
             fused.append(copying(step.array, part))

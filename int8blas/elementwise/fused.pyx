@@ -31,7 +31,8 @@ cnp.import_array()
 cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
-    REPLAYED = 16                   # steps of a job that a Replay runs
+    UNBUFFERED = 4 * FLOATS         # elements of a block of f32 that needs no buffer; a block costs 17 ns (Zen 4)
+    REPLAYED = 16                   # steps of a job that a Replay runs, and jobs of a run that need no memory
     COPIED = 1 << 14                # bytes of a block that is only copied
     # The minimum number of elements of a run with its own block; shorter runs share blocks.
     LONG_FLOATS = 128
@@ -225,22 +226,42 @@ cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil
     cdef bint at_once = job.at_once and direct and chunks
     cdef float *y = <float *>address(job, &job.out, block) if at_once else numbers
     cdef const Link *link
-    cdef const char *source = NULL
+    cdef const float *x = NULL
+    cdef const float *z = NULL
+    cdef const char *source
+    cdef bint plain
     cdef int i
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
-            source = gather(job, &link.operand, block, buffer)
-            if i == 0 or not (link.plain and chunks):
-                job.kernels.elementwise.load[link.operand.type](y if i == 0 else loaded, source, n, link.scale,
-                                                                link.zero)
-                source = <const char *>loaded
-        if i > 0:
-            job.kernels.elementwise.apply(&link.op, y, <const float *>source, n)
+            # The second step reads a plain first operand, which therefore has its own buffer.
+            plain = link.plain and chunks and job.count > 1
+            source = gather(job, &link.operand, block, <char *>numbers if plain and i == 0 else buffer)
+            z = <const float *>source
+            if not plain:
+                z = &loaded[0] if i else y
+                job.kernels.elementwise.load[link.operand.type](<float *>z, source, n, link.scale, link.zero)
+        if i == 0:
+            x = z
+        else:
+            job.kernels.elementwise.apply(&link.op, y, x, z, n)
+            x = y
     if not at_once:
         store(job, address(job, &job.out, block) if direct else &buffer[0], y, n)
     if not direct:
         scatter(job, block, buffer)
+
+
+cdef void compute_unbuffered(const FusedJob *job, const Block *block) noexcept nogil:
+    """Compute the whole chunks of a block of more than FLOATS elements, and then the other elements."""
+    cdef Block part = block[0]
+    part.n = block.n // I8_CHUNK * I8_CHUNK
+    if part.n:
+        compute_floats(job, &part)
+    part.start += part.n
+    part.n = block.n - part.n
+    if part.n:
+        compute_floats(job, &part)
 
 
 cdef void compute_lookup(const FusedJob *job, const Block *block) noexcept nogil:
@@ -443,7 +464,7 @@ cdef void make_table(FusedJob *job) noexcept:
         bytes[i] = i
     job.kernels.elementwise.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
     for i in range(1, job.count):
-        job.kernels.elementwise.apply(&job.links[i].op, y, y, 256)
+        job.kernels.elementwise.apply(&job.links[i].op, y, y, y, 256)
     store(job, job.table, y, 256)
 
 
@@ -499,6 +520,16 @@ cdef bint set_bytes(FusedJob *job) noexcept:
     return job.bytes_function is not NULL
 
 
+cdef bint needs_no_buffer(const FusedJob *job) noexcept:
+    """Return whether one step computes the results in place from contiguous float32 arrays."""
+    cdef int i
+    for i in range(job.count):
+        if job.links[i].reads and not job.links[i].plain:
+            return False
+    return job.at_once and job.outer == 1 and job.count == 2 and (
+        job.out.whole and job.links[0].operand.whole and (not job.links[1].reads or job.links[1].operand.whole))
+
+
 cdef bint reads_behind(list steps, cnp.ndarray target):
     """Return whether a step after the first reads the memory of the target."""
     cdef Step step
@@ -532,8 +563,12 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     else:
         job.compute = compute_floats
         job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(steps, target)
-        set_blocks(job, FLOATS, LONG_FLOATS)
-        repeat_runs(self, FLOATS)
+        if needs_no_buffer(job):
+            job.compute = compute_unbuffered
+            set_blocks(job, UNBUFFERED, LONG_FLOATS)
+        else:
+            set_blocks(job, FLOATS, LONG_FLOATS)
+            repeat_runs(self, FLOATS)
     return self
 
 
@@ -576,10 +611,11 @@ cdef int run(list fused) except -1:
     cdef Work work
     cdef Fused one = fused[0]
     cdef const FusedJob *first = one.job
+    cdef const FusedJob *few[REPLAYED]
     cdef int64_t size = 0, parts
     cdef int i
-    work.jobs, work.count = &first, len(fused)
-    if work.count > 1:
+    work.jobs, work.count = few, len(fused)
+    if work.count > REPLAYED:
         memory = np.empty(work.count, np.uintp)
         work.jobs = <const FusedJob **>cnp.PyArray_DATA(memory)
     for i, one in enumerate(fused):

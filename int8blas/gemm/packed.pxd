@@ -13,6 +13,7 @@ cdef class Packed:
     cdef int set_data(self, int64_t k, int64_t n, int typenum, cnp.ndarray data, int64_t groups, int width) except -1
 
 
+cdef void make_constant(cnp.ndarray array)
 cdef void set_product(object function)
 cdef cnp.ndarray checked_bytes(object k, object n, object dtype, object buffer, object size, tuple names, str what)
 cdef bint can_keep(object buffer, cnp.ndarray data)

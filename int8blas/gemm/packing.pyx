@@ -21,10 +21,11 @@ from int8blas.core.kernels cimport (
     I8_DOT2, I8_GROUP, I8_MAX_PAIR_SUM, I8_OUTLIER_K, I8_PANEL, current_kernels, i8_kernels, i8_outliers)
 from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
+from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes, make_constant
 from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
 from int8blas.gemm.sixteen_bits cimport pack_sixteen_bits
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
+from int8blas.core.results cimport empty, empty_bytes
 from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import aligned_bytes
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
@@ -33,6 +34,9 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
+# The arrays of an object from __new__.
+cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8), NO_PROOFS = np.empty(0, np.bool_)
+
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
@@ -40,9 +44,14 @@ cdef int64_t SPLIT_WORK = 32
 # A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
 # no-saturation proof. Outliers are stored in groups of 4. Adding the sums of the outliers to the other sums takes as
 # long as a product with SUMS_K k.
+# A matrix of fewer bytes has a packed size that fits int64.
+cdef double MOST_BYTES = 1e15
+
 cdef enum:
     # Panels that are packed together: whole cache lines of a C-ordered B.
     PACK_PANELS = 4
+    # k that are unpacked together.
+    UNPACKED_K = 64
     WIDENED_PART = 9
     CERTIFIED_PART = 32
     SUMS_K = 80
@@ -56,6 +65,14 @@ cdef struct PackJob:
     int64_t k, n
     const uint8_t *b
     ptrdiff_t k_stride, n_stride
+    uint8_t flip
+
+
+# The arguments of unpacking B, in C order, XORed with `flip`.
+cdef struct UnpackJob:
+    const i8_kernels *kernels
+    const PackedMatrix *matrix
+    uint8_t *b
     uint8_t flip
 
 
@@ -115,6 +132,16 @@ cdef void pack_data(int8_t *data, int64_t k, int64_t n, const uint8_t *b, ptrdif
     job.b, job.k_stride, job.n_stride, job.flip = b, k_stride, n_stride, flip
     run_parts(pack_part, &job, parts, threads_for(
         <double>(panels * job.panel_size), THREAD_PACKED_BYTES, <double>parts))
+
+
+cdef int unpack_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+    """Unpack up to UNPACKED_K rows of B."""
+    cdef const UnpackJob *j = <const UnpackJob *>job
+    cdef int64_t first = part * UNPACKED_K
+    j.kernels.packing.unpack_panels(
+        j.b + first * j.matrix.n, j.matrix.n, j.matrix.n, min(<int64_t>UNPACKED_K, j.matrix.k - first),
+        <const uint8_t *>j.matrix.panels.data + first * I8_PANEL, j.matrix.panels.step, j.flip)
+    return 0
 
 
 cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
@@ -262,8 +289,7 @@ cdef class PackedB(Packed):
 
     def __cinit__(self):
         # An empty matrix, so that an object from __new__ is safe to use.
-        self._data = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8)
-        self._certified = np.empty(0, np.bool_)
+        self._data, self._certified = NO_DATA, NO_PROOFS
 
     cdef void fill(self, Problem *g) noexcept:
         """Set B of `g` to this matrix."""
@@ -466,11 +492,17 @@ cdef class PackedB(Packed):
         numpy.ndarray
             B, of shape (K, N) and its dtype.
         """
-        panels, groups = self._data.shape[:2]
-        b = self._data.transpose(1, 3, 0, 2).reshape(groups * I8_GROUP, panels * I8_PANEL)[:self._k, :self._n]
-        if self._typenum == cnp.NPY_UINT8:
-            return np.ascontiguousarray(b).view(np.uint8) ^ np.uint8(0x80)
-        return np.array(b, order="C")
+        cdef UnpackJob job
+        cdef cnp.npy_intp shape[2]
+        cdef cnp.ndarray b
+        shape[0], shape[1] = self._k, self._n
+        b = empty(2, shape, self._typenum)
+        job.kernels, job.matrix, job.b = current_kernels(), &self._matrix, <uint8_t *>cnp.PyArray_DATA(b)
+        job.flip = SIGN_BIT if self._typenum == cnp.NPY_UINT8 else 0
+        if cnp.PyArray_SIZE(b):
+            run_work(unpack_part, &job, ceil_div(self._k, UNPACKED_K), <double>cnp.PyArray_SIZE(b),
+                     THREAD_PACKED_BYTES, GIL_BYTES)
+        return b
 
 
 cdef object packed_bytes(object k, object n):
@@ -508,9 +540,12 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     Compute the sums and the no-saturation proofs."""
     cdef PackedB packed = PackedB.__new__(PackedB)
     cdef int64_t panels = ceil_div(n, I8_PANEL), groups = ceil_div(k, I8_GROUP)
-    # If K is 0, all sums are 0; NumPy's zeros take no memory until they are written to.
-    packed._sums = column_values(np.zeros if k == 0 else np.empty, panels * I8_PANEL, np.int64)
-    packed._certified = column_values(np.ones if k == 0 else np.empty, panels, np.bool_)
+    cdef cnp.npy_intp columns = panels * I8_PANEL, proofs = panels
+    if k:
+        packed._sums, packed._certified = empty(1, &columns, cnp.NPY_INT64), empty(1, &proofs, cnp.NPY_BOOL)
+    else:  # all sums are 0; NumPy's zeros take no memory until they are written to
+        packed._sums = column_values(np.zeros, columns, np.int64)
+        packed._certified = column_values(np.ones, panels, np.bool_)
     packed.set_data(k, n, cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8, data, groups, I8_GROUP)
     cdef PackedMatrix *matrix = &packed._matrix
     cdef int8_t *bytes_ = <int8_t *>cnp.PyArray_DATA(data)
@@ -522,8 +557,8 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     if k:
         with nogil:
             find_facts(bytes_, source, k, n, sums, certified)
-    packed._sums.flags.writeable = False
-    packed._certified.flags.writeable = False
+    make_constant(packed._sums)
+    make_constant(packed._certified)
     return packed
 
 
@@ -534,9 +569,14 @@ cdef PackedB pack(cnp.ndarray b, bint transpose):
     cdef ptrdiff_t k_stride = b.strides[1] if transpose else b.strides[0]
     cdef ptrdiff_t n_stride = b.strides[0] if transpose else b.strides[1]
     cdef uint8_t flip = 0x80 if cnp.PyArray_TYPE(b) == cnp.NPY_UINT8 else 0
-    cdef cnp.ndarray data = aligned_bytes(packed_bytes(k, n))
-    cdef int8_t *target = <int8_t *>cnp.PyArray_DATA(data)
     cdef const uint8_t *source = <const uint8_t *>cnp.PyArray_DATA(b)
+    cdef cnp.ndarray data
+    cdef int8_t *target
+    if <double>k * n < MOST_BYTES:
+        data = empty_bytes(ceil_div(n, I8_PANEL) * I8_PANEL * round_up(k, I8_GROUP))
+    else:
+        data = aligned_bytes(packed_bytes(k, n))  # raises NumPy's error
+    target = <int8_t *>cnp.PyArray_DATA(data)
     with nogil:
         pack_data(target, k, n, source, k_stride, n_stride, flip)
     return from_data(k, n, "uint8" if flip else "int8", data)

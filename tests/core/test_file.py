@@ -41,6 +41,13 @@ def round_trip(value, path, mmap=True):
     return int8blas.load(path, mmap)
 
 
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 200, 256, 1000, 4096 + 64])
+def test_checksums_are_those_of_zlib(size, rng):
+    data = rng.integers(0, 256, size, np.uint8)
+    for value in (0, 1, 0xFFFFFFFF, 0x12345678):
+        assert file._crc32(data, value) == zlib.crc32(data, value)
+
+
 # --- values ----------------------------------------------------------------------------------------------------------
 
 

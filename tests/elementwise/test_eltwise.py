@@ -291,6 +291,21 @@ def test_numbers_far_from_0_change_no_other_result(isa, function, rng):
         assert_same_bits(evaluate(op, values)[:-1], expected, far=far)
 
 
+@pytest.mark.parametrize("size", [1024, 4095, 4096, 4111, 4112, 8200, 12289])
+def test_long_arrays_give_the_bits_of_short_ones(isa, size, rng):
+    """Float32 arrays are computed in blocks without a buffer, and their last elements in a buffer."""
+    x, y = rng.normal(0, 3, (2, size)).astype(np.float32)
+    x[::997] = np.nan
+    for op in (int8blas.ReLU(), int8blas.ReLU(0.1), Eltwise("logistic"), Eltwise("clip", -1, 2), Eltwise("hardswish")):
+        expected = np.concatenate([evaluate(op, part) for part in np.array_split(x, size // 900)])
+        own = x.copy()
+        assert_same_bits(int8blas.eltwise(x, op), expected)
+        assert_same_bits(int8blas.eltwise(own, op, out=own), expected)
+    for out in (0, 1):
+        sources = [x.copy(), y.copy()]
+        assert_same_bits(int8blas.binary("add", *sources, out=sources[out]), x + y)
+
+
 @every_function
 @pytest.mark.parametrize("dst_dtype", [np.uint8, np.int8, np.int32, np.float16])
 def test_other_destinations_round_the_float32(isa, function, dst_dtype, rng):

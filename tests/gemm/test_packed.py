@@ -74,6 +74,15 @@ def test_every_layout(isa, dtype, layout, rng):
         assert_is_packing_of(int8blas.pack_b(b.T, trans_b=True), b.copy())
 
 
+@pytest.mark.parametrize(("k", "n"), [(4, 32), (63, 64), (66, 200), (130, 1041)])
+def test_unpacking_of_whole_vectors(isa, dtype, k, n, rng):
+    """Several panels are unpacked together, and rows in parts of 64 k."""
+    b = random_values(rng, dtype, (k, n))
+    assert_same(int8blas.pack_b(b).unpack(), b)
+    with int8blas.num_threads(2):
+        assert_same(int8blas.pack_b(np.tile(b, (9, 5))).unpack(), np.tile(b, (9, 5)))
+
+
 def test_sums_proofs_and_unpacking_on_every_shape(isa, dtype, rng):
     for k, n in [*product(K_EDGES, N_EDGES), *(shape[:0:-1] for shape in BLOCKED)]:
         b = random_values(rng, dtype, (k, n), rng.choice(["full", "extreme", "small"]))

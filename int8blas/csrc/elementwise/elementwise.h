@@ -111,9 +111,11 @@ typedef struct {
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 
     /* Steps of fused element-wise operators, on n contiguous elements that need no alignment (formulas in
-     * fused_body.h). The index is I8_TYPE_U8 and so on. y and z have room for whole chunks. `zero` is 0 for floats. */
+     * fused_body.h). The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for
+     * floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
-    void (*apply)(const i8_post_op *op, float *y, const float *z, int64_t n); /* z: the operand, if it has one */
+    /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. */
+    void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n);
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* out[i] = table[x[i]]; out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);

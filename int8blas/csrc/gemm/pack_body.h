@@ -299,6 +299,67 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
     }
 }
 
+/* Return the 4 rows of 16 bytes of a group of a panel. */
+I8_INLINE void i8_rows_of_group(uint8_t rows[4][I8_PANEL], const uint8_t *group, uint8_t flip)
+{
+#ifdef I8_UNITS
+    i8_unit v[4];
+    I8_FOR(j, 4) v[j] = i8_xor_unit(i8_load_unit(group + 16 * j), i8_set_unit(flip));
+    /* Zipping the halves of the 64 bytes moves the highest bit of a byte's index to the lowest place. The group has the
+     * column in the upper 4 bits of the index, the rows have it in the lower 4 bits. */
+    I8_FOR(step, 4) {
+        const i8_unit low[2] = {v[0], v[1]}, high[2] = {v[2], v[3]};
+        I8_FOR(j, 2) {
+            v[2 * j] = i8_zip_low_8(low[j], high[j]);
+            v[2 * j + 1] = i8_zip_high_8(low[j], high[j]);
+        }
+    }
+    I8_FOR(j, 4) i8_store_unit(rows[j], v[j]);
+#else
+    for (int j = 0; j < 4 * I8_PANEL; ++j)
+        rows[j % 4][j / 4] = group[j] ^ flip;
+#endif
+}
+
+/* Unpack a group of `columns` columns to `rows` rows. */
+I8_INLINE void i8_unpack_group(uint8_t *dst, ptrdiff_t dst_row, int rows, int64_t columns, const uint8_t *group,
+                               ptrdiff_t panel_stride, uint8_t flip)
+{
+    uint8_t row[4][I8_PANEL];
+    for (; columns > 0; columns -= I8_PANEL, group += panel_stride, dst += I8_PANEL) {
+        i8_rows_of_group(row, group, flip);
+        for (int j = 0; j < rows; ++j)
+            memcpy(dst + j * dst_row, row[j], columns < I8_PANEL ? (size_t)columns : I8_PANEL);
+    }
+}
+
+static void i8_unpack_panels(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
+                             ptrdiff_t panel_stride, uint8_t flip)
+{
+    for (int64_t i = 0; i < k; i += 4, src += 4 * I8_PANEL, dst += 4 * dst_row) {
+        int64_t c = 0;
+#ifdef I8_UNITS
+        /* The inverse of i8_pack_lines: interleaving three times in all restores the order of bytes. */
+        const uint32_t flip4 = 0x01010101u * flip;
+        const i8_vec f = i8_broadcast(&flip4);
+        for (; k - i >= 4 && c + I8_PACK_PANELS * I8_PANEL <= columns; c += I8_PACK_PANELS * I8_PANEL) {
+            const uint8_t *group = src + c / I8_PANEL * panel_stride;
+            i8_vec v[4];
+            I8_FOR(j, 4) {
+                const uint8_t *s = group + j / I8_VECS * panel_stride + j % I8_VECS * 4 * I8_LANES;
+                I8_PREFETCH_L2(s + I8_PACK_AHEAD);
+                v[j] = i8_xor(i8_load(s), f);
+            }
+            I8_FOR(j, I8_VECS) i8_transpose_units(v);
+            I8_FOR(j, 2) i8_interleave(v);
+            I8_FOR(j, 4) i8_store(dst + j * dst_row + c, v[j]);
+        }
+#endif
+        i8_unpack_group(dst + c, dst_row, k - i < 4 ? (int)(k - i) : 4, columns - c,
+                        src + c / I8_PANEL * panel_stride, panel_stride, flip);
+    }
+}
+
 static int64_t i8_sum(int64_t k, const uint8_t *src, ptrdiff_t k_stride, uint8_t flip)
 {
     int64_t sum = 0;

@@ -13,6 +13,7 @@ const i8_packing_kernels I8_WIDTH_TABLE(packing) = {
     .pack_panel = i8_pack_panel,
     .pack_tiles = i8_pack_tiles,
     .pack_panels = i8_pack_panels,
+    .unpack_panels = i8_unpack_panels,
     .unpack_four_bits = i8_unpack_four_bits,
     .row_sums = i8_row_sums,
     .panel_sums = i8_panel_sums,

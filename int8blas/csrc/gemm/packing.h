@@ -33,6 +33,10 @@ typedef struct {
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
     void (*pack_panels)(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns, int64_t k, const uint8_t *src,
                         ptrdiff_t column_stride, ptrdiff_t k_stride, uint8_t flip);
+    /* Unpack `columns` columns of B from panels that are panel_stride bytes apart: the inverse of pack_panels, for a B
+     * with contiguous rows. */
+    void (*unpack_panels)(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, int64_t k, const uint8_t *src,
+                          ptrdiff_t panel_stride, uint8_t flip);
     /* Unpack `groups` groups of a panel of 4 bits (gemm.h) into a panel of B', minus a zero point: one value, or if
      * `zeros` is not NULL, 16 values for each `zero_groups` groups. */
     void (*unpack_four_bits)(int8_t *restrict dst, const uint8_t *restrict src, int64_t groups, uint8_t zero,

@@ -69,10 +69,10 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 /* Compute the new memory and y of n units from their gates. All arrays are in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)
 {
-    i8_logistic_run(gates[0], n, 1.0f);
-    i8_logistic_run(gates[1], n, 1.0f);
-    i8_tanh_run(gates[2], n, 1.0f);
-    i8_logistic_run(gates[3], n, 1.0f);
+    i8_logistic_run(gates[0], gates[0], n, 1.0f);
+    i8_logistic_run(gates[1], gates[1], n, 1.0f);
+    i8_tanh_run(gates[2], gates[2], n, 1.0f);
+    i8_logistic_run(gates[3], gates[3], n, 1.0f);
     for (int i = 0; i < n; i += I8_CHUNK) {
         float before[I8_CHUNK], after[I8_CHUNK];
         i8_floats_store(before, i8_floats_load(c + i));
@@ -82,9 +82,8 @@ I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c,
             after[v] = kept + added;
         }
         i8_floats_store(c + i, i8_floats_load(after));
-        i8_floats_store(y + i, i8_floats_load(after));
     }
-    i8_tanh_run(y, n, 1.0f);
+    i8_tanh_run(y, c, n, 1.0f);
     for (int i = 0; i < n; i += I8_CHUNK) {
         float x[I8_CHUNK];
         i8_floats_store(x, i8_floats_load(y + i));

@@ -1,6 +1,7 @@
-/* Functions with exponentials of runs of whole chunks, with the same bits as in eltwise_body.h. Each function is a
- * chain of 30 to 50 dependent operations. A CPU's schedulers hold too few whole chains to keep it busy. So each part of
- * the chain, of some 10 operations, is computed for I8_ABREAST or I8_LONG_ABREAST numbers before the next part. */
+/* Functions with exponentials of runs of whole chunks, from one array to another or in place, with the same bits as in
+ * eltwise_body.h. Each function is a chain of 30 to 50 dependent operations. A CPU's schedulers hold too few whole
+ * chains to keep it busy. So each part of the chain, of some 10 operations, is computed for I8_ABREAST or
+ * I8_LONG_ABREAST numbers before the next part. */
 #ifndef I8_ELTWISE_RUNS_H
 #define I8_ELTWISE_RUNS_H
 
@@ -13,6 +14,20 @@ enum { I8_ABREAST = 8 * I8_CHUNK, I8_LONG_ABREAST = 32 * I8_CHUNK };
 #define I8_EACH_ABREAST(count)                                                                                         \
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
         for (int v = chunk; v < chunk + I8_CHUNK; ++v)
+
+/* Set the next numbers of y to an expression of x, the number of `from` at the same place, and of v. Local arrays tell
+ * GCC that a chunk of y does not overlap `from`. */
+#define I8_MAP_ABREAST(count, expression)                                                                              \
+    for (int chunk = 0; chunk < (count); chunk += I8_CHUNK) {                                                          \
+        float x_[I8_CHUNK], y_[I8_CHUNK];                                                                              \
+        i8_floats_store(x_, i8_floats_load(from + chunk));                                                             \
+        for (int j = 0; j < I8_CHUNK; ++j) {                                                                           \
+            const float x = x_[j];                                                                                     \
+            const int v = chunk + j;                                                                                   \
+            y_[j] = (expression);                                                                                      \
+        }                                                                                                              \
+        i8_floats_store(y + chunk, i8_floats_load(y_));                                                                \
+    }
 
 /* e**x of numbers that are not positive, like i8_exp_down. */
 I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, const int count)
@@ -33,93 +48,90 @@ I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, c
 
 I8_INLINE float i8_exp_of(float power, float r) { return (i8_exp_less_one(r) + 1.0f) * power; }
 
-/* y = scale * exp(y), for results that are normal numbers. */
-I8_INLINE void i8_exp_run(float *y, int64_t n, float scale)
+/* y = scale * exp(from), for results that are normal numbers. */
+I8_INLINE void i8_exp_run(float *y, const float *from, int64_t n, float scale)
 {
-    for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST) {
+    for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST, from += I8_LONG_ABREAST) {
         const int count = n < I8_LONG_ABREAST ? (int)n : I8_LONG_ABREAST;
         float power[I8_LONG_ABREAST], r[I8_LONG_ABREAST];
         I8_EACH_ABREAST(count)
         {
-            const float shifted = i8_exp_shifted(y[v]);
+            const float shifted = i8_exp_shifted(from[v]);
             power[v] = i8_power_of_two(shifted);
-            r[v] = i8_exp_rest(y[v], shifted - I8_EXP_MAGIC);
+            r[v] = i8_exp_rest(from[v], shifted - I8_EXP_MAGIC);
         }
         I8_EACH_ABREAST(count) y[v] = scale * i8_exp_of(power[v], r[v]);
     }
 }
 
-/* y = scale * (y * i8_normal_distribution(y)), where e**(-y * y / 2) is a normal number. */
-I8_INLINE void i8_gelu_erf_run(float *y, int64_t n, float scale)
+/* y = scale * (x * i8_normal_distribution(x)) for the numbers x of `from`, where e**(-x * x / 2) is a normal number. */
+I8_INLINE void i8_gelu_erf_run(float *y, const float *from, int64_t n, float scale)
 {
-    for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST) {
+    for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST, from += I8_LONG_ABREAST) {
         const int count = n < I8_LONG_ABREAST ? (int)n : I8_LONG_ABREAST;
         float power[I8_LONG_ABREAST], r[I8_LONG_ABREAST], t[I8_LONG_ABREAST], p[I8_LONG_ABREAST];
         I8_EACH_ABREAST(count)
         {
-            const float x = -0.5f * (y[v] * y[v]), shifted = i8_exp_shifted(x);
+            const float x = -0.5f * (from[v] * from[v]), shifted = i8_exp_shifted(x);
             power[v] = i8_power_of_two(shifted);
             r[v] = i8_exp_rest(x, shifted - I8_EXP_MAGIC);
         }
         I8_EACH_ABREAST(count)
         {
-            t[v] = i8_erfc_variable(fabsf(y[v]));
+            t[v] = i8_erfc_variable(fabsf(from[v]));
             power[v] = i8_exp_of(power[v], r[v]);
         }
         I8_EACH_ABREAST(count) p[v] = i8_erfc_start(t[v]);
         I8_EACH_ABREAST(count) p[v] = i8_erfc_end(p[v], t[v]);
-        I8_EACH_ABREAST(count)
-        {
-            const float x = y[v], e = i8_corrected_exp(power[v], i8_error_of_square(x, x * x));
-            y[v] = scale * (x * i8_normal_of(x, p[v], e));
-        }
+        I8_EACH_ABREAST(count) power[v] = i8_corrected_exp(power[v], i8_error_of_square(from[v], from[v] * from[v]));
+        I8_MAP_ABREAST(count, scale * (x * i8_normal_of(x, p[v], power[v])));
     }
 }
 
-/* y = scale * logistic(y), or scale * (y * logistic(u)), where u is alpha * y, or i8_gelu_argument(y) for a gelu. */
+/* y = scale * logistic(x) for the numbers x of `from`, or scale * (x * logistic(u)), where u is alpha * x, or
+ * i8_gelu_argument(x) for a gelu. */
 enum { I8_LOGISTIC_ALONE, I8_LOGISTIC_OF_ALPHA, I8_LOGISTIC_OF_GELU };
-I8_INLINE void i8_logistic_abreast(float *y, int64_t n, float alpha, float scale, const int kind)
+I8_INLINE void i8_logistic_abreast(float *y, const float *from, int64_t n, float alpha, float scale, const int kind)
 {
-    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
+    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST, from += I8_ABREAST) {
         const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
-        float u[I8_ABREAST], x[I8_ABREAST], e[I8_ABREAST];
+        float u[I8_ABREAST], t[I8_ABREAST], e[I8_ABREAST];
         I8_EACH_ABREAST(count)
         {
-            u[v] = kind == I8_LOGISTIC_ALONE      ? y[v]
-                   : kind == I8_LOGISTIC_OF_ALPHA ? alpha * y[v]
-                                                  : i8_gelu_argument(y[v]);
-            x[v] = i8_negative(u[v]);
+            u[v] = kind == I8_LOGISTIC_ALONE      ? from[v]
+                   : kind == I8_LOGISTIC_OF_ALPHA ? alpha * from[v]
+                                                  : i8_gelu_argument(from[v]);
+            t[v] = i8_negative(u[v]);
         }
-        i8_exp_down_abreast(e, x, count);
-        I8_EACH_ABREAST(count)
-        {
-            const float logistic = i8_logistic_of(u[v], e[v]);
-            y[v] = scale * (kind == I8_LOGISTIC_ALONE ? logistic : y[v] * logistic);
-        }
+        i8_exp_down_abreast(e, t, count);
+        I8_MAP_ABREAST(count, kind == I8_LOGISTIC_ALONE ? i8_logistic_of(x, e[v]) : x * i8_logistic_of(u[v], e[v]));
+        if (scale != 1.0f)
+            I8_EACH_ABREAST(count) y[v] = scale * y[v];
     }
 }
 
-I8_NOINLINE void i8_logistic_run(float *y, int64_t n, float scale)
+I8_NOINLINE void i8_logistic_run(float *y, const float *from, int64_t n, float scale)
 {
-    i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_ALONE);
+    i8_logistic_abreast(y, from, n, 1.0f, scale, I8_LOGISTIC_ALONE);
 }
 
-/* y = scale * tanh(y) */
-I8_NOINLINE void i8_tanh_run(float *y, int64_t n, float scale)
+/* y = scale * tanh(from) */
+I8_NOINLINE void i8_tanh_run(float *y, const float *from, int64_t n, float scale)
 {
-    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
+    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST, from += I8_ABREAST) {
         const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
         float power[I8_ABREAST], d[I8_ABREAST];
         I8_EACH_ABREAST(count)
         {
-            const float x = i8_expm1_argument(2.0f * i8_negative(y[v])), shifted = i8_exp_shifted(x);
+            const float x = i8_expm1_argument(2.0f * i8_negative(from[v])), shifted = i8_exp_shifted(x);
             power[v] = i8_power_of_two(shifted);
             d[v] = i8_expm1_rest(x, shifted - I8_EXP_MAGIC);
         }
         I8_EACH_ABREAST(count) d[v] = power[v] * i8_exp_less_one(d[v]) + (power[v] - 1.0f);
-        I8_EACH_ABREAST(count) y[v] = scale * i8_tanh_of(y[v], d[v]);
+        I8_MAP_ABREAST(count, scale * i8_tanh_of(x, d[v]));
     }
 }
 #undef I8_EACH_ABREAST
+#undef I8_MAP_ABREAST
 
 #endif

@@ -2,26 +2,41 @@
  * operators (fused_body.h). A run selects its function once. */
 #include "stage/eltwise_runs.h"
 
-/* Replace each number x of y by an expression of x. */
+/* Set each number of y to an expression of x, the number of `from` at the same place. Local arrays tell GCC that a
+ * chunk of y overlaps no other array; it would compute single numbers otherwise if y is `from`. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
-        for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
+        for (int64_t i = 0; i < n; i += I8_CHUNK) {                                                                    \
+            float x_[I8_CHUNK], y_[I8_CHUNK];                                                                          \
+            i8_floats_store(x_, i8_floats_load(from + i));                                                             \
             I8_EACH                                                                                                    \
             {                                                                                                          \
-                const float x = y[i + v];                                                                              \
-                y[i + v] = (expression);                                                                               \
+                const float x = x_[v];                                                                                 \
+                y_[v] = (expression);                                                                                  \
             }                                                                                                          \
+            i8_floats_store(y + i, i8_floats_load(y_));                                                                \
+        }                                                                                                              \
     } while (0)
 
-/* x * min(max(slope, 0), 1). If slope is negative, the result is 0 even for infinite x. */
-I8_INLINE float i8_hardswish(float x, float slope)
+/* y = scale * t, t = min(max(x, low), high) of the numbers x of `from`; for the other functions x in t is alpha * x +
+ * beta; for hardswish y = scale * (x * t). NaN stays NaN: a minimum or maximum with NaN is the second operand. If t is
+ * 0, hardswish is 0 even for infinite x. */
+enum { I8_LIMIT_X, I8_LIMIT_LINEAR, I8_LIMIT_SLOPE };
+I8_INLINE void i8_limit_run(float *y, const float *from, int64_t n, float low, float high, float alpha, float beta,
+                            float scale, const int kind)
 {
-    const float factor = slope < 0 ? 0.0f : slope > 1.0f ? 1.0f : slope;
-    return factor == 0 ? copysignf(0.0f, x) : x * factor;
+    const i8_floats least = i8_floats_set(low), most = i8_floats_set(high);
+    for (int64_t i = 0; i < n; i += I8_CHUNK) {
+        float x[I8_CHUNK], t[I8_CHUNK];
+        i8_floats_store(x, i8_floats_load(from + i));
+        I8_EACH t[v] = kind == I8_LIMIT_X ? x[v] : alpha * x[v] + beta;
+        i8_floats_store(t, i8_floats_min(most, i8_floats_max(least, i8_floats_load(t))));
+        if (kind == I8_LIMIT_SLOPE)
+            I8_EACH t[v] = t[v] == 0 ? copysignf(0.0f, x[v]) : x[v] * t[v];
+        I8_EACH t[v] = scale * t[v];
+        i8_floats_store(y + i, i8_floats_load(t));
+    }
 }
-
-/* min(max(x, 0), 1) */
-I8_INLINE float i8_hardsigmoid(float x) { return x < 0 ? 0.0f : x > 1.0f ? 1.0f : x; }
 
 /* factor * x, or factor * x * x with `squared`. */
 I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int squared)
@@ -49,7 +64,7 @@ I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, 
     return found;
 }
 
-static void i8_relu_run(float *y, int64_t n, float alpha, float scale)
+static void i8_relu_run(float *y, const float *from, int64_t n, float alpha, float scale)
 {
     if (alpha == 0 && scale == 1)
         I8_MAP(x < 0 ? 0.0f : x);
@@ -59,49 +74,49 @@ static void i8_relu_run(float *y, int64_t n, float alpha, float scale)
         I8_MAP(scale * (x < 0 ? alpha * x : x));
 }
 
-static void i8_any_exp_run(float *y, int64_t n, float scale)
+static void i8_any_exp_run(float *y, const float *from, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, -1.0f, -(I8_FAR * I8_FAR), 1))
+    if (i8_any_below(from, n, -1.0f, -(I8_FAR * I8_FAR), 1))
         I8_MAP(scale * i8_exp(x));
     else
-        i8_exp_run(y, n, scale);
+        i8_exp_run(y, from, n, scale);
 }
 
-static void i8_any_gelu_erf_run(float *y, int64_t n, float scale)
+static void i8_any_gelu_erf_run(float *y, const float *from, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, -0.5f, I8_FAR, 1))
+    if (i8_any_below(from, n, -0.5f, I8_FAR, 1))
         I8_MAP(scale * ((x < -14.5f ? -14.5f : x) * i8_normal_distribution(x)));
     else
-        i8_gelu_erf_run(y, n, scale);
+        i8_gelu_erf_run(y, from, n, scale);
 }
 
-static void i8_any_logistic_run(float *y, int64_t n, float scale)
+static void i8_any_logistic_run(float *y, const float *from, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, 1.0f, I8_FAR, 0))
+    if (i8_any_below(from, n, 1.0f, I8_FAR, 0))
         I8_MAP(scale * i8_times_logistic(1.0f, x));
     else
-        i8_logistic_run(y, n, scale);
+        i8_logistic_run(y, from, n, scale);
 }
 
-I8_NOINLINE void i8_gelu_run(float *y, int64_t n, float scale)
+I8_NOINLINE void i8_gelu_run(float *y, const float *from, int64_t n, float scale)
 {
-    if (i8_any_below(y, n, 1.0f, -9.9f, 0)) /* -2u is 85 there */
+    if (i8_any_below(from, n, 1.0f, -9.9f, 0)) /* -2u is 85 there */
         I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
     else
-        i8_logistic_abreast(y, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
+        i8_logistic_abreast(y, from, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
 }
 
-I8_NOINLINE void i8_swish_run(float *y, int64_t n, float alpha, float scale)
+I8_NOINLINE void i8_swish_run(float *y, const float *from, int64_t n, float alpha, float scale)
 {
     if (alpha == 0) /* alpha * x would be NaN for infinities */
         I8_MAP(scale * (x * 0.5f));
-    else if (i8_any_below(y, n, alpha, I8_FAR, 0))
+    else if (i8_any_below(from, n, alpha, I8_FAR, 0))
         I8_MAP(scale * i8_times_logistic(x, alpha * x));
     else
-        i8_logistic_abreast(y, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
+        i8_logistic_abreast(y, from, n, alpha, scale, I8_LOGISTIC_OF_ALPHA);
 }
 
-I8_NOINLINE void i8_pow_run(float *y, int64_t n, float alpha, float beta, float scale)
+I8_NOINLINE void i8_pow_run(float *y, const float *from, int64_t n, float alpha, float beta, float scale)
 {
     const int whole = rintf(beta) == beta, odd = whole && fabsf(beta) < 16777216.0f && ((int)beta & 1);
     if (beta == 0) /* also for NaN */
@@ -115,7 +130,7 @@ I8_NOINLINE void i8_pow_run(float *y, int64_t n, float alpha, float beta, float 
         I8_MAP(scale * (alpha * i8_pow(x, beta, 0, 0)));
 }
 
-static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
+static void i8_eltwise(const i8_post_op *op, float *y, const float *from, int64_t n)
 {
     const float alpha = op->alpha, beta = op->beta, scale = op->scale;
     switch (op->kind) {
@@ -128,18 +143,23 @@ static void i8_eltwise(const i8_post_op *op, float *y, int64_t n)
 }
 #undef I8_MAP
 
-/* Replace each number x of y by an expression of x and w, the number of z at the same place. */
+/* Set each number of y to an expression of x and w, the numbers of `from` and z at the same place. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
-        for (int64_t i = 0; i < n; i += I8_CHUNK)                                                                      \
+        for (int64_t i = 0; i < n; i += I8_CHUNK) {                                                                    \
+            float x_[I8_CHUNK], w_[I8_CHUNK], y_[I8_CHUNK];                                                            \
+            i8_floats_store(x_, i8_floats_load(from + i));                                                             \
+            i8_floats_store(w_, i8_floats_load(z + i));                                                                \
             I8_EACH                                                                                                    \
             {                                                                                                          \
-                const float x = y[i + v], w = z[i + v];                                                                \
-                y[i + v] = (expression);                                                                               \
+                const float x = x_[v], w = w_[v];                                                                      \
+                y_[v] = (expression);                                                                                  \
             }                                                                                                          \
+            i8_floats_store(y + i, i8_floats_load(y_));                                                                \
+        }                                                                                                              \
     } while (0)
 
-static void i8_with_operand(const i8_post_op *op, float *restrict y, const float *restrict z, int64_t n)
+static void i8_with_operand(const i8_post_op *op, float *y, const float *from, const float *z, int64_t n)
 {
     const float alpha = op->alpha, scale = op->scale;
     switch (op->kind) {
@@ -163,11 +183,11 @@ static void i8_with_operand(const i8_post_op *op, float *restrict y, const float
 }
 #undef I8_MAP
 
-/* Apply a post-op. z is its operand, if it has one. */
-static void i8_apply(const i8_post_op *op, float *y, const float *z, int64_t n)
+/* Set y to the results of a post-op on the numbers of `from`, which may be y. z is its operand, if it has one. */
+static void i8_apply(const i8_post_op *op, float *y, const float *from, const float *z, int64_t n)
 {
     if (op->kind < I8_ELTWISE)
-        i8_with_operand(op, y, z, n);
+        i8_with_operand(op, y, from, z, n);
     else
-        i8_eltwise(op, y, n);
+        i8_eltwise(op, y, from, n);
 }

@@ -1,0 +1,12 @@
+/* CRC-32 of many bytes. */
+#ifndef I8_CHECKSUM_H
+#define I8_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Find 16 bytes whose CRC-32 from the state 0 on is the CRC-32 of the first bytes of `data` from `state` on. Return the
+ * number of these first bytes: all whole blocks of 64 bytes, or 0 if this CPU has no carry-less multiplication. */
+size_t i8_fold_checksum(uint8_t rest[16], const uint8_t *data, size_t size, uint32_t state);
+
+#endif
