@@ -316,16 +316,40 @@ def matmul_call(a: tuple[int, ...], b: tuple[int, ...]) -> Call:
 STACKS = (
     ((10_000, 2, 2), (10_000, 2, 2)), ((10_000, 3, 3), (10_000, 3, 1)), ((10_000, 3, 3), (10_000, 3, 3)),
     ((10_000, 1, 64), (10_000, 64, 1)), ((1000, 5, 5), (1000, 5, 5)), ((1000, 8, 8), (1000, 8, 1)),
-    ((1000, 16, 16), (1000, 16, 16)), ((1000, 17, 17), (1000, 17, 17)),
+    ((1000, 16, 16), (1000, 16, 16)), ((1000, 17, 17), (1000, 17, 17)), ((2500, 3, 1), (2500, 1, 9)),
+    ((1000, 20, 23), (1000, 23, 1)), ((4000, 4, 37), (4000, 37, 1)), ((20, 15, 4), (4, 1)),
 )  # fmt: skip
 VECTORS = (
     ((65_536, 32), (32,)), ((128, 128), (128,)), ((1000, 64), (64,)), ((1000, 256), (256,)), ((1, 212), (212, 16)),
-    ((1, 265), (265, 16)),
+    ((1, 265), (265, 16)), ((24_000, 13), (13,)), ((3000, 20), (20, 2)),
 )  # fmt: skip
 TALL = (
     ((1_000_000, 4), (4, 4)), ((100_000, 3), (3, 3)), ((1000, 128), (128, 9)), ((1000, 128), (128, 17)),
-    ((1000, 32), (32, 8)), ((1000, 1), (1, 1000)), ((16, 1000), (1000, 16)),
+    ((1000, 32), (32, 8)), ((1000, 1), (1, 1000)), ((16, 1000), (1000, 16)), ((20_000, 20), (20, 17)),
 )  # fmt: skip
+
+
+# alpha, beta and sizes of products whose sums are scaled in f64.
+SCALED = ((0.5, 0, 1000, 64, 27), (2, 1, 314, 90, 1), (0.5, 1, 628, 47, 3), (1, 0.5, 800, 3, 2))
+
+# Sizes of dynamic layers of many short rows.
+SHORT_ROWS = ((1000, 1, 32), (128, 4, 16), (600, 6, 7), (250, 2, 160))
+
+# Length, channels of source and destination, kernel: images one pixel wide.
+ONE_WIDE = ((3197, 6, 22, 3), (2000, 64, 64, 3), (2000, 3, 8, 5))
+
+
+def scaled_call(alpha: float, beta: float, m: int, n: int, k: int) -> Call:
+    c = Empty((m, n), np.int32) if beta == 0 else np.zeros((m, n), np.int32)
+    return api.gemm_s8s8s32(alpha, values(m, k), values(k, n), beta, c=c, overwrite_c=beta == 0)
+
+
+def one_wide_call(length: int, ic: int, oc: int, kernel: int) -> Call:
+    layer = api.Convolution(
+        values(oc, ic, kernel, 1), padding=((kernel // 2, kernel // 2), (0, 0)), src_dtype=np.uint8,
+        dst_dtype=np.uint8, scales={"src": 0.1, "weights": 0.01, "dst": 0.1},
+    )  # fmt: skip
+    return layer(values(1, length, 1, ic).view(np.uint8), out=Empty((1, length, 1, oc), np.uint8))
 
 
 def byte_calls(size: int) -> dict[str, Call]:
@@ -339,6 +363,14 @@ def byte_calls(size: int) -> dict[str, Call]:
 
 def byte_call(size: int, name: str) -> Call:
     return byte_calls(size)[name]
+
+
+def short_rows_call(m: int, n: int, k: int) -> Call:
+    layer = api.InnerProduct(
+        values(n, k).astype(np.float32), np.zeros(n, np.float32), src_dtype=np.float32, dst_dtype=np.float32,
+        dynamic="per_row", scales={"weights": "per_channel"},
+    )  # fmt: skip
+    return layer(values(m, k).astype(np.float32), out=Empty((m, n), np.float32))
 
 
 def small_call(name: str) -> Call:
@@ -402,6 +434,17 @@ def edges() -> Cases:
         size, ic, oc, kernel, groups = sizes
         name = f"{size}x{size}x{ic} {kernel}x{kernel} {oc} g{groups}"
         yield Case("edge channels", name, partial(few_channels_call, *sizes))
+    for alpha, beta, *sizes in SCALED:
+        name = f"{alpha}, {beta}, {'x'.join(map(str, sizes))}"
+        yield Case("edge scaled", name, partial(scaled_call, alpha, beta, *sizes))
+    for m, n, k in SHORT_ROWS:
+        yield Case("edge short rows", f"{m}x{n}x{k}", partial(short_rows_call, m, n, k))
+    for length, ic, oc, kernel in ONE_WIDE:
+        name = f"{length}x1x{ic} {kernel}x1 {oc}"
+        yield Case("edge one wide", name, partial(one_wide_call, length, ic, oc, kernel))
+    for columns in (1, 2, 4, 8, 16):
+        name = f"columns of 2600x2 @ 2x{columns}"
+        yield Case("edge strided vectors", name, partial(api.matmul, values(2, 2600).T, values(2, columns)))
     for k in (10, 100, 1000):
         base = values(10_000, 128)
         yield Case("edge nearest", f"100 of 10,000, k {k}", partial(api.nearest, base[:100], base, k), "nearest")

@@ -59,7 +59,7 @@ cdef int find_range(const void *job, int64_t part, int64_t parts) noexcept nogil
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     found.range_[0] = found.range_[1] = 0
-    found.largest = j.kernels.stage.source_largest(src, j.source.type, j.step, count)
+    j.kernels.stage.source_largest(&found.largest, src, 0, 1, j.source.type, j.step, count)
     if j.source.symmetric and found.largest <= LARGEST:
         found.range_[1] = found.largest
     else:
@@ -72,7 +72,7 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
     cdef int64_t first = share(j.count, part, parts), count = share(j.count, part + 1, parts) - first
     cdef const char *src = j.src + first * j.step
     if j.source.symmetric:
-        j.kernels.stage.quantize_within(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale, 0)
+        j.kernels.stage.quantize_within(j.dst + first, 0, src, 0, 1, j.source.type, j.step, count, &j.source.scale, 0)
     else:
         j.kernels.stage.quantize_source(j.dst + first, src, j.source.type, j.step, count, <float>1 / j.source.scale,
                                         <float>j.source.zero)

@@ -32,6 +32,7 @@ cdef class Filters:
     cdef bint shares_zero           # whether all zero points are equal
     cdef PackedB folded             # the weights of several neighbouring pixels (see fold_of), None until needed
     cdef bint partial               # the layer has more filters; compensation takes the sums of these filters
+    cdef Filters turned             # for images one pixel wide: height and width are swapped; None until needed
 
     cdef int set_zeros(self, zeros) except -1
     cdef void share_zero(self, Problem *g) noexcept
@@ -39,6 +40,7 @@ cdef class Filters:
     cdef object matrix(self, weights)
     cdef int pack_weights(self, weights) except -1
     cdef int restore(self, PackedB packed) except -1
+    cdef object turned_matrix(self, Filters turned)
     cdef int fold_weights(self, int64_t fold) except -1
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)

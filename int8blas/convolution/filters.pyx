@@ -344,6 +344,15 @@ cdef class Filters:
         self.packed = packed
         return 0
 
+    cdef object turned_matrix(self, Filters turned):
+        """Return B for the same weights with height and width swapped."""
+        used = self.window.channels
+        k, n = turned.matrix_shape()
+        rows = self.packed.unpack().reshape(-1, self.window.line, n)[:, :used]
+        padded = np.zeros((self.shape[3], turned.window.line, n), np.int8)
+        padded[:, :self.shape[4] * used] = rows.reshape(self.shape[3], -1, n)
+        return padded.reshape(k, n)
+
     cdef int fold_weights(self, int64_t fold) except -1:
         """Pack the weights for `fold` neighbouring pixels, at the first use."""
         cdef int64_t k = self.packed._k, n = self.outputs

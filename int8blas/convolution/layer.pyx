@@ -24,6 +24,7 @@ from int8blas.convolution.lines cimport LineFilters, has_lines
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
+from int8blas.gemm.packing cimport pack
 from int8blas.gemm.problem cimport Problem
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
@@ -106,6 +107,12 @@ cdef class Values:
         return 0
 
 
+cdef void swap_sizes(Images *images) noexcept:
+    """Swap height and width of images."""
+    images.size[2], images.size[3] = images.size[3], images.size[2]
+    images.steps[2], images.steps[3] = images.steps[3], images.steps[2]
+
+
 cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. Subclasses define `padding_from`, `make_phases` and `output_size`."""
 
@@ -178,6 +185,29 @@ cdef class ConvolutionLayer(QuantizedLayer):
             filters.restore(phase.filters.packed)
             self._padded[before] = filters
         return filters
+
+    cdef Filters filters_for(self, Phase phase, cnp.ndarray x, Images *src, Images *dst):
+        """Return the filters of a phase for these images. If images are one pixel wide, swap height and width of images
+        and windows: windows then have fewer and longer lines."""
+        cdef Filters filters = self.filters_of(phase, x), turned
+        cdef i8_image *window = &filters.window
+        if (src.size[3] != 1 or dst.size[3] != 1 or window.kernel[1] == 1 or window.kernel[2] != 1 or window.before[2]
+                or isinstance(filters, (DepthwiseFilters, GroupFilters))):
+            return filters
+        if filters.turned is None:
+            shape = (*filters.shape[:4], 1, filters.shape[4])
+            strides, dilation = (window.stride[0], 1, window.stride[1]), (window.dilation[0], 1, window.dilation[1])
+            before = (window.before[0], 0, window.before[1])
+            if not self._saturating and has_lines(shape, strides, dilation):
+                turned = LineFilters(shape, strides, dilation, before, filters.partial)
+            else:
+                turned = Filters(shape, strides, dilation, before, self._saturating, filters.doubled, filters.partial)
+            turned.set_zeros(self._zeros)
+            turned.packed = pack(filters.turned_matrix(turned), False)
+            filters.turned = turned
+        swap_sizes(src)
+        swap_sizes(dst)
+        return filters.turned
 
     cdef tuple packed_of(self, weights):
         """Return one packed matrix for each phase. If a file has another number, raise an error before phases are
@@ -406,13 +436,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 if not phase.needs_memory_of(other, &its, &whole):
                     phase.set_part(&part, &whole)
                     seen = phase.seen(&source, &part)
-                    self.filters_of(phase, x).run(bound, &seen, &part, self._flip, True, self._name)
+                    self.filters_for(phase, x, &seen, &part).run(bound, &seen, &part, self._flip, True, self._name)
         for phase in phases:
             phase.set_part(&part, &whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
             seen = phase.seen(&source, &part)
-            self.filters_of(phase, x).run(bound, &seen, &part, self._flip, False, self._name)
+            self.filters_for(phase, x, &seen, &part).run(bound, &seen, &part, self._flip, False, self._name)
         return 0
 
     cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
@@ -493,6 +523,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
+        cdef Filters filters
         cdef Values values
         cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
@@ -517,7 +548,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         dst = empty(self._spatial + 2, shape, self._dst_type)
         set_images(&whole, dst, self._channels_last)
         phase.set_part(&part, &whole)
-        path = self.filters_of(phase, x).describe(bound, &source, &part, self._flip, g, image, workspace)
+        filters = self.filters_for(phase, x, &source, &part)
+        path = filters.describe(bound, &source, &part, self._flip, g, image, workspace)
         return path, (bound, x, dst)
 
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count):

@@ -575,9 +575,10 @@ cdef extern from "isa/kernels.h" nogil:
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 float zero) noexcept nogil
         void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero) noexcept nogil
-        float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
-        void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                                uint8_t flip) noexcept nogil
+        void (*source_largest)(float *largest, const char *src, ptrdiff_t row, int64_t rows, int type, ptrdiff_t step,
+                               int64_t k) noexcept nogil
+        void (*quantize_within)(uint8_t *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t row, int64_t rows, int type,
+                                ptrdiff_t step, int64_t k, const float *scales, uint8_t flip) noexcept nogil
         int real_rows, real_panels
         void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups) noexcept nogil
         void (*real_tile)(const i8_real_tile_args *) noexcept nogil

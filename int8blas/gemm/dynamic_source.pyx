@@ -51,38 +51,38 @@ cdef void parameters(const DynamicSource *s, const float *range_, float *scale, 
 
 cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *scales, int64_t *zeros) noexcept nogil:
     """Compute scale and zero point of each of `rows` rows of A, from row `row` on."""
+    cdef const DynamicSource *s = g.source.dynamic
     cdef float range_[2]
-    cdef float largest
-    cdef const char *src
+    cdef const char *src = <const char *>g.a.data + row * g.a.row
     cdef int64_t i
-    for i in range(rows):
-        src = <const char *>g.a.data + (row + i) * g.a.row
-        if not g.source.dynamic.per_row:
-            scales[i], zeros[i] = g.source.dynamic.scale, g.source.dynamic.zero
-            continue
-        if g.source.dynamic.symmetric:
-            largest = g.kernels.stage.source_largest(src, g.source.dynamic.type, g.a.column, g.k)
-            scales[i], zeros[i] = max(largest / <float>127, SMALLEST) if largest <= LARGEST else NAN, 0
-            continue
-        g.kernels.stage.source_range(range_, src, g.source.dynamic.type, g.a.column, g.k)
-        parameters(g.source.dynamic, range_, scales + i, zeros + i)
+    if not s.per_row:
+        for i in range(rows):
+            scales[i], zeros[i] = s.scale, s.zero
+    elif s.symmetric:
+        g.kernels.stage.source_largest(scales, src, g.a.row, rows, s.type, g.a.column, g.k)
+        for i in range(rows):
+            scales[i] = max(scales[i] / <float>127, SMALLEST) if scales[i] <= LARGEST else NAN
+        memset(zeros, 0, rows * sizeof(int64_t))
+    else:
+        for i in range(rows):
+            g.kernels.stage.source_range(range_, src + i * g.a.row, s.type, g.a.column, g.k)
+            parameters(s, range_, scales + i, zeros + i)
 
 
 cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64_t row, int64_t rows, int64_t k0,
                         int64_t k, const float *scales, const int64_t *zeros) noexcept nogil:
     """Quantize a part of A: `rows` rows from row `row` on, and `k` columns from column `k0` on. Write the part to rows
     of A' that are `dst_row` bytes apart. Pad each row with zeros to a multiple of 4 bytes."""
-    cdef const char *src
+    cdef const DynamicSource *s = g.source.dynamic
+    cdef const char *src = <const char *>g.a.data + row * g.a.row + k0 * g.a.column
     cdef int64_t i, j
+    if s.symmetric:
+        g.kernels.stage.quantize_within(dst, dst_row, src, g.a.row, rows, s.type, g.a.column, k, scales, g.a.sign_flip)
     for i in range(rows):
-        src = <const char *>g.a.data + (row + i) * g.a.row + k0 * g.a.column
-        if isnan(scales[i]):
+        if not s.symmetric and isnan(scales[i]):
             memset(dst, 0, k)
-        elif g.source.dynamic.symmetric:
-            g.kernels.stage.quantize_within(dst, src, g.source.dynamic.type, g.a.column, k, <float>1 / scales[i],
-                                            g.a.sign_flip)
-        else:
-            g.kernels.stage.quantize_source(dst, src, g.source.dynamic.type, g.a.column, k, <float>1 / scales[i],
+        elif not s.symmetric:
+            g.kernels.stage.quantize_source(dst, src + i * g.a.row, s.type, g.a.column, k, <float>1 / scales[i],
                                             <float>zeros[i])
         for j in range(k, round_up(k, I8_GROUP)):
             dst[j] = 0

@@ -269,13 +269,15 @@ cdef class RecurrentLayer:
         infinity or NaN. Return None if all are finite."""
         cdef const i8_kernels *kernels = current_kernels()
         cdef cnp.ndarray bad = rows_not_finite(x), state
+        cdef float largest
         cdef list states = []
         if a is not None and not np.isfinite(a).all():
             bad = ~np.isfinite(a) | (False if bad is None else bad)
         for state in (h, c):
             if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
-                if not kernels.stage.source_largest(cnp.PyArray_BYTES(state), element_type(cnp.NPY_FLOAT32),
-                                                    sizeof(float), cnp.PyArray_SIZE(state)) <= LARGEST:
+                kernels.stage.source_largest(&largest, cnp.PyArray_BYTES(state), 0, 1, element_type(cnp.NPY_FLOAT32),
+                                             sizeof(float), cnp.PyArray_SIZE(state))
+                if not largest <= LARGEST:
                     states.append(state)
         if bad is None and not states:
             return None
@@ -370,12 +372,14 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
     cdef int64_t steps = cnp.PyArray_DIM(x, 0), rows = cnp.PyArray_DIM(x, 1), i, j
     cdef cnp.ndarray found = None
     cdef const char *row
+    cdef float largest
     if cnp.PyArray_TYPE(x) == cnp.NPY_UINT8:
         return None
     for i in range(steps):
         for j in range(rows):
             row = cnp.PyArray_BYTES(x) + i * cnp.PyArray_STRIDE(x, 0) + j * cnp.PyArray_STRIDE(x, 1)
-            if not kernels.stage.source_largest(row, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2)) <= LARGEST:
+            kernels.stage.source_largest(&largest, row, 0, 1, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2))
+            if not largest <= LARGEST:
                 found = np.zeros((steps, rows), bool) if found is None else found
                 found[i, j] = True
     return found

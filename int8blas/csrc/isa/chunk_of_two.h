@@ -1,7 +1,7 @@
 /* A chunk of 16 f32 is two vectors of 8. The widths with 8 lanes share these functions. vectors_<width>.h includes this
  * file after its functions of i8_vec and i8_f32, and defines, for 8 elements each, i8_half_minus, i8_half_from_f16,
- * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_sum and
- * i8_half_top. vectors_ref.h defines all functions of chunks as loops. */
+ * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_top_of,
+ * i8_half_load_some, i8_half_sum and i8_half_top. vectors_ref.h defines all functions of chunks as loops. */
 typedef struct {
     i8_f32 low, high;
 } i8_floats;
@@ -14,6 +14,12 @@ typedef struct {
     I8_INLINE i8_floats name(i8_floats x, i8_floats y) { return I8_FLOATS(f(x.low, y.low), f(x.high, y.high)); }
 
 I8_INLINE i8_floats i8_floats_load(const float *p) { return I8_FLOATS(i8_load_f32(p), i8_load_f32(p + 8)); }
+/* Load `count` numbers, less than 16, and set the other lanes to 0. */
+I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
+{
+    return count < 8 ? I8_FLOATS(i8_half_load_some(p, count), i8_set_f32(0))
+                     : I8_FLOATS(i8_load_f32(p), i8_half_load_some(p + 8, count - 8));
+}
 I8_INLINE i8_floats i8_floats_from(const int32_t *p)
 {
     return I8_FLOATS(i8_to_f32(i8_load(p)), i8_to_f32(i8_load(p + 8)));
@@ -55,12 +61,15 @@ I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
 }
 I8_INLINE i8_floats i8_floats_set(float x) { return I8_FLOATS(i8_set_f32(x), i8_set_f32(x)); }
 I8_BINARY_FLOATS(i8_floats_add, i8_add_f32)
+I8_BINARY_FLOATS(i8_floats_sub, i8_sub_f32)
 I8_BINARY_FLOATS(i8_floats_mul, i8_mul_f32)
 I8_BINARY_FLOATS(i8_floats_min, i8_min_f32)
 I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
 /* Return max(x, |y|), compared as integers, so that infinities and NaN are larger than all numbers. x is not
  * negative. */
 I8_BINARY_FLOATS(i8_floats_largest, i8_half_largest)
+/* Return the largest lane of a result of i8_floats_largest. */
+I8_INLINE float i8_floats_top_magnitude(i8_floats x) { return i8_half_top_of(i8_half_largest(x.low, x.high)); }
 /* Return x < 0 ? 0 : x. MAXPS returns its second operand for a NaN, and for zeros of either sign. */
 I8_INLINE i8_f32 i8_half_relu(i8_f32 x) { return i8_max_f32(i8_set_f32(0), x); }
 I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)

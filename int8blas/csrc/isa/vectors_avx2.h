@@ -253,6 +253,12 @@ I8_INLINE i8_f32 i8_half_largest(i8_f32 x, i8_f32 y)
     const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(y), _mm256_set1_epi32(0x7fffffff));
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x), magnitude));
 }
+I8_INLINE float i8_half_top_of(i8_f32 x) { return i8_half_top_magnitude(_mm256_castps_si256(x)); }
+I8_INLINE i8_f32 i8_half_load_some(const float *p, int count)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes));
+}
 I8_INLINE i8_f32 i8_half_ordered(i8_f32 x) { return _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q)); }
 #include "isa/chunk_of_two.h"
 

@@ -160,9 +160,15 @@ typedef i8_f32 i8_floats;
 #define i8_floats_store i8_store_f32
 #define i8_floats_set i8_set_f32
 #define i8_floats_add i8_add_f32
+#define i8_floats_sub i8_sub_f32
 #define i8_floats_mul i8_mul_f32
 #define i8_floats_min i8_min_f32
 #define i8_floats_max i8_max_f32
+/* Load `count` numbers, less than 16, and set the other lanes to 0. */
+I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
 I8_INLINE i8_floats i8_floats_from(const int32_t *p) { return i8_to_f32(i8_load(p)); }
 /* p - a * q, modulo 2**32. */
 I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
@@ -190,6 +196,12 @@ I8_INLINE i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
     const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32(0x7fffffff));
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x), magnitude));
+}
+/* Return the largest lane of a result of i8_floats_largest. */
+I8_INLINE float i8_floats_top_magnitude(i8_floats x)
+{
+    const __m512i bits = _mm512_castps_si512(x);
+    return i8_half_top_magnitude(_mm256_max_epi32(i8_half_of(bits, 0), i8_half_of(bits, 1)));
 }
 I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
 {

@@ -515,6 +515,19 @@ I8_INLINE void i8_half_store_bf16(char *p, i8_f32 x)
 }
 #define I8_LARGEST(x, y) (float32x4_t)vmaxq_s32((int32x4_t)(x), (int32x4_t)vabsq_f32(y))
 I8_BINARY_F32(i8_half_largest, I8_LARGEST)
+I8_INLINE float i8_half_top_of(i8_f32 x)
+{
+    const int32_t bits = vmaxvq_s32(vmaxq_s32((int32x4_t)x.low, (int32x4_t)x.high));
+    float top;
+    memcpy(&top, &bits, sizeof top);
+    return top;
+}
+I8_INLINE i8_f32 i8_half_load_some(const float *p, int count)
+{
+    float x[8] = {0};
+    memcpy(x, p, (size_t)count * sizeof *x);
+    return i8_load_f32(x);
+}
 I8_INLINE i8_f32 i8_half_ordered(i8_f32 x)
 {
     return I8_F32((float32x4_t)vandq_u32(I8_U32(x.low), I8_IS_NUMBER(x.low)),

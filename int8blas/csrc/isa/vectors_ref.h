@@ -30,6 +30,12 @@ static inline i8_floats i8_floats_load(const float *p) /* which may be unaligned
     memcpy(&result, p, sizeof result);
     return result;
 }
+static inline i8_floats i8_floats_load_some(const float *p, int count)
+{
+    i8_floats result = {{0}};
+    memcpy(&result, p, (size_t)count * sizeof(*p));
+    return result;
+}
 static inline i8_floats i8_floats_from(const int32_t *p) /* as above */
 {
     int32_t words[I8_CHUNK];
@@ -63,6 +69,7 @@ static inline i8_floats i8_floats_from_difference(const int32_t *p, const int32_
 }
 static inline i8_floats i8_floats_set(float x) { I8_LANEWISE(x); }
 static inline i8_floats i8_floats_add(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] + y.lane[v]); }
+static inline i8_floats i8_floats_sub(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] - y.lane[v]); }
 static inline i8_floats i8_floats_mul(i8_floats x, i8_floats y) { I8_LANEWISE(x.lane[v] * y.lane[v]); }
 static inline i8_floats i8_floats_min(i8_floats x, i8_floats y)
 {
@@ -88,6 +95,12 @@ static inline float i8_floats_top(i8_floats x)
 static inline i8_floats i8_floats_largest(i8_floats x, i8_floats y)
 {
     I8_LANEWISE(fabsf(y.lane[v]) <= x.lane[v] || x.lane[v] != x.lane[v] ? x.lane[v] : fabsf(y.lane[v]));
+}
+static inline float i8_floats_top_magnitude(i8_floats x)
+{
+    for (int v = 1; v < I8_CHUNK; ++v)
+        x.lane[0] = x.lane[v] <= x.lane[0] || x.lane[0] != x.lane[0] ? x.lane[0] : x.lane[v];
+    return x.lane[0];
 }
 static inline i8_floats i8_floats_relu(i8_floats x) { I8_LANEWISE(x.lane[v] < 0 ? 0.0f : x.lane[v]); }
 static inline i8_floats i8_floats_ordered(i8_floats x) { I8_LANEWISE(x.lane[v] == x.lane[v] ? x.lane[v] : 0.0f); }

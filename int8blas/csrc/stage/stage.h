@@ -268,12 +268,13 @@ typedef struct {
                             float zero);
     /* Compute sat(rne(src / scale) + zero) of k contiguous f32, in u8. The zero point is 0 to 255. NaN gives 0. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
-    /* For symmetric quantization. source_largest returns the largest magnitude of a row, or infinity or NaN if a number
-     * is not finite. quantize_within computes rne(src * reciprocal) ^ flip; the rounded values are known to be in
-     * [-127, 127]. */
-    float (*source_largest)(const char *src, int type, ptrdiff_t step, int64_t k);
-    void (*quantize_within)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
-                            uint8_t flip);
+    /* For symmetric quantization of `rows` rows, `row` bytes apart. source_largest finds the largest magnitude of each
+     * row, or infinity or NaN if a number is not finite. quantize_within computes rne(src / scale) ^ flip, with the
+     * reciprocal of the scale; the rounded values are known to be in [-127, 127]. A row whose scale is NaN gets 0. */
+    void (*source_largest)(float *largest, const char *src, ptrdiff_t row, int64_t rows, int type, ptrdiff_t step,
+                           int64_t k);
+    void (*quantize_within)(uint8_t *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t row, int64_t rows, int type,
+                            ptrdiff_t step, int64_t k, const float *scales, uint8_t flip);
 
     /* The largest tile of real numbers has real_rows rows and real_panels panels. real_panel converts `groups` groups
      * of 4 k of a panel of packed weights to f32. The row of each k is dst_k elements after the previous row. */
