@@ -77,9 +77,8 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_EMPTY(int, npy_intp *, int, int)
     object PyArray_ZEROS(int, npy_intp *, int, int)
     object PyArray_NewCopy(ndarray, NPY_ORDER)
-    # The next two functions steal the references to the dtype and to the owner of the memory.
     ndarray PyArray_View(ndarray, void *, void *)
-    void PyArray_CLEARFLAGS(ndarray, int)
+    # The next two functions steal the references to the dtype and to the owner of the memory.
     ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)
     int PyArray_SetBaseObject(ndarray, object) except -1
     PyObject *PyArray_BASE(ndarray)
