@@ -12,8 +12,15 @@ from reference import INT32_MAX, INT32_MIN
 
 import int8blas
 
-# Instruction sets without an exact multiply-add of bytes: they widen operands, or split a packed B.
-WITHOUT_VNNI = ("avx512bw", "avx2")
+
+def widens(isa):
+    """Return whether an instruction set lacks an exact multiply-add of bytes, so that it widens operands or splits a
+    packed B."""
+    with int8blas.use_isa(isa):
+        return int8blas.explain(np.full((300, 300), 255, np.uint8), np.full((300, 300), 127, np.int8)).may_widen
+
+
+WITHOUT_VNNI = tuple(filter(widens, int8blas.available_isas()))
 
 # --- sign pairs and values -------------------------------------------------------------------------------------------
 

@@ -375,8 +375,8 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
 cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
     """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must overlap and have contiguous taps. With many channels gathering is equally fast: the segments of a
-    window are long, and gathering omits padding tap by tap.
+    Windows must overlap and have contiguous taps. With many channels, gathering windows is as fast as this
+    strategy: the segments of a window are long, and gathering skips each tap that lies in the padding.
     """
     channels, depth, height, width = shape[2:]
     return (

@@ -53,7 +53,7 @@ def available_isas():
     Returns
     -------
     tuple of str
-        The names. On x86-64 these are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
+        The names. On x86-64 they are some of ``'amx'``, ``'avx512vnni'``, ``'avxvnni'``, ``'avx512bw'`` and
         ``'avx2'``. On 64-bit Arm they are some of ``'i8mm'``, ``'dotprod'`` and ``'neon'``. ``'ref'``, the portable C
         kernels, is always among them. The first name is the default.
 

@@ -12,9 +12,9 @@ cdef extern from "core/turns.h" nogil:
     void i8_end_turn()
     void i8_take_turn()
 
-# Releasing the GIL saves time from some amount of work on. If another thread then takes the GIL, releasing it saves
-# time only from SHARED_GIL times this amount on. An encoder of 8 tokens on two threads: 0.64 of one thread's runs a
-# second with 10, 0.57 with 1.
+# A call releases the GIL if its work is at least some limit, because releasing takes time too. If another thread
+# waits for the GIL, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. An encoder of 8
+# tokens on two threads: 0.64 of one thread's runs a second with 10, 0.57 with 1.
 cdef enum:
     SHARED_GIL = 10
 

@@ -175,8 +175,8 @@ def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
     """Return the plan of a product with a u8 A in rows, as a dict, for tests: on any machine, for any kernels that were
     built. `tile`, (rows, panels), changes the size of tiles, and the columns of row kernels with it.
 
-    There are no operands, because nothing is multiplied. `parts` in the result has the pieces of each thread. They are
-    counted in units of C, each of `unit` rows and columns.
+    There are no operands, because nothing is multiplied. `parts` in the result has the pieces of each thread. Their
+    bounds count units of C: a unit has unit[0] rows and unit[1] columns.
     """
     cdef Problem g
     cdef Resolved r

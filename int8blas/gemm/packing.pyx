@@ -210,7 +210,8 @@ cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # The count differs if `data` is mapped from a file that has been rewritten since. Zeros change no sum.
+    # The count differs if `data` is mapped from a file that was rewritten after its outliers were counted. Zeros
+    # change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
             j.block // I8_GROUP):

@@ -46,7 +46,7 @@ cdef struct StackJob:
 
 cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
     """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
-    # `axis + own` is the axis of `array`. It is negative if `array` does not have the axis.
+    # Axis `axis` of the stack is axis `axis + own` of `array`, or is missing there if the sum is negative.
     cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims
     for axis in range(dims):
         steps[axis] = 0

@@ -395,7 +395,7 @@ class ConvolutionSums:
 
         if self.constants is None:
             return make(w)
-        # The packed format depends on these values; large biases exclude some kernels for groups.
+        # The key has all values that the packed weights depend on. With groups, a large bias excludes some kernels.
         zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
         geometry = tuple(self.strides or ()), tuple(self.dilations or ()), self.group
         biases = bias.tobytes() if bias is not None and self.group > 1 else b""

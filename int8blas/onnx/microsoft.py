@@ -69,7 +69,7 @@ LARGEST_COUNT = 1 << 22
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
 # The largest constant whose distinct bytes are found.
 MOST_VALUES = 1 << 12
-# Ones for sums over pixels: most images that are averaged have at most this many.
+# Factors for sums over pixels. Most images that are averaged have at most this number of pixels.
 ONES = np.ones((1, 1 << 12), np.uint8)
 Sizes = Sequence[int] | None
 

@@ -284,7 +284,8 @@ def bias_behind(pattern: Pattern, node: Node) -> tuple[Node, str]:
 
 def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array] | None:
     """Return the float tensor that DynamicQuantizeLinear quantizes for this node only, and the name and value of the
-    weights' constant scale. `scale` names the product of both scales."""
+    weights' constant scale. `scale` is the name of the tensor that holds the product of both
+    scales."""
     producer = sole_producer(pattern, node.inputs[0], {"DynamicQuantizeLinear"})
     product = pattern.producers.get(scale)
     if producer is None or product is None or product.kind != "Mul" or node.input(2) != producer.outputs[2]:

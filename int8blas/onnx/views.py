@@ -56,8 +56,10 @@ def moved_graph(graph: Graph) -> Graph:
 
 
 def moves_alone(pattern: Pattern, node: Node) -> bool:
-    """Return whether a node dequantizes by one positive scale, and all consumers of its result move or choose elements,
-    use the shape, or quantize. A positive scale keeps the order of numbers."""
+    """Return whether a node dequantizes by one positive scale, and no consumer computes with the numbers.
+
+    A consumer may move or choose elements (a positive scale keeps the order of numbers), use the shape, or quantize.
+    """
     name = node.outputs[0]
     found = pattern.dequantized(name)
     scale = None if found is None else pattern.constant(found.scale)

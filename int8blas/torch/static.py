@@ -203,7 +203,7 @@ class Int8Network(Int8Module):
         self._held = Held(self._buffers.values())
 
     def forward(self, *inputs: Any) -> Any:
-        """Return the outputs for tensors and sizes."""
+        """Return the outputs of the network. `inputs` are tensors, and integers for sizes that vary."""
         if torch.is_autocast_enabled("cpu"):  # parts that torch computes return the dtype of torch.autocast
             inputs = tuple(as_float32(each) if isinstance(each, Tensor) else each for each in inputs)
         if torch.compiler.is_compiling():

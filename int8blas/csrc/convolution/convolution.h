@@ -92,8 +92,8 @@ typedef struct {
     void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
     int grouped_pixels, grouped_channels;                 /* outputs and channels of a call */
     void (*grouped)(const i8_grouped_args *);
-    /* Widen the weights of grouped_channels channels, `groups` groups of k of a panel, to pairs of s16. Each group then
-     * has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
+    /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k.
+     * Each group then has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
     void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 } i8_convolution_kernels;
 

@@ -219,7 +219,8 @@ I8_INLINE int64_t i8_in_parts(int64_t n)
     return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
 }
 
-/* Set e = exp(t) for the parts of a row, and t for the remaining elements. */
+/* Store in `e` the exponentials of the whole parts of a row, and the exponents of the remaining elements. Store all
+ * exponents in `d` if it is given. */
 I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char *restrict src, const float *plus,
                                int64_t n, float scale, const int type)
 {

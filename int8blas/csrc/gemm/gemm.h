@@ -47,7 +47,7 @@
 #define I8_MAX_NP 3
 #define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which has f32 sums too */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
-/* Memory limits tiles of up to this number of rows, with `np` panels, at any prefetch distance. Such tiles ignore
+/* Tiles of at most this many rows, with `np` panels, wait for memory at any prefetch distance. Such tiles ignore
  * `ahead` and may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
@@ -444,7 +444,7 @@ typedef struct {
                        int64_t k, uint8_t flip);
 } i8_outlier_kernels;
 
-/* The products of an instruction set, with a member for each kind of kernel. */
+/* An instruction set's kernels for products. */
 typedef struct {
     int mr, np; /* the full tile: rows, panels */
     int row_np; /* panels of a tile of one row */

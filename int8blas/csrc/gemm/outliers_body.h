@@ -162,7 +162,7 @@ I8_INLINE void i8_outlier_rows(const i8_outlier_args *t, const uint8_t *a, int64
             i8_outlier_column(acc[c], a, t->outliers + starts[0], t->outliers + starts[1], vectors);
         }
         I8_FOR(v, vectors) I8_FOR(q, 4) {
-            i8_vec sums[4]; /* [row of 4]; each lane is one column */
+            i8_vec sums[4]; /* [column], a lane for each row; transposed to [row of 4], a lane for each column */
             I8_FOR(c, 4) sums[c] = acc[c][v][q];
             i8_transpose_lanes(sums);
             I8_FOR(i, 4) {

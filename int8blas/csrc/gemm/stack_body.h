@@ -121,8 +121,8 @@ static void i8_set_stack_lines(i8_stack_lines *s, const i8_stack_operand *x, int
     s->end = near ? x->data + (count - 1) * x->step + x->span : NULL;
 }
 
-/* Return the lines of a matrix with I8_STACK_SPARE readable bytes after them: in place, or as a copy without gaps. Set
- * the distance of its lines. */
+/* Return the lines of a matrix with I8_STACK_SPARE readable bytes after them: in place, or as a copy without gaps.
+ * Set *step to the bytes from one line to the next. */
 I8_INLINE const uint8_t *i8_stack_matrix_of(uint8_t *copy, ptrdiff_t *step, const i8_stack_lines *s, const uint8_t *p,
                                             const int dense)
 {

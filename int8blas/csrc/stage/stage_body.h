@@ -20,8 +20,8 @@ I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
     return o->epilogue->co_cols ? o->epilogue->co_cols + o->column + j : NULL;
 }
 
-/* Compute x = X + co of one row, from column j on, for 32-bit sums. Arithmetic modulo 2**32 is exact, because the result
- * is known to fit. */
+/* Compute x = X + co of one row, from column j on, for 32-bit sums. Arithmetic modulo 2**32 is exact, because the
+ * result is known to fit. */
 I8_INLINE void i8_sums_32(const i8_output_args *o, int i, int j, uint32_t *x)
 {
     const int32_t *acc = o->acc32 + i * o->acc_row + j, *co_cols = i8_column_offsets(o, j);
