@@ -359,14 +359,16 @@ def sum_of_taps(image: Array, at: Windows) -> Array:
     return image
 
 
-@functools.lru_cache
-def counts(spatial: tuple[int, ...], at: Windows, with_padding: bool) -> Array:
+def find_counts(spatial: tuple[int, ...], at: Windows, with_padding: bool) -> Array:
     """Return how many elements count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
         total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
     return np.maximum(total, 1)
+
+
+counts = functools.lru_cache(find_counts)
 
 
 @wide
