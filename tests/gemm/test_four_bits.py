@@ -77,6 +77,20 @@ def gemm_of(a_dtype):
 
 @TYPES
 @A_TYPES
+@pytest.mark.parametrize("shape", [(1, 3, 300_000), (5, 70, 290_004), (20, 17, 560_001)], ids=str)
+def test_products_in_parts_of_k(isa, dtype, a_dtype, shape):
+    m, n, k = shape
+    a = np.full((m, k), np.iinfo(a_dtype).max, a_dtype)
+    b = np.full((k, n), RANGES[dtype][1], dtype)
+    b[:, ::2] = RANGES[dtype][0]
+    packed = int8blas.pack_b(b, bits=4)
+    for ao in (0, 3):
+        wanted = (int(a[0, 0]) - ao) * b.sum(0, dtype=np.int64)
+        assert_same(gemm_of(a_dtype)(1, a, packed, ao=ao), np.broadcast_to(wanted, (m, n)).astype(np.int32))
+
+
+@TYPES
+@A_TYPES
 def test_zero_points_offsets_alpha_and_beta(isa, dtype, a_dtype, rng):
     low, high = RANGES[dtype]
     info = np.iinfo(a_dtype)

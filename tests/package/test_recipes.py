@@ -123,7 +123,7 @@ EVALUATE = """
 void evaluate(int kind, float scale, float *y, long n)
 {
     const i8_post_op op = {.kind = kind, .scale = scale};
-    i8_eltwise(&op, y, n);
+    i8_eltwise(&op, y, y, n);
 }
 int softsign(void) { return I8_SOFTSIGN; }
 """

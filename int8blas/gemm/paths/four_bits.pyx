@@ -79,6 +79,7 @@ cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
     return (
         g.four_bits.data is not NULL and g.kernels.gemm.four_bits is not NULL and 0 < g.k and g.m <= most_rows(g)
         and not p.wide and g.source.image is NULL and g.c.line == 0 and not is_doubled(g)
+        and (has_scale_groups(g) or g.four_bits.col_sums is not NULL)
         and not (
             has_scale_groups(g)
             and (has_zero(&g.b) or g.known.large_zeros or has_values_by_group(g.epilogue.scale_groups))
