@@ -405,7 +405,9 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_distance_fn)(const i8_distance_args *) noexcept nogil
 
-    enum: I8_STACK_UNIT, I8_STACK_SIDE
+    enum: I8_STACK_UNIT, I8_STACK_SIDE, I8_STACK_DEPTH
+
+    ctypedef enum i8_stack_form: I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS
 
     ctypedef struct i8_stack_operand:
         const uint8_t *data
@@ -416,7 +418,8 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef struct i8_stack_args:
         int64_t count
-        int m, n, k, by_lines
+        i8_stack_form form
+        int m, n, k
         i8_stack_operand a, b
         int32_t *c
         ptrdiff_t c_step

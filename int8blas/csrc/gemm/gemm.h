@@ -238,14 +238,18 @@ typedef struct {
  *
  *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           at c + i * c_step, in elements, each contiguous
  *
- * A matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at most I8_STACK_UNIT.
- * With `by_lines`, m, n and k are at most I8_STACK_SIDE instead, and the rows or the columns of a matrix are
- * contiguous.
+ * The forms limit the sizes:
+ *
+ *     I8_STACK_UNITS   a matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at
+ *                      most I8_STACK_UNIT
+ *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE
+ *     I8_STACK_DOTS    m or n is 1; the other size and k are from 2 to I8_STACK_DEPTH
  *
  * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
  * byte. The kernel XORs bytes with `flip`, which makes them u8. The zero points of the u8 operands are from -255 to
  * 255. The kernel reads and writes nothing outside the stack. */
-enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32 };
+enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64 };
+typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {
     const uint8_t *data;
     ptrdiff_t step;
@@ -256,7 +260,8 @@ typedef struct {
 
 typedef struct {
     int64_t count;
-    int m, n, k, by_lines;
+    i8_stack_form form;
+    int m, n, k;
     i8_stack_operand a, b;
     int32_t *c;
     ptrdiff_t c_step;

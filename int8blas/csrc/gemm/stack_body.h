@@ -96,10 +96,11 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
  * where a product by tiles takes 64. */
 enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes after a matrix that are read, and words after words that are written */
 
-/* An operand in lines of contiguous elements, `step` bytes apart: its rows, or its columns. */
+/* An operand in lines, `step` bytes apart: its rows, or its columns. Elements of a line are `inner` bytes apart; the
+ * kernel copies lines if that is not one byte. */
 typedef struct {
     const uint8_t *end; /* the end of readable memory, or NULL if only the elements are readable */
-    ptrdiff_t step;
+    ptrdiff_t step, inner;
     int lines, length, span;
     int along_k; /* whether the elements of a line have different k */
     i8_vec flip, zero;
@@ -112,13 +113,26 @@ static void i8_set_stack_lines(i8_stack_lines *s, const i8_stack_operand *x, int
     s->lines = along_k ? others : k;
     s->length = along_k ? k : others;
     s->step = along_k ? other_step : k_step;
+    s->inner = s->length == 1 ? 1 : along_k ? k_step : other_step;
     s->span = x->span;
     s->flip = i8_set_16(x->flip);
     s->zero = i8_set_16(x->zero);
     /* Memory between two lines, or two matrices, is readable if it is smaller than a unit. */
-    const int near = s->step >= 0 && x->step >= 0 && s->step - s->length < I8_STACK_UNIT
+    const int near = s->inner == 1 && s->step >= 0 && x->step >= 0 && s->step - s->length < I8_STACK_UNIT
                      && x->step - x->span < I8_STACK_UNIT;
     s->end = near ? x->data + (count - 1) * x->step + x->span : NULL;
+}
+
+/* Copy lines without gaps. */
+I8_NOINLINE void i8_copy_lines(uint8_t *copy, const uint8_t *p, int lines, int length, ptrdiff_t step, ptrdiff_t inner)
+{
+    for (int i = 0; i < lines; ++i, copy += length, p += step) {
+        if (inner == 1)
+            memcpy(copy, p, (size_t)length);
+        else
+            for (int j = 0; j < length; ++j)
+                copy[j] = p[j * inner];
+    }
 }
 
 /* Return the lines of a matrix with I8_STACK_SPARE readable bytes after them: in place, or as a copy without gaps.
@@ -130,16 +144,20 @@ I8_INLINE const uint8_t *i8_stack_matrix_of(uint8_t *copy, ptrdiff_t *step, cons
     if (s->end && s->end - p >= s->span + I8_STACK_SPARE && !(dense && s->step != s->length))
         return p;
     *step = s->length;
-    for (int i = 0; i < s->lines; ++i)
-        memcpy(copy + i * s->length, p + i * s->step, (size_t)s->length);
+    i8_copy_lines(copy, p, s->lines, s->length, s->step, s->inner);
     return copy;
+}
+
+I8_INLINE i8_vec i8_line_words(const i8_stack_lines *s, const uint8_t *p)
+{
+    return i8_sub_16(i8_xor(i8_words_u8(p), s->flip), s->zero);
 }
 
 /* Widen the lines of A along k, one after the other. */
 I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8_t *p)
 {
     for (int i = 0; i < s->lines * s->length; i += 2 * I8_LANES)
-        i8_store(dst + i, i8_sub_16(i8_xor(i8_words_u8(p + i), s->flip), s->zero));
+        i8_store(dst + i, i8_line_words(s, p + i));
 }
 
 /* The byte of a unit that is the first, or the second, word of each lane. */
@@ -205,6 +223,8 @@ I8_INLINE void i8_stack_tile(int32_t *c, const int32_t *end, int n, const int16_
             i8_store_some(c + i * n + v * I8_LANES, sums[i][v], n - v * I8_LANES);
 }
 
+I8_INLINE int i8_is_shorter(ptrdiff_t x, ptrdiff_t y) { return (x < 0 ? -x : x) < (y < 0 ? -y : y); }
+
 I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
 {
     enum { SIDE = I8_STACK_SIDE, HEIGHT = I8_LANES == 16 ? 4 : 2 };
@@ -213,9 +233,11 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     i8_stack_lines left, right;
     i8_stack_orders orders;
     i8_fill_stack_orders(&orders);
+    i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row,
+                       t->k == 1 || t->m == 1 || i8_is_shorter(t->a.column, t->a.row));
     /* A single column of B is a line for each k: a CPU does not forward single words to vectors. */
-    i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row, t->a.column == 1 || t->k == 1);
-    i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column, t->b.column != 1 && t->n > 1);
+    i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column,
+                       t->n > 1 && t->k > 1 && i8_is_shorter(t->b.row, t->b.column));
     const ptrdiff_t a_row = left.along_k ? t->k : 2, a_pair = left.along_k ? 2 : 2 * SIDE;
     const int size = t->m * t->n, pairs = (t->k + 1) / 2;
     for (int64_t index = 0; index < t->count; ++index) {
@@ -250,20 +272,88 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     }
 }
 
-static void i8_stack(const i8_stack_args *args)
+/* C has one column: each element is the dot product of a row of A and the column of B. The words of the column are in
+ * registers. I8_LANES sums have a register each, whose lanes are added at the end. */
+I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
+{
+    enum { CHUNK = 2 * I8_LANES, MOST = I8_STACK_DEPTH / CHUNK };
+    const int chunks = some ? some : (t->k + CHUNK - 1) / CHUNK;
+    i8_stack_lines left, right;
+    i8_vec column[MOST], valid[MOST];
+    int16_t words[I8_STACK_DEPTH];
+    uint8_t copies[2][I8_STACK_DEPTH * I8_STACK_DEPTH + I8_STACK_SPARE];
+    const uint8_t *x = NULL;
+    ptrdiff_t a_step = 0, b_step;
+    i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row, 1);
+    i8_set_stack_lines(&right, &t->b, t->k, 1, t->count, t->b.row, t->b.column, 1);
+    for (int k = 0; k < I8_STACK_DEPTH; ++k)
+        words[k] = k < t->k ? -1 : 0;
+    I8_FOR(v, MOST) column[v] = valid[v] = i8_load(words + CHUNK * v);
+    for (int64_t index = 0; index < t->count; ++index) {
+        int32_t *c = t->c + index * t->c_step;
+        const int32_t *end = t->c_step == t->m ? t->c + t->count * t->m : c + t->m;
+        if (t->a.step || !index)
+            x = i8_stack_matrix_of(copies[0], &a_step, &left, t->a.data + t->a.first + index * t->a.step, 0);
+        if (t->b.step || !index) {
+            const uint8_t *y = t->b.data + t->b.first + index * t->b.step;
+            y = i8_stack_matrix_of(copies[1], &b_step, &right, y, 0);
+            for (int v = 0; v < chunks; ++v)
+                column[v] = i8_and(i8_line_words(&right, y + CHUNK * v), valid[v]);
+        }
+        for (int i = 0; i < t->m; i += I8_LANES) {
+            i8_vec sums[I8_LANES];
+            const uint8_t *rows = x + i * a_step;
+            I8_FOR(r, I8_LANES) {
+                const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* missing rows alias the first row */
+                sums[r] = i8_zero();
+                for (int v = 0; v < chunks; ++v)
+                    sums[r] = i8_dot2_any(sums[r], i8_line_words(&left, row + CHUNK * v), column[v]);
+            }
+            I8_FOR(j, I8_LANES / 2) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
+            I8_FOR(j, I8_LANES / 4) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
+            I8_FOR(j, I8_LANES / 8) sums[j] = i8_fold_units(sums[2 * j], sums[2 * j + 1]);
+            if (I8_LANES > 8)
+                sums[0] = i8_fold_units(sums[0], sums[1]);
+            if (end - (c + i) >= I8_LANES)
+                i8_store(c + i, sums[0]);
+            else
+                i8_store_some(c + i, sums[0], t->m - i);
+        }
+    }
+}
+
+I8_NOINLINE void i8_stack_of_lines(const i8_stack_args *args)
+{
+    i8_stack_args own = *args;
+    const i8_stack_args *t = &own;
+    /* If C has one row or one column, C and its transpose have the same elements in memory. */
+    if (args->form == I8_STACK_DOTS ? args->n > 1 : args->n == 1) {
+        own.m = args->n;
+        own.n = args->m;
+        own.a = args->b;
+        own.b = args->a;
+        own.a.row = args->b.column;
+        own.a.column = args->b.row;
+        own.b.row = args->a.column;
+        own.b.column = args->a.row;
+    }
+    if (t->form == I8_STACK_DOTS && t->k <= 2 * I8_LANES)
+        i8_multiply_dots(t, 1);
+    else if (t->form == I8_STACK_DOTS)
+        i8_multiply_dots(t, 0);
+    else if (t->n <= I8_STACK_UNIT)
+        i8_multiply_lines(t, 1);
+    else
+        i8_multiply_lines(t, 2);
+}
+
+I8_NOINLINE void i8_stack_of_units(const i8_stack_args *args)
 {
     i8_stack_args own = *args;
     const i8_stack_args *t = &own;
     i8_stack_tables s;
     uint8_t units[2][I8_STACK_UNIT];
     const int one = t->m * t->n <= I8_LANES;
-    if (t->by_lines) {
-        if (t->n <= I8_STACK_UNIT)
-            i8_multiply_lines(t, 1);
-        else
-            i8_multiply_lines(t, 2);
-        return;
-    }
     i8_keep_matrix(&own.a, units[0]);
     i8_keep_matrix(&own.b, units[1]);
     i8_fill_stack_tables(&s, t);
@@ -277,4 +367,12 @@ static void i8_stack(const i8_stack_args *args)
         i8_multiply_stack(t, &s, I8_STACK_VECTORS, 2);
     else
         i8_multiply_stack(t, &s, I8_STACK_VECTORS, 0);
+}
+
+static void i8_stack(const i8_stack_args *args)
+{
+    if (args->form == I8_STACK_UNITS)
+        i8_stack_of_units(args);
+    else
+        i8_stack_of_lines(args);
 }

@@ -7,12 +7,14 @@ B; in a stack of products (gemm/stack.pyx) each step has its own B.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from int8blas.core.kernels cimport I8_STACK_SIDE, I8_STACK_UNIT, i8_stack_args, i8_stack_operand
+from int8blas.core.kernels cimport (
+    I8_STACK_DEPTH, I8_STACK_DOTS, I8_STACK_LINES, I8_STACK_SIDE, I8_STACK_UNIT, I8_STACK_UNITS, i8_stack_args,
+    i8_stack_operand)
 from int8blas.core.split cimport part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule
-from int8blas.gemm.paths.sizes cimport is_register, rows_in_register
+from int8blas.gemm.paths.sizes cimport is_register, is_stack_of_dots, rows_in_register
 from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
@@ -38,7 +40,7 @@ cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, i
 cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil:
     """Set the sizes and the operands of the kernel of stacks, except addresses and the step of C. Return whether the
     kernel takes them."""
-    if max(g.m, g.n, g.k) > I8_STACK_SIDE or g.m * g.n * g.k > STACK_WORK:
+    if max(g.m, g.n, g.k) > I8_STACK_DEPTH or g.m * g.n * g.k > STACK_WORK:
         return False
     t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
     if not (
@@ -46,11 +48,11 @@ cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_ste
         and set_operand(&t.b, &g.b, g.k, g.n, b_step, g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)
     ):
         return False
-    t.by_lines = max(g.m * g.n, g.k, <int64_t>t.a.span, <int64_t>t.b.span) > I8_STACK_UNIT
-    return not t.by_lines or (
-        (g.k == 1 or g.m == 1 or g.a.column == 1 or g.a.row == 1)
-        and (g.k == 1 or g.n == 1 or g.b.column == 1 or g.b.row == 1)
-    )
+    if max(g.m * g.n, g.k, <int64_t>t.a.span, <int64_t>t.b.span) <= I8_STACK_UNIT:
+        t.form = I8_STACK_UNITS
+    else:
+        t.form = I8_STACK_DOTS if is_stack_of_dots(g) else I8_STACK_LINES
+    return t.form != I8_STACK_LINES or max(g.m, g.n, g.k) <= I8_STACK_SIDE
 
 
 cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil:

@@ -81,6 +81,12 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
     )
 
 
+cdef inline bint is_stack_of_dots(const Problem *g) noexcept nogil:
+    """Return whether the kernel of stacks computes C faster as dot products: C has one row or one column, and the other
+    operand is not contiguous across k."""
+    return g.k > 1 and (g.n == 1 and g.m > 1 and g.a.row != 1 or g.m == 1 and g.n > 1 and g.b.column != 1)
+
+
 cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
     """Return whether K is long enough for dot products with `vectors` packed vectors."""
     return k >= (MIN_DOT_K_OF_TWO if vectors <= 2 else MIN_DOT_K)
