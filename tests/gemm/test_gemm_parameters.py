@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from itertools import product
 
 import numpy as np
@@ -137,6 +138,19 @@ def test_alpha_and_beta(isa, pair, alpha, beta, numerics, rng):
         c, co = random_c(rng, (m, n)), int(rng.integers(-(2**20), 2**20))
         expected = reference.gemm(alpha, a, b, beta, c, co=co, numerics=numerics)
         assert_same(pair.gemm(alpha, a, b, beta, c, co=co, numerics=numerics), expected, m=m, n=n, k=k)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("alpha", [1.0, 0.37, 3e5])
+def test_columns_that_do_not_fill_a_vector(isa, pair, alpha, beta, rng):
+    """Rows of a C without gaps may be computed together. Some results saturate."""
+    for m, n, k, gap in product((1, 70), (1, 2, 3, 7, 15, 16, 17, 47), (1, 9), (0, 3)):
+        a, b = pair.operands(rng, m, n, k)
+        c = rng.integers(-(2**31), 2**31, (m, n + gap), np.int32)[:, :n]
+        expected = reference.gemm(alpha, a, b, beta, c)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            assert_same(pair.gemm(alpha, a, b, beta, c, overwrite_c=True), expected, m=m, n=n, k=k)
 
 
 @pytest.mark.parametrize(("alpha", "acc", "beta", "c", "co", "expected"), [

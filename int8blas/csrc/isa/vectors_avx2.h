@@ -26,6 +26,7 @@ typedef __m256i i8_vec;
 typedef __m256 i8_f32;
 typedef __m128i i8_half;
 typedef __m128 i8_half_f32;
+typedef __m256d i8_f64;
 
 /* For vectors_x86.h. */
 #define I8_MM(name) _mm256_##name
@@ -35,6 +36,9 @@ I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
     return half ? _mm256_extracti128_si256(x, 1) : _mm256_castsi256_si128(x);
 }
 I8_INLINE i8_half i8_load_half(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+I8_INLINE void i8_store_half(void *p, i8_half x) { _mm_storeu_si128((__m128i *)p, x); }
+I8_INLINE i8_half i8_add_half(i8_half x, int32_t y) { return _mm_add_epi32(x, _mm_set1_epi32(y)); }
+I8_INLINE int i8_any_differ(i8_f64 x, i8_f64 y) { return _mm256_movemask_pd(_mm256_cmp_pd(x, y, _CMP_NEQ_UQ)); }
 I8_INLINE i8_f32 i8_join_f32(i8_half_f32 low, i8_half_f32 high)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);

@@ -28,6 +28,7 @@ typedef __m512i i8_vec;
 typedef __m512 i8_f32;
 typedef __m256i i8_half;
 typedef __m256 i8_half_f32;
+typedef __m512d i8_f64;
 
 /* For vectors_x86.h. */
 #define I8_MM(name) _mm512_##name
@@ -37,6 +38,9 @@ I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
     return half ? _mm512_extracti64x4_epi64(x, 1) : _mm512_castsi512_si256(x);
 }
 I8_INLINE i8_half i8_load_half(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+I8_INLINE void i8_store_half(void *p, i8_half x) { _mm256_storeu_si256((__m256i *)p, x); }
+I8_INLINE i8_half i8_add_half(i8_half x, int32_t y) { return _mm256_add_epi32(x, _mm256_set1_epi32(y)); }
+I8_INLINE int i8_any_differ(i8_f64 x, i8_f64 y) { return _mm512_cmp_pd_mask(x, y, _CMP_NEQ_UQ); }
 I8_INLINE i8_f32 i8_join_f32(i8_half_f32 low, i8_half_f32 high)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);

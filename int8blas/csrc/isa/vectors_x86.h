@@ -5,7 +5,8 @@
  *   i8_vec, i8_f32                a vector of integers, and of f32
  *   i8_half, i8_half_f32          half of a vector of integers, and of f32
  *   i8_half_of(x, half)           the low (0) or the high (1) half of x
- *   i8_load_half(p)               half a vector of bytes
+ *   i8_load_half(p)               half a vector; i8_store_half stores it, i8_add_half adds an s32 to its dwords
+ *   i8_f64, i8_any_differ(x, y)   a vector of f64; whether a lane of x and y differs or is NaN
  *   i8_join_f32(low, high)        a vector of two halves
  *   i8_repeat_unit(x)             a unit of 128 bits, repeated
  *   i8_set_64(x)                  an s64, repeated
@@ -40,6 +41,19 @@ I8_INLINE i8_vec i8_broadcast_64(const void *p)
 }
 I8_INLINE i8_vec i8_xor(i8_vec x, i8_vec y) { return I8_SI(xor)(x, y); }
 I8_INLINE i8_vec i8_and(i8_vec x, i8_vec y) { return I8_SI(and)(x, y); }
+
+/* Functions of f64, for output_body.h. Half a vector of s32 becomes a vector of f64. */
+#define I8_VECTORS_OF_F64 1
+I8_INLINE i8_f64 i8_f64_set(double x) { return I8_MM(set1_pd)(x); }
+I8_INLINE i8_f64 i8_f64_from(i8_half x) { return I8_MM(cvtepi32_pd)(x); }
+I8_INLINE i8_f64 i8_f64_add(i8_f64 x, i8_f64 y) { return I8_MM(add_pd)(x, y); }
+I8_INLINE i8_f64 i8_f64_mul(i8_f64 x, i8_f64 y) { return I8_MM(mul_pd)(x, y); }
+/* Return the smaller, or the larger, of x and y, and y where x is NaN. */
+I8_INLINE i8_f64 i8_f64_min(i8_f64 x, i8_f64 y) { return I8_MM(min_pd)(x, y); }
+I8_INLINE i8_f64 i8_f64_max(i8_f64 x, i8_f64 y) { return I8_MM(max_pd)(x, y); }
+I8_INLINE void i8_f64_store(double *p, i8_f64 x) { I8_MM(storeu_pd)(p, x); }
+/* Round half to even, and store s32. */
+I8_INLINE void i8_f64_store_rounded(int32_t *p, i8_f64 x) { i8_store_half(p, I8_MM(cvtpd_epi32)(x)); }
 
 /* Store the dwords as s64, past the caches if `stream`. */
 I8_INLINE void i8_store_s64(char *p, i8_vec v, const int stream)

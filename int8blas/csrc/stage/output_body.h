@@ -65,6 +65,26 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
         t->co[v] = co ? co[v] : 0;
 }
 
+#ifdef I8_VECTORS_OF_F64
+/* Compute I8_LANES / 2 elements in f64, as i8_output_row does. Constant: whether C is read. */
+I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, const int32_t *co, int32_t offset,
+                                int32_t *c, int64_t *beyond, const int reads)
+{
+    i8_f64 sum = i8_f64_mul(i8_f64_set(alpha), i8_f64_from(i8_load_half(x)));
+    if (reads)
+        sum = i8_f64_add(sum, i8_f64_mul(i8_f64_set(beta), i8_f64_from(i8_load_half(c))));
+    sum = i8_f64_add(sum, i8_f64_from(i8_add_half(i8_load_half(co), offset)));
+    const i8_f64 limited = i8_f64_max(i8_f64_min(sum, i8_f64_set(INT32_MAX)), i8_f64_set(INT32_MIN));
+    i8_f64_store_rounded(c, limited);
+    if (i8_any_differ(sum, limited)) { /* a sum just beyond a limit may still round to the limit */
+        double sums[I8_LANES / 2];
+        i8_f64_store(sums, sum);
+        for (int v = 0; v < I8_LANES / 2; ++v)
+            (void)i8_round_saturated(sums[v], beyond);
+    }
+}
+#endif
+
 /* Compute n columns of row i, in 32 bits. X modulo 2**32 is exact, because X is known to fit. The rest of the formula
  * adds one more integer, or is computed in f64. Constants: whether there are zero points, whether C is read, and
  * `integral`. */
@@ -77,7 +97,17 @@ I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_col
     const double alpha = o->epilogue->alpha, beta = o->epilogue->beta;
     int32_t beyond = 0;
     int64_t beyond_rounded = 0;
-    for (int v = 0; v < n; ++v) {
+    int first = 0;
+#ifdef I8_VECTORS_OF_F64
+    first = integral ? 0 : n - n % (I8_LANES / 2);
+    for (int v = 0; v < first; v += I8_LANES / 2) {
+        int32_t x[I8_LANES / 2];
+        for (int u = 0; zeros && u < I8_LANES / 2; ++u)
+            x[u] = (int32_t)((uint32_t)acc[v + u] - (ao * t->col_sum[v + u] + t->bo[v + u] * row_term));
+        i8_output_vector(alpha, zeros ? x : acc + v, beta, t->co + v, offset, c + v, &beyond_rounded, reads);
+    }
+#endif
+    for (int v = first; v < n; ++v) {
         const uint32_t less = zeros ? ao * t->col_sum[v] + t->bo[v] * row_term : 0;
         const int32_t x = (int32_t)((uint32_t)acc[v] - less), co = t->co[v] + offset;
         /* Adding 0.0 for an absent term changes no result. */
