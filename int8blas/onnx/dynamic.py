@@ -11,6 +11,7 @@ If the scale of the result is absent, the result is y, otherwise ``sat(rne(y * (
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +34,10 @@ UINT8 = np.dtype(np.uint8)
 
 
 def of_range(layer: Call, x: Array) -> Array:
-    """Apply a layer. A source with a number that is not finite has no scale, and all results are NaN."""
+    """Apply a layer. All results are NaN if the source has no finite scale, because a number in it is not finite or its
+    range overflows."""
     quantized, scale, zero = quantize_whole(x)
-    finite = scale == scale
+    finite = math.isfinite(scale)
     y: Array = layer(quantized, scales={"src": scale if finite else 1.0}, zero_points={"src": zero})
     if not finite:
         y.fill(np.nan)

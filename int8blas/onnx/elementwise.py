@@ -217,8 +217,8 @@ PART = 1 << 13
 
 
 def erf(x: Array) -> Array:
-    """Compute erf: float64 in the C library, other types by a table, with an error of up to 2 units in the last place
-    of float32."""
+    """Compute erf: float64 in the C library, other types by a table, with an error of up to 2.5 units in the last
+    place of float32."""
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     to, back = order_of(x)

@@ -227,6 +227,8 @@ def test_a_dynamic_product_of_onnxruntime_is_one_node_with_the_same_bits(bias, s
     model = loaded(text, microsoft=True)
     assert (kinds(model) == ["int8blas.DynamicMatMul"]) == bool(scale.min() > 0)
     np.testing.assert_array_equal(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0])
+    x[0, 0, :2] = 3e38, -3e38  # the range overflows
+    assert np.isnan(model.run(None, {"x": x})[0]).all()
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (6,), (1, 6)])
