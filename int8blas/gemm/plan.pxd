@@ -46,8 +46,8 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     """Return whether C.T := B.T @ A.T is faster to compute: C has few columns and A has contiguous columns (the
-    transposed problem reads A along them); or C has contiguous columns and K is small; or all three matrices are tiny
-    and have contiguous columns."""
+    transposed problem reads A along them), but not if C is one whole panel and K is small; or C has contiguous columns
+    and K is small; or all three matrices are tiny and have contiguous columns."""
     if (g.panels.data is not NULL or g.four_bits.data is not NULL or is_quantized(g) or g.saturating
             or zero_by_row(g) or g.b.zero_points is not NULL):
         return False
