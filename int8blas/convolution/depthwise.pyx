@@ -235,7 +235,7 @@ cdef inline int64_t flat_run(const DepthwiseJob *j, int64_t pixels) noexcept nog
 
 
 cdef inline int64_t flat_lines(const DepthwiseJob *j, int64_t steps) noexcept nogil:
-    """Return the number of lines of a plane under `steps` runs of output lines."""
+    """Return the number of lines of a plane that the windows of `steps` runs of output lines span."""
     return (steps * j.together - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
 
 
@@ -260,8 +260,8 @@ cdef size_t lay_out_flat(const DepthwiseJob *j, Workspace *w, char *memory) noex
 
 cdef void copy_flat(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t lines, int64_t first,
                     int64_t pixels) noexcept nogil:
-    """Copy the `lines` image lines under output line h and the next ones, for `pixels` outputs from `first` on. Columns
-    of the same remainder by the stride are contiguous."""
+    """Copy `lines` image lines, from the first line of the window of output line h on, with the columns that `pixels`
+    outputs from `first` on read. Columns whose x is equal modulo the stride are contiguous."""
     cdef i8_image m = j.image
     cdef int64_t stride = m.stride[2], run = flat_run(j, pixels), line = flat_runs(j) * run, r, x, z, p
     cdef int64_t columns = pixels + (window_columns(j, 1) - 1) // stride, width = m.size[2], height = m.size[1]

@@ -125,7 +125,7 @@ cdef void find_block(const FusedJob *job, int64_t number, Block *block) noexcept
 
 
 cdef inline void advance(const FusedJob *job, Block *block, int64_t runs) noexcept nogil:
-    """Advance by `runs` runs, but at most to the end of the last outer dimension."""
+    """Advance by `runs` runs, which the caller keeps within the last outer dimension."""
     cdef int d = job.dims - 1
     block.first += runs
     block.index[d] += runs

@@ -140,7 +140,8 @@ cdef enum:
     PACK_PANELS = 4
 
 
-# B that is packed; strides in bytes. `shift` is added to its values.
+# A job that packs B into values of 4 bits. Strides are in bytes. The job adds `shift` to each value: 8 for int8, 0 for
+# uint8.
 cdef struct PackJob:
     const i8_kernels *kernels
     uint8_t *data

@@ -37,7 +37,8 @@ def new_ops() -> list[type]:
 
 
 def evaluated(base: type, row: Operator) -> type:
-    """Return the class of an operator. The evaluator passes no constants."""
+    """Return a subclass of `base` that computes an operator. The class takes each input as variable, because onnx's
+    evaluator does not say which inputs are constant."""
 
     def run(self: Any, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
         reader = import_module("int8blas.onnx.reader")

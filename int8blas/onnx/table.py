@@ -51,7 +51,7 @@ Call = Callable[..., Any]
 
 
 class Cache(np.ndarray):
-    """A feed that the node of its updated value may write to."""
+    """A feed whose array a node may update in place, because the caller also gives this array for the updated value."""
 
 
 class Factors(NamedTuple):

@@ -218,8 +218,8 @@ def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it 
 
 @dataclass(frozen=True, eq=False)
 class _WithOperand(_PostOp):
-    """A post-op with an operand that is broadcast to the destination's shape. It is None if each execution gives the
-    operand."""
+    """A post-op with an operand that is broadcast to the destination's shape. `operand` is None if each execution
+    gives it."""
 
     operand: npt.ArrayLike | None = None
 

@@ -73,8 +73,8 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Compute outputs with at most half of the channels, in order. Apply the epilogue `o`, or store sums in t->dst if `o`
- * is NULL. */
+/* Compute outputs of at most 2 * I8_LANES channels, with the channels in order. Apply the epilogue `o`, or store sums
+ * in t->dst if `o` is NULL. */
 I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, int line, int pixel,
                                        const int pixels)
 {
@@ -112,8 +112,8 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* Compute all outputs with at most half of the channels. The constant `outputs` says whether there is an epilogue. A
- * local copy of the epilogue can stay in registers, because stores to C cannot change it. */
+/* Compute all outputs of at most 2 * I8_LANES channels, half of the largest number. The constant `outputs` says whether
+ * there is an epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change it. */
 I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 {
     const int most = I8_DEPTHWISE_PIXELS;

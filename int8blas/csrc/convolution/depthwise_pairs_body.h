@@ -41,7 +41,8 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[
 #include "convolution/depthwise_flat.h"
 #include "convolution/depthwise_output.h"
 
-/* Return the number of pairs of lines of a window that starts with a pair (odd = 0), or one line later (odd = 1). */
+/* Return the number of pairs of lines that a window touches. The window starts at the first line of a pair (odd = 0),
+ * or at the second line (odd = 1). */
 I8_INLINE int i8_depthwise_pairs(const i8_depthwise_args *t, int odd)
 {
     return (t->lines - (t->together - 1) * t->line_stride + odd + 1) / 2;

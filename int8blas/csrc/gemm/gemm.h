@@ -287,7 +287,7 @@ typedef struct {
     int b_tail;      /* 0 to 3 */
     int first;
     int centered;
-    ptrdiff_t ahead; /* prefetch distance in B's rows, in bytes, into the L2 cache; 0 if B is in L2 */
+    ptrdiff_t ahead; /* distance along a row of B, in bytes, for prefetching into the L2 cache; 0: none */
     int64_t blocks;
     int32_t *acc;
     ptrdiff_t acc_row, acc_block;

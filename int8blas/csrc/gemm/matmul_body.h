@@ -44,7 +44,8 @@ static void i8_zip_panel(int8_t *dst, const int8_t *b, int64_t groups)
         i8_zip_groups(dst, b, 0);
 }
 
-/* Load 2 rows of 8 k: of two groups, or of one group and zeros; or the last row alone. */
+/* Load 8 k of two rows of a packed A. Without both_groups, zeros replace the second group of 4 k. Without both_rows,
+ * zeros replace the second row. */
 I8_INLINE i8_unit i8_two_rows(const uint8_t *a, const int both_groups, const int both_rows)
 {
     if (both_groups)

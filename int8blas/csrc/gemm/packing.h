@@ -75,10 +75,10 @@ typedef struct {
      * a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
-    /* Copy columns x, x + 1, ... of `lines` lines of image 0 from line y on, XORed with flip, with contiguous channels
-     * and columns, and padding outside of the image. Lines are dst_line bytes apart. `groups` groups of image.channels,
-     * side by side in the image, are copied dst_group bytes apart; at least 63 bytes after the last column of each copy
-     * must be writable, and may change. */
+    /* Copy a rectangle of image 0: `lines` lines from line y on, and `columns` columns from column x on. XOR each byte
+     * with flip, and write padding outside of the image. In the copy, channels and columns are contiguous, and lines
+     * are dst_line bytes apart. `groups` groups of image.channels, side by side in the image, are copied dst_group
+     * bytes apart; at least 63 bytes after the last column of each copy must be writable, and may change. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *image,
                         int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip);
 } i8_packing_kernels;

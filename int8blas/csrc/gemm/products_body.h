@@ -44,7 +44,7 @@ static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
     return vminvq_s8(least) > -128;
 }
 
-/* Load up to four dwords of a row, and zeros. */
+/* Load up to four groups (dwords) of a row, and fill the unit with zeros. */
 I8_INLINE i8_unit i8_row_of_groups(const uint8_t *a, ptrdiff_t a_group, int64_t groups)
 {
     uint32_t x[I8_STEP_GROUPS] = {0};

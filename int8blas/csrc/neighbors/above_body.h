@@ -2,7 +2,7 @@
  * width of the including file.
  *
  * Nearly all sums are below the threshold. So the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
- * Only if this sum is above the threshold, the kernel writes positions, one by one, without a branch. With a longer
+ * The kernel writes positions only if this sum is above the threshold: one by one, without a branch. With a longer
  * group the search would be faster, but the writing slower. */
 enum { I8_ABOVE_GROUP = 128 };
 

@@ -63,8 +63,8 @@ I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, co
 
 #if I8_CELLS_IN_RUNS
 
-/* These functions copy a chunk of memory that may overlap other memory into a local array, and back: GCC 12 would not
- * vectorize the loops otherwise. They copy whole vectors, which GCC does not do for memcpy. */
+/* The functions below compute each chunk in a local array, because GCC 12 does not vectorize loops over arrays that may
+ * overlap. i8_floats_load and i8_floats_store copy whole vectors; GCC's memcpy does not. */
 
 /* Compute the new memory and y of n units from their gates. All arrays are in the order of the cells. */
 I8_INLINE void i8_finish_lstm(float gates[4][I8_MAX_CELLS * I8_CHUNK], float *c, float *y, int n)

@@ -102,8 +102,8 @@ I8_INLINE i8_floats i8_stage_shifted(i8_floats y, const i8_stage_chunk *t)
     return i8_floats_add(t->rounds ? i8_floats_add(y, t->rounder) : y, t->dst_zero);
 }
 
-/* Compute all rows of a chunk of columns, for an epilogue that only scales, adds a bias, clips at 0 and scales again.
- * The sums of the first row are at acc. */
+/* Compute all rows of a chunk of columns, for an epilogue without post-ops and without terms that are subtracted from
+ * the sums: scale, add the bias, clip at 0, scale again, add the zero point. The sums of the first row are at acc. */
 I8_INLINE void i8_stage_rows(const i8_output_args *o, char *c, const int32_t *acc, const i8_stage_chunk *t,
                              const int relu, const int by_row, const int type, const int count)
 {
