@@ -4,8 +4,8 @@ expressions.
     python benchmarks/bench_quantize.py
     python benchmarks/bench_quantize.py --threads 2 --isa avx2
 
-All take turns in one run. A ratio of 1 is the speed of numpy.copyto on one thread: it reads half of the bytes that
-the function reads and writes, and writes as many.
+All take turns in one run. A ratio of 1 is the speed of numpy.copyto on one thread. The copy moves as many bytes as the
+function: half of them are read, and half are written.
 """
 
 from __future__ import annotations

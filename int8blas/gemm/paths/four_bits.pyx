@@ -168,7 +168,7 @@ cdef void add_up_row(const Problem *g, const Rows *r, int64_t i) noexcept nogil:
 
 cdef void multiply_rows(const Problem *g, const Rows *r, i8_four_bits_args *t, int64_t panel, int64_t first,
                         int64_t rows) noexcept nogil:
-    """Multiply some rows by t.panels panels, as many rows at a time as a kernel takes."""
+    """Multiply some rows by t.panels panels. Each call of the kernel takes up to I8_MAX_FOUR_BITS rows."""
     cdef int64_t tiles = ceil_div(rows, I8_MAX_FOUR_BITS), tile, row, at
     cdef int32_t *dst = t.dst
     cdef float *y = t.y
