@@ -9,12 +9,13 @@ sorted at the end, by key and then by index.
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from int8blas.core.split cimport ceil_div
+
 cdef enum:
-    # The bits of a digit of keys, for selecting and for sorting. Up to MANY_ENTRIES entries have digits of FEW_BITS,
-    # because clearing and adding up the counts of all digits takes time too.
-    FEW_BITS = 8
-    MANY_BITS = 11
-    MANY_ENTRIES = 1024
+    # The bits of a digit of keys for selecting: clearing and adding up the counts of all digits takes time, too.
+    SELECT_BITS = 8
+    # The maximum number of bits of a digit for sorting.
+    SORT_BITS = 11
 
 
 cdef inline bint is_worse(const Entry *x, const Entry *y) noexcept nogil:
@@ -76,16 +77,18 @@ cdef void shorten(Best *best, int64_t most) noexcept nogil:
 
     Counts of the keys' leading digits say which digit the worst of the `most` best entries has. Entries with a worse
     digit go. If too many entries have the same digit, their next digits are counted."""
-    cdef int64_t counts[1 << FEW_BITS]
+    cdef int64_t counts[1 << SELECT_BITS]
     cdef int64_t low, high, i, kept, digit, left = most
     cdef uint64_t from_high, span
     cdef int shift
+    cdef bint is_tied
+    cdef Entry entry
     if best.count <= most_listed(most):
         return
     find_range(best, &low, &high)
     while low < high:
         span = <uint64_t>high - <uint64_t>low
-        shift = bits_of(span) - FEW_BITS
+        shift = bits_of(span) - SELECT_BITS
         shift = shift if shift > 0 else 0
         memset(counts, 0, sizeof(counts))
         for i in range(best.count):
@@ -102,30 +105,32 @@ cdef void shorten(Best *best, int64_t most) noexcept nogil:
         if most - left + counts[digit] <= most_listed(most):
             left = counts[digit]
             break
-    # Keep all entries with keys above `high`, and the first `left` entries with keys from `low` to `high`.
+    # Keep all entries with keys above `worst`. If one key is left, keep the first `left` entries with this key, too.
+    # Any branch in this loop would often be mispredicted.
     best.worst = low if low == high else low - 1
+    left = left if low == high else 0
     kept = 0
     for i in range(best.count):
-        if best.entries[i].key > best.worst:
-            best.entries[kept] = best.entries[i]
-            kept += 1
-        elif best.entries[i].key == low and left > 0:
-            best.entries[kept] = best.entries[i]
-            kept += 1
-            left -= 1
+        entry = best.entries[i]
+        is_tied = entry.key == best.worst
+        best.entries[kept] = entry
+        kept += (entry.key > best.worst) | (is_tied & (left > 0))
+        left -= is_tied
     best.count = kept
 
 
 cdef void sort_list(Best *best, Entry *scratch) noexcept nogil:
     """Sort the entries, best first, digit by digit from the last; entries with equal keys keep their order."""
-    cdef int64_t starts[1 << MANY_BITS]
+    cdef int64_t starts[1 << SORT_BITS]
     cdef int64_t low, high, i, some, at
     cdef Entry *source = best.entries
     cdef Entry *target = scratch
-    cdef int bits = MANY_BITS if best.count >= MANY_ENTRIES else FEW_BITS, shift = 0, width
-    cdef uint64_t mask = (<uint64_t>1 << bits) - 1, digit
+    cdef int bits, width, shift = 0
+    cdef uint64_t mask, digit
     find_range(best, &low, &high)
     width = bits_of(<uint64_t>high - <uint64_t>low) if best.count else 0
+    bits = <int>ceil_div(width, max(ceil_div(width, SORT_BITS), 1))
+    mask = (<uint64_t>1 << bits) - 1
     while shift < width:
         memset(starts, 0, sizeof(starts[0]) << bits)
         for i in range(best.count):
