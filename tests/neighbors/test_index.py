@@ -452,7 +452,8 @@ def test_damage_is_found(tmp_path, mmap, rng):
         whole = path.read_bytes()
         flipped = bytearray(whole)
         flipped[-5] ^= 1
-        for damaged in (bytes(flipped), whole[:-5], whole[:20], b""):
+        no_header, archive = whole.replace(b"{", b"(", 1), b"PK\3\4" + whole[4:]
+        for damaged in (bytes(flipped), whole[:-5], whole[:20], b"", no_header, archive):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=r"corrupted|truncated"):
                 int8blas.Index.load(tmp_path, mmap=mmap, verify=True)
