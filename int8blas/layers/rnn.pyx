@@ -23,6 +23,7 @@ from int8blas.core.kernels cimport (
     I8_PANEL, I8_RNN_LOGISTIC, I8_RNN_RELU, I8_RNN_TANH, current_kernels, i8_kernels)
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport close_arena, open_arena
+from int8blas.core.parameters import real
 from int8blas.core.results cimport empty_of
 from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
@@ -452,12 +453,10 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 def checked_alpha(alpha):
     """Return the slope of relu in float32."""
-    if isinstance(alpha, (bool, np.bool_)) or not isinstance(alpha, (int, float, np.integer, np.floating)):
-        raise TypeError(f"alpha must be a real number, got {type(alpha).__name__}")
-    value = np.float32(alpha) if abs(alpha) <= LARGEST else np.float32(np.inf)
-    if not np.isfinite(value):
+    value = real(alpha, "alpha")
+    if not abs(value) <= LARGEST:
         raise ValueError(f"alpha must be finite in float32, got {shown(alpha)}")
-    return value
+    return np.float32(value)
 
 
 @cython.final
