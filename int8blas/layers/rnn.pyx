@@ -29,7 +29,7 @@ from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
     set_factor, set_weights)
 from int8blas.core.signatures import Signature
-from int8blas.core.words import shown
+from int8blas.core.words import check_once, shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
@@ -146,6 +146,7 @@ cdef class RecurrentLayer:
     cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
                     direction, src_dtype, dst_dtype, weights_peephole=None, weights_projection=None,
                     projection_scale=None, int activation=0, alpha=0.0) except -1:
+        check_once(self, self._cells)
         phases, bias_phases = PHASES[kind]
         src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
         cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
