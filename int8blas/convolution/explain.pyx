@@ -25,6 +25,7 @@ def explain_layer(ConvolutionLayer layer, cnp.ndarray src):
     cdef i8_image image
     cdef const i8_matrix *matrix
     cdef size_t workspace = 0
+    layer.created()
     path, _owners = layer.describe(src, &g, &image, &workspace)
     threads = max_threads()
     if path == "gemm":

@@ -352,6 +352,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.npy_intp shape[5]
         cdef int d
         cdef bint keeps
+        self.created()
         cdef bint binds = scales is not None or zero_points is not None or operands is not None or bound is None
         if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
                 and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>src)):

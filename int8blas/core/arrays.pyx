@@ -693,7 +693,7 @@ cpdef list items_of(object x, str name):
     """Return the items of a sequence or another iterable. Refuse strings and mappings."""
     # The check for a Mapping takes longer than all other work for a small result.
     if type(x) is not list and type(x) is not tuple and (
-        isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__")
+        isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__iter__") or getattr(x, "ndim", 1) == 0
     ):
         raise TypeError(f"{name} must be a sequence, got {type(x).__name__}")
     return list(x)

@@ -19,6 +19,18 @@ KEEPS_VALUES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 MOST_CHARACTERS = 80
 
 
+def check_once(layer: object, value: object) -> None:
+    """Refuse a second call of __init__, which could replace what another thread reads."""
+    if value is not None:
+        raise TypeError(f"{type(layer).__name__} must not be initialized twice")
+
+
+def check_created(layer: object, value: object) -> None:
+    """Refuse an object from __new__, and an object whose __init__ has failed."""
+    if value is None:
+        raise TypeError(f"{type(layer).__name__} must be created with its weights")
+
+
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype in an error."""
     if dtype.names:

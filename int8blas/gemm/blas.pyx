@@ -13,7 +13,7 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
-    as_array, check_numerics, check_transpose, check_type, elements, integers, is_output, is_within, output, real)
+    as_array, check_numerics, check_transpose, check_type, elements, flag, integers, is_output, is_within, output, real)
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, warn_saturated
 from int8blas.gemm.four_bits cimport PackedB4
@@ -107,7 +107,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
     """Check the arguments of a GEMM, set up the problem, and compute it."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
-    cdef bint transpose
+    cdef bint transpose, overwrites = overwrite_c is not False and flag(overwrite_c, "overwrite_c")
     cdef int saturated
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
@@ -137,18 +137,18 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         target = empty(2, shape, cnp.NPY_INT32)
         if g.epilogue.beta != 0:
             target.fill(0)
-    elif overwrite_c and is_output(c, cnp.NPY_INT32) and is_c(&g, <cnp.ndarray>c) and is_usable(<cnp.ndarray>c, a, b):
+    elif overwrites and is_output(c, cnp.NPY_INT32) and is_c(&g, <cnp.ndarray>c) and is_usable(<cnp.ndarray>c, a, b):
         target = <cnp.ndarray>c
     else:
-        given = c_operand(&g, c, overwrite_c)
-        target = result_for(&g, given, overwrite_c, <cnp.ndarray>a, b)
+        given = c_operand(&g, c, overwrites)
+        target = result_for(&g, given, overwrites, <cnp.ndarray>a, b)
     set_c(&g, target)
     saturated = run(&g, name)
-    if given is not None and overwrite_c and target is not given:
+    if given is not None and overwrites and target is not given:
         given[...] = target
     if saturated:
         warn_saturated(name)
-    return c if c is not None and overwrite_c else target
+    return c if c is not None and overwrites else target
 
 
 cdef inline bint is_c(const Problem *g, cnp.ndarray array) noexcept:
@@ -156,10 +156,10 @@ cdef inline bint is_c(const Problem *g, cnp.ndarray array) noexcept:
     return cnp.PyArray_NDIM(array) == 2 and cnp.PyArray_DIM(array, 0) == g.m and cnp.PyArray_DIM(array, 1) == g.n
 
 
-cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c):
-    """Return C as an array, writable if `overwrite_c` is true."""
+cdef cnp.ndarray c_operand(Problem *g, object c, bint overwrites):
+    """Return C as an array, writable if the call overwrites it."""
     cdef cnp.ndarray array
-    if overwrite_c:
+    if overwrites:
         array = output(c, "c")
     else:
         array = as_array(c, "c")
@@ -169,9 +169,9 @@ cdef cnp.ndarray c_operand(Problem *g, object c, object overwrite_c):
     return array
 
 
-cdef cnp.ndarray result_for(Problem *g, cnp.ndarray array, object overwrite_c, cnp.ndarray a, object b):
+cdef cnp.ndarray result_for(Problem *g, cnp.ndarray array, bint overwrites, cnp.ndarray a, object b):
     """Return the array to compute the result in: C itself, or a copy of it."""
-    if overwrite_c and is_usable(array, a, b):
+    if overwrites and is_usable(array, a, b):
         return array
     cdef cnp.ndarray target = empty_like(array, cnp.NPY_INT32)
     if g.epilogue.beta != 0:

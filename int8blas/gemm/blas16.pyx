@@ -94,6 +94,7 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     cdef cnp.npy_intp shape[2]
     cdef WideSums s
     cdef int saturated = 0
+    cdef bint overwrites = flag(overwrite_c, "overwrite_c")
     start(&g, False)
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
     x, y = operand_16(a, "a", a_type, trans_a, "trans_a"), right_operand(b, b_type, trans_b)
@@ -106,7 +107,7 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
     _co_array = set_offset(&g, co, offsetc)
     shape[0], shape[1] = g.m, g.n
     if c is not None:
-        given = c_operand(&g, c, overwrite_c)
+        given = c_operand(&g, c, overwrites)
     if a_type == cnp.NPY_UINT16 and cnp.PyArray_SIZE(x) and x.max() >= SHIFT_16:
         x = np.bitwise_xor(x, np.uint16(SHIFT_16)).view(np.int16)
         a_zeros = np.full(g.m, -SHIFT_16, np.int64) if a_zeros is None else a_zeros - SHIFT_16
@@ -118,7 +119,7 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
         if a_zeros is not None:
             row_terms -= g.k * a_zeros
     if given is not None:
-        target = result_for(&g, given, overwrite_c, x, y)
+        target = result_for(&g, given, overwrites, x, y)
     else:
         target = empty(2, shape, cnp.NPY_INT32)
         if g.epilogue.beta != 0:
@@ -131,11 +132,11 @@ cdef object call_16(str name, object alpha, object a, object b, object beta, obj
         end_turn()
         store_sums(&g, &s)
         take_turn()
-    if given is not None and overwrite_c and target is not given:
+    if given is not None and overwrites and target is not given:
         given[...] = target
     if saturated:
         warn_saturated(name)
-    return c if c is not None and overwrite_c else target
+    return c if c is not None and overwrites else target
 
 
 def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -269,7 +270,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     cdef WideProduct w
     cdef int bits
     cdef int64_t n, k, first, end
-    cdef bint is_lower = flag(lower, "lower")
+    cdef bint is_lower = flag(lower, "lower"), overwrites = flag(overwrite_c, "overwrite_c")
     cdef cnp.ndarray x, zeros, target, given = None
     alpha, beta = integer(alpha, "alpha"), integer(beta, "beta")
     x = operand_16(a, "a", cnp.NPY_INT16, trans, "trans")
@@ -278,7 +279,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
         raise ValueError(f"a must have at most {MAX_SYRK_K} columns in op(a), got {k}")
     zeros = zeros_of(ao, "ao", cnp.NPY_INT16, n, "a row of op(a) each")
     if c is not None:
-        given = output_of(c, "c", cnp.NPY_INT64) if overwrite_c else elements(c, "c", (cnp.NPY_INT64,))
+        given = output_of(c, "c", cnp.NPY_INT64) if overwrites else elements(c, "c", (cnp.NPY_INT64,))
         if (<object>given).shape != (n, n):
             raise ValueError(f"c must have shape {(n, n)}, got {(<object>given).shape}")
     target = np.zeros((n, n), np.int64) if given is None else np.array(given)
@@ -296,11 +297,11 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
         keep = np.tri(end - first, end, first, dtype=bool)
         saturated |= bool((beyond & keep).any())
         np.copyto(part, scaled, where=keep)
-    if given is not None and overwrite_c:
+    if given is not None and overwrites:
         given[...] = target
     if saturated:
         warn("syrk_s16s64: elements of the result beyond int64 were saturated")
-    return c if given is not None and overwrite_c else target
+    return c if given is not None and overwrites else target
 
 
 cdef tuple in_int64(object alpha, cnp.ndarray x, object beta, object y):

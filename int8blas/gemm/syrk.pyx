@@ -65,6 +65,7 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
+    cdef bint overwrites = flag(overwrite_c, "overwrite_c")
     start(&g, check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
     x = operand_array(a, "a", a_type)
@@ -78,18 +79,18 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
     if c is None:
         target = new_c(&g)
     else:
-        given = c_operand(&g, c, overwrite_c)
+        given = c_operand(&g, c, overwrites)
         target = given
-        if not overwrite_c or not is_usable(given, x, x):
+        if not overwrites or not is_usable(given, x, x):
             target = empty_like(given, cnp.NPY_INT32)
             target[...] = given
     set_c(&g, target)
     saturated = run(&g, name)
-    if c is not None and overwrite_c and target is not given:
+    if c is not None and overwrites and target is not given:
         np.copyto(given, target, where=np.tri(g.n, dtype=bool) if g.c.half == LOWER else np.tri(g.n, dtype=bool).T)
     if saturated:
         warn_saturated(name)
-    return c if c is not None and overwrite_c else target
+    return c if c is not None and overwrites else target
 
 
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):

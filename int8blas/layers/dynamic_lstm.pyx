@@ -27,6 +27,7 @@ from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
+from int8blas.core.words import check_created, check_once
 from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
 from int8blas.layers.dynamic_steps cimport Execution, Way, execute
@@ -162,6 +163,7 @@ cdef class DynamicLSTM:
     def __init__(self, weights_layer, weights_iter, bias=None, *, scales=None, zero_points=None,
                  direction="left2right"):
         """Create the layer; the docstring of the class has the parameters."""
+        check_once(self, self._cells)
         choice(direction, "direction", DIRECTIONS)
         directions = 2 if direction == "bidirectional_concat" else 1
         cells, units, lead = dynamic_cells(weights_layer, weights_iter, bias, scales, zero_points, directions)
@@ -209,6 +211,7 @@ cdef class DynamicLSTM:
             If an argument is not as described above. Nothing is written then.
         """
         cdef cnp.ndarray x = real_numbers(src, "src"), h, c, result, h_t, c_t
+        check_created(self, self._cells)
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"src must have shape (t, n, {self.input_size}), got {(<object>x).shape}")
         shape = (x.shape[0], x.shape[1], self.directions * self.units)

@@ -325,7 +325,7 @@ cdef class InnerProduct(QuantizedLayer):
     @property
     def zero_points(self):
         """The zero points of every execution."""
-        constant = self._layer.constants["zero_points"]
+        constant = self.created().constants["zero_points"]
         return constant if self._given_zeros is None else MappingProxyType({**constant, "weights": self._given_zeros})
 
     @property
@@ -378,6 +378,7 @@ cdef class InnerProduct(QuantizedLayer):
         cdef Bound bound = self._constant
         cdef cnp.npy_intp shape[2]
         cdef bint flat
+        self.created()
         if (cnp.PyArray_CheckExact(src) and cnp.PyArray_TYPE(<cnp.ndarray>src) == self._src_type
                 and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>src)):
             x = src
@@ -488,7 +489,7 @@ cdef class InnerProduct(QuantizedLayer):
     cdef int set_rows(self, Problem *g, DynamicSource *source, const float *src, int64_t rows, float *dst) except -1:
         """Set up the product of contiguous float32 rows to contiguous float32. Each row has its own range."""
         if (self._dynamic != "per_row" or self._constant is None or self._src_type != cnp.NPY_FLOAT32
-                or self._dst_type != cnp.NPY_FLOAT32 or self._layer.has_sum or self._packed is None):
+                or self._dst_type != cnp.NPY_FLOAT32 or self.created().has_sum or self._packed is None):
             raise ValueError(f"a dynamic layer must be one from float32 to float32 with weights of 8 bits, a range for "
                              f"each row and all its values, got {self}")
         start(g, self._saturating)

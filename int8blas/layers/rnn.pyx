@@ -23,12 +23,13 @@ from int8blas.core.kernels cimport (
     I8_PANEL, I8_RNN_LOGISTIC, I8_RNN_RELU, I8_RNN_TANH, current_kernels, i8_kernels)
 from int8blas.stage.layer_arguments import check_dtype
 from int8blas.core.memory cimport close_arena, open_arena
+from int8blas.core.parameters import real
 from int8blas.core.results cimport empty_of
 from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
     set_factor, set_weights)
 from int8blas.core.signatures import Signature
-from int8blas.core.words import shown
+from int8blas.core.words import check_once, shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
@@ -145,6 +146,7 @@ cdef class RecurrentLayer:
     cdef int create(self, Kind kind, weights_layer, weights_iter, bias, data_scale, data_shift, weights_scale,
                     direction, src_dtype, dst_dtype, weights_peephole=None, weights_projection=None,
                     projection_scale=None, int activation=0, alpha=0.0) except -1:
+        check_once(self, self._cells)
         phases, bias_phases = PHASES[kind]
         src_dtype, dst_dtype, scale, shift = checked(direction, src_dtype, dst_dtype, data_scale, data_shift)
         cells, lead = cells_of(weights_layer, weights_iter, bias, weights_scale, sum(phases), sum(bias_phases),
@@ -452,12 +454,10 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 
 def checked_alpha(alpha):
     """Return the slope of relu in float32."""
-    if isinstance(alpha, (bool, np.bool_)) or not isinstance(alpha, (int, float, np.integer, np.floating)):
-        raise TypeError(f"alpha must be a real number, got {type(alpha).__name__}")
-    value = np.float32(alpha) if abs(alpha) <= LARGEST else np.float32(np.inf)
-    if not np.isfinite(value):
+    value = real(alpha, "alpha")
+    if not abs(value) <= LARGEST:
         raise ValueError(f"alpha must be finite in float32, got {shown(alpha)}")
-    return value
+    return np.float32(value)
 
 
 @cython.final

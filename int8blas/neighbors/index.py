@@ -573,7 +573,9 @@ class Index:
             source = rescore
         else:
             floats = as_array(rescore, "rescore")
-            if floats.ndim == 2 and len(floats) <= ids.max(initial=-1):
+            if floats.ndim != 2:
+                raise ValueError(f"rescore must have 2 dimensions, got shape {floats.shape}")
+            if len(floats) <= ids.max(initial=-1):
                 raise ValueError(f"rescore must have a row at each id, got {len(floats)} rows and the id {ids.max()}")
             source = floats.__getitem__
 
@@ -701,14 +703,15 @@ def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter
 def _filter(given: Any, name: str) -> Callable[[Shard], Mask]:
     """Return a function that returns, for a shard, a new mask of the rows that a filter selects."""
     if isinstance(given, range):
-        first, last, step = (given[0], given[-1], given.step) if len(given) else (0, -1, 1)
-        low, high = min(first, last), max(first, last)
-        if not len(given):
+        if not given:
             return lambda shard: np.zeros(len(shard), bool)
+        # A range may exceed 64 bits. Ids are less than 2**63 - 1, so all larger steps select the same ids.
+        low, high = sorted((given[0], given[-1]))
+        rest, step = low % abs(given.step), min(abs(given.step), 2**63 - 1)
 
         def in_range(shard: Shard) -> Mask:
             mask = (shard.ids >= low) & (shard.ids <= high)
-            return mask if abs(step) == 1 else mask & ((shard.ids - first) % step == 0)
+            return mask if step == 1 else mask & (shard.ids % step == rest)
 
         return in_range
     if callable(given):

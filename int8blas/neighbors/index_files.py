@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import secrets
@@ -141,15 +142,20 @@ def _read_array(folder: str, entry: dict[str, Any], dtype: str, shape: tuple[int
     if not FILES.fullmatch(entry["file"]):
         raise ValueError(f"{folder} is corrupted: it names the file {entry['file']!r}")
     path = os.path.join(folder, entry["file"])
-    try:
-        array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is corrupted or truncated: {error}") from None
-    if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.shape != shape:
-        raise ValueError(f"{path} is corrupted: it must have {dtype} of shape {shape}")
-    if not array.flags.c_contiguous:
-        raise ValueError(f"{path} is corrupted: it must be in C order")
-    return array.view(np.ndarray)
+    with open(path, "rb") as file:
+        try:
+            np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0(file)
+        except Exception as error:  # a damaged header may be any Python expression
+            raise ValueError(f"{path} is corrupted or truncated: {error}") from None
+        if header != (shape, False, np.dtype(dtype)):
+            raise ValueError(f"{path} is corrupted: it must have {dtype} of shape {shape} in C order")
+        start, size = file.tell(), math.prod(shape)
+        if os.fstat(file.fileno()).st_size < start + size * np.dtype(dtype).itemsize:
+            raise ValueError(f"{path} is truncated")
+        if mmap and size:
+            return np.memmap(file, dtype, "r", start, shape).view(np.ndarray)
+        return np.fromfile(file, dtype, size).reshape(shape)
 
 
 def _shards(folder: str, tree: dict[str, Any], mmap: bool, verify: bool) -> list[Shard]:

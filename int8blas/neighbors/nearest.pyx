@@ -100,11 +100,11 @@ cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
     if isinstance(exclude, range):
         if exclude.step != 1:
             raise ValueError(f"exclude must be a range of step 1, got {exclude.step}")
-        if len(exclude):
+        if exclude:  # its length may exceed 64 bits
             if exclude.start < 0 or exclude.stop > rows:
                 raise ValueError(f"exclude must be within the {rows} rows of base, got {exclude}")
             s.exclude_first, s.exclude_end = exclude.start, exclude.stop
-        left = rows - len(exclude)
+        left = rows - (s.exclude_end - s.exclude_first)
     elif exclude is not None:
         mask = as_array(exclude, "exclude")
         if mask.dtype != np.bool_:

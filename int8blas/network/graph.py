@@ -253,14 +253,13 @@ def fuse_quantization(
     dtype('float32')
     """
     sources = _checked_graph(graph)
+    _check_mapping(parameters, "parameters")
     for name, value in parameters.items():
         if not isinstance(value, QuantizationParameters):
             raise TypeError(f"parameters[{name!r}] must be QuantizationParameters, got {type(value).__name__}")
         if value.axis is not None and name in {*sources, *(source for all_ in sources.values() for source in all_)}:
             raise ValueError(f"parameters[{name!r}] must have one scale for the tensor, got {value.scale.size}")
-    for name in same:
-        if name not in sources:
-            raise ValueError(f"same must have names of layers, got {name!r}")
+    same = _names(same, "same", sources, "graph")
 
     found = dict(parameters)
     for group in _connected([{name, *sources[name]} for name in same]):
@@ -280,8 +279,7 @@ def fuse_quantization(
 
 def _checked_graph(graph: Graph) -> dict[str, tuple[str, ...]]:
     """Check the graph: each source is a source of the network or an earlier layer. Return the sources of each layer."""
-    if not isinstance(graph, Mapping):
-        raise TypeError(f"graph must be a mapping of names to sources, got {type(graph).__name__}")
+    _check_mapping(graph, "graph")
     sources: dict[str, tuple[str, ...]] = {}
     for name, read in graph.items():
         if isinstance(read, str) or not isinstance(read, Sequence) or not all(isinstance(s, str) for s in read):
@@ -293,6 +291,23 @@ def _checked_graph(graph: Graph) -> dict[str, tuple[str, ...]]:
                 raise ValueError(f"graph[{name!r}] must come after its source {source!r}")
         sources[name] = tuple(read)
     return sources
+
+
+def _check_mapping(x: Any, name: str) -> None:
+    if not isinstance(x, Mapping):
+        raise TypeError(f"{name} must be a mapping of names, got {type(x).__name__}")
+
+
+def _names(names: Any, argument: str, known: Collection[str], where: str) -> dict[str, None]:
+    """Return names of layers as the keys of a dict: an iterator can be read only once."""
+    try:
+        found = dict.fromkeys(names)
+    except TypeError:
+        raise TypeError(f"{argument} must be a collection of names, got {type(names).__name__}") from None
+    for name in found:
+        if name not in known:
+            raise ValueError(f"{argument} must have names of layers in {where}, got {name!r}")
+    return found
 
 
 def _connected(groups: Iterable[set[str]]) -> list[set[str]]:
@@ -360,10 +375,12 @@ def move_strides(
     TypeError, ValueError
         If an argument is not as above; the error names it.
 
-    Notes ----- "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision
-    Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results
-    have the same bits, in int8 as in float32. Padding stays unchanged. `strides` must not have deconvolutions, whose
-    strides are steps in the destination.
+    Notes
+    -----
+    "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision Inference with
+    Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results have the same
+    bits, in int8 as in float32. Padding stays unchanged. `strides` must not have deconvolutions, whose strides are
+    steps in the destination.
 
     Examples
     --------
@@ -384,17 +401,14 @@ def move_strides(
     """
     sources = _checked_graph(graph)
     moved = {}
+    _check_mapping(strides, "strides")
     for name, stride in strides.items():
         moved[name] = integer(stride, f"strides[{name!r}]")
         if moved[name] < 1:
             raise ValueError(f"strides[{name!r}] must be at least 1, got {stride}")
-    for argument, names, known in (
-        ("strides", strides, sources), ("pointwise", pointwise, strides), ("outputs", outputs, sources),
-    ):  # fmt: skip
-        for name in names:
-            if name not in known:
-                where = "strides" if known is strides else "graph"
-                raise ValueError(f"{argument} must have names of layers in {where}, got {name!r}")
+    _names(strides, "strides", sources, "graph")
+    pointwise = _names(pointwise, "pointwise", strides, "strides")
+    outputs = _names(outputs, "outputs", sources, "graph")
 
     # The stride with which each layer reads each of its sources. It may move to the source.
     taken = {name: [1] * len(read) for name, read in sources.items()}

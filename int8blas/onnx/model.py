@@ -145,10 +145,10 @@ class Model:
         later runs that replace the same constants.
         """
         names = [value.name for value in self._outputs]
-        check_names(output_names or (), names)
+        wanted = None if output_names is None else checked_names(output_names, names)
         results = self._computed(*self._prepared(feeds))
-        if output_names is not None:
-            results = [results[names.index(name)] for name in output_names]
+        if wanted is not None:
+            results = [results[names.index(name)] for name in wanted]
         return separated(results, set())
 
     def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
@@ -180,7 +180,8 @@ class Model:
         array([0., 2.], dtype=float32)
         """
         places = {value.name: i for i, value in enumerate(self._outputs)}
-        check_names(outputs, places)
+        check_mapping(outputs, "outputs")
+        checked_names(outputs, places)
         for name, array in outputs.items():
             if not isinstance(array, np.ndarray) or not array.flags.writeable:
                 what = "a read-only array" if isinstance(array, np.ndarray) else type(array).__name__
@@ -308,6 +309,7 @@ class Model:
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
         """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
+        check_mapping(feeds, "feeds")
         replaced = tuple([value for value in self._network.overridable if value.name in feeds])
         values = self._inputs + replaced
         missing = [value.name for value in self._inputs if value.name not in feeds]
@@ -353,11 +355,20 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def check_names(given: Iterable[str], names: Collection[str]) -> None:
-    """Check names of outputs."""
-    unknown = [name for name in given if name not in names]
+def checked_names(given: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return names of outputs in a list: an iterator can be read only once."""
+    if not hasattr(given, "__iter__"):
+        raise TypeError(f"output_names must be a sequence of names, got {type(given).__name__}")
+    wanted = list(given)
+    unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(f"output_names must be among {list(names)}, got {unknown}")
+    return wanted
+
+
+def check_mapping(given: Any, name: str) -> None:
+    if not hasattr(given, "keys"):  # isinstance takes longer
+        raise TypeError(f"{name} must be a mapping of names to arrays, got {type(given).__name__}")
 
 
 def restored(values: Any) -> Model:
@@ -497,7 +508,7 @@ def load(
         raise TypeError(f"dynamic must be a bool, got {type(dynamic).__name__}")
     if floats not in ("own", "onnxruntime"):
         raise ValueError(f"floats must be 'own' or 'onnxruntime', got {floats!r}")
-    if isinstance(keep, str) or not all(isinstance(name, str) for name in keep):
+    if isinstance(keep, str) or not isinstance(keep, Collection) or not all(isinstance(name, str) for name in keep):
         raise TypeError(f"keep must be a sequence of names, got {keep!r}")
     if num_threads is not None and integer(num_threads, "num_threads") < 1:
         raise ValueError(f"num_threads must be at least 1, got {num_threads}")

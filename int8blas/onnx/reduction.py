@@ -26,7 +26,7 @@ def reduction(function: Reduce) -> Callable[..., Array]:
     def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
         over = ints(axes)
         if not over and noop_with_empty_axes:
-            return np.asarray(function(x[None], 0, False), x.dtype)
+            return np.asarray(function(x[None], (0,), False), x.dtype)
         return np.asarray(function(x, over or None, bool(keepdims)), x.dtype)
 
     return operator
@@ -115,7 +115,7 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
         if exclusive:
             result = np.roll(result, 1, along)
             index: list[Any] = [slice(None)] * x.ndim
-            index[along] = 0
+            index[along] = slice(1)
             result[tuple(index)] = start
         return np.flip(result, along) if reverse else result
 

@@ -64,6 +64,6 @@ NAMES = {
     "HammingWindow": 17, "HannWindow": 17, "MaxUnpool": 9, "MelWeightMatrix": 17,
     "NegativeLogLikelihoodLoss": 12, "RotaryEmbedding": 23, "STFT": 17,
     "SoftmaxCrossEntropyLoss": 12, "StringConcat": 20, "StringNormalizer": 10, "StringSplit": 20, "RegexFullMatch": 20,
-    "SwiGLU": 26, "TensorScatter": 24, "TfIdfVectorizer": 9, "Unique": 11, "Attention": 23,
+    "SwiGLU": 26, "TensorScatter": 24, "TfIdfVectorizer": 9, "Attention": 23,
 }  # fmt: skip
 OPERATORS = [Operator(name, referred, since, prepared=True) for name, since in NAMES.items()]

@@ -344,7 +344,16 @@ def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted:
 
 
 def non_zero(x: Array) -> Array:
-    return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)
+    return np.stack(np.nonzero(x)) if x.ndim else np.empty((0, np.count_nonzero(x)), np.int64)
+
+
+def unique(x: Array, *, axis: int | None = None, sorted: int = 1) -> tuple[Array, ...]:
+    found, first, inverse, counts = np.unique(x if axis is not None else x.reshape(-1), True, True, True, axis or 0)
+    if not sorted:
+        order = np.argsort(first)
+        inverse, found = np.argsort(order)[inverse], np.take(found, order, axis or 0)
+        first, counts = first[order], counts[order]
+    return found, first, inverse.reshape(-1), counts
 
 
 def identity(x: Any) -> Any:
@@ -448,6 +457,7 @@ OPERATORS = [
     Operator("OneHot", one_hot, 9, traits=Traits(typed_by=2, sized_by=(1,))),
     Operator("TopK", top_k, 1, traits=Traits(typed_by=0, typed_results=1, sized_by=(1,))),
     Operator("NonZero", non_zero, 9),
+    Operator("Unique", unique, 11),
     Operator("Dropout", dropout, 7, prepared=True, pure=False,
              traits=Traits(typed_by=0, typed_results=1, sized_by=())),
     Operator("View", view, domain=DOMAIN, prepared=True,

@@ -17,4 +17,5 @@ cdef class QuantizedLayer:
     cdef Bound _constant            # the values that all executions share, or None
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1
+    cdef Layer created(self)
     cdef cnp.ndarray source(self, object src)

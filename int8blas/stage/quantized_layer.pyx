@@ -4,6 +4,7 @@ cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport as_array, check_numerics, source_of_type
 from int8blas.core.signatures import Signature
+from int8blas.core.words import check_created, check_once
 from int8blas.stage.layer_arguments import DST_DTYPES, INT16_DTYPES, check_attributes, check_dtype
 
 cnp.import_array()
@@ -18,6 +19,7 @@ cdef class QuantizedLayer:
 
     cdef int set_types(self, src_dtype, tuple src_dtypes, dst_dtype, attributes, numerics) except -1:
         """Check the arguments that are not numbers. `src_dtypes` are the allowed types of a source."""
+        check_once(self, self.attributes)
         self._saturating = check_numerics(numerics)
         self._numerics = numerics
         self.src_dtype = check_dtype(src_dtype, "src_dtype", src_dtypes)
@@ -28,6 +30,12 @@ cdef class QuantizedLayer:
             raise ValueError(f"numerics must be 'exact' with src_dtype {self.src_dtype}, got {numerics!r}")
         self.attributes = check_attributes(attributes)
         return 0
+
+    cdef Layer created(self):
+        """Return the epilogue, which is None if the layer has not been created."""
+        if self._layer is None:
+            check_created(self, self._layer)
+        return self._layer
 
     cdef cnp.ndarray source(self, object src):
         """Return the source as an array that the kernels can read: of `src_dtype`, or of 16-bit floats if `src_dtype`
@@ -42,14 +50,14 @@ cdef class QuantizedLayer:
     @property
     def scales(self):
         """The scales of every execution."""
-        return self._layer.constants["scales"]
+        return self.created().constants["scales"]
 
     @property
     def zero_points(self):
         """The zero points of every execution."""
-        return self._layer.constants["zero_points"]
+        return self.created().constants["zero_points"]
 
     @property
     def bias(self):
         """The bias, or None."""
-        return self._layer._bias
+        return self.created()._bias

@@ -68,7 +68,7 @@ GEMM = [
     ("a", {"a": int8blas.pack_b(s8(M, K))}, TypeError),
     *(("b", {"b": b}, error) for b, error in WRONG_B),
     *((name, {name: value}, error) for name in ("alpha", "beta") for value, error in WRONG_NUMBERS),
-    *((name, {name: value}, error) for name in ("trans_a", "trans_b") for value, error in WRONG_FLAGS),
+    *((name, {name: value}, error) for name in ("trans_a", "trans_b", "overwrite_c") for value, error in WRONG_FLAGS),
     ("b", {"trans_b": True}, ValueError),
     ("trans_b", {"b": int8blas.pack_b(s8(K, N)), "trans_b": True}, ValueError),
     *((name, {name: value}, error) for name in ("ao", "bo") for value, error in WRONG_ZERO_POINTS),

@@ -104,6 +104,7 @@ def test_wrong_arguments(name):
         ({"c": np.ones((4, 2), np.int32)}, ValueError, r"c must have shape \(2, 4\), got \(4, 2\)"),
         ({"c": np.ones((2, 4))}, TypeError, "c must be int32, got float64"),
         ({"trans_a": 3}, ValueError, "trans_a must be a bool or 0, 1, 2, got 3"),
+        ({"overwrite_c": None}, TypeError, "overwrite_c must be a bool, 0 or 1, got NoneType"),
     ):
         arguments = {"alpha": 1.0, "a": a, "b": b, "c": None, "overwrite_c": "c" in changes} | changes
         before = None if arguments["c"] is None else arguments["c"].copy()

@@ -154,6 +154,7 @@ def test_creation_of_a_layer_without_gates():
     for alpha in (np.nan, np.inf, 1e39):
         with refused(ValueError, "alpha must be finite in float32, got "):
             RNN(**weights, activation="relu", alpha=alpha)
+    assert RNN(**weights, activation="relu", alpha=np.float16(0.5)).alpha == 0.5
     with refused(ValueError, "weights_layer must have shape (5, 1, 6) in each layer and direction, got (5, 4, 6)"):
         RNN(**weights | {"weights_layer": s8(C, 4, U)})
 

@@ -441,6 +441,18 @@ def test_numpy_reads_the_files(tmp_path, rng):
     assert np.array_equal(rows * scales[:, np.newaxis], index.reconstruct(ids))
 
 
+@pytest.mark.parametrize("some", [
+    range(5, 2**70), range(2**70), range(2**70, -1, -1), range(-(2**70), 9), range(7, 2**70, 3), range(2**70, 0, -3),
+    range(-(2**64), 2**70, 2**64 + 3), range(2**70, 2**71), range(2**70, 0),
+])  # fmt: skip
+def test_ranges_beyond_64_bits(some):
+    index = int8blas.Index(2, "inner")
+    index.add(np.ones((20, 2), np.int8))
+    wanted = [id_ for id_ in range(20) if id_ in some]
+    assert index.search(np.ones(2, np.int8), 20, include=some)[1].tolist() == wanted
+    assert index.search(np.ones(2, np.int8), 20, exclude=some)[1].tolist() == sorted({*range(20)} - {*wanted})
+
+
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.usefixtures("small_shards")
 def test_damage_is_found(tmp_path, mmap, rng):
@@ -452,7 +464,8 @@ def test_damage_is_found(tmp_path, mmap, rng):
         whole = path.read_bytes()
         flipped = bytearray(whole)
         flipped[-5] ^= 1
-        for damaged in (bytes(flipped), whole[:-5], whole[:20], b""):
+        no_header, archive = whole.replace(b"{", b"(", 1), b"PK\3\4" + whole[4:]
+        for damaged in (bytes(flipped), whole[:-5], whole[:20], b"", no_header, archive):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=r"corrupted|truncated"):
                 int8blas.Index.load(tmp_path, mmap=mmap, verify=True)
@@ -586,6 +599,11 @@ def test_an_index_of_bits(rng):
             lambda i: i.search(s8(3), 1, include=lambda ids: ids),
             ValueError,
             "include must return a bool for each of 5 ids, got int64 (5,)",
+        ),
+        (
+            lambda i: i.search(s8(3), 1, rescore=np.ones(9)),
+            ValueError,
+            "rescore must have 2 dimensions, got shape (9,)",
         ),
         (
             lambda i: i.search(s8(3), 1, rescore=np.ones((4, 3))),

@@ -376,6 +376,7 @@ def test_other_python_threads_run_during_a_search(rng):
         ),
         ({"exclude": np.zeros(4, int)}, TypeError, "exclude must be a range, a slice or an array of bool, got int64"),
         ({"exclude": range(2, 5)}, ValueError, "exclude must be within the 4 rows of base, got range(2, 5)"),
+        ({"exclude": range(2**70)}, ValueError, f"exclude must be within the 4 rows of base, got range(0, {2**70})"),
         ({"exclude": range(-1, 2)}, ValueError, "exclude must be within the 4 rows of base, got range(-1, 2)"),
         ({"exclude": range(0, 4, 2)}, ValueError, "exclude must be a range of step 1, got 2"),
         ({"exclude": slice(None, None, -1)}, ValueError, "exclude must be a range of step 1, got -1"),

@@ -164,8 +164,10 @@ def test_a_union_contains_all_ranges(dtype, rng):
     (BLOCK, some_parameters(image=1, stem=1, second=1), (), ValueError, r"parameters\['first'\] must be.*'second'"),
     (BLOCK, {"image": 1}, (), TypeError, r"parameters\['image'\] must be QuantizationParameters, got int"),
     (BLOCK, {"image": QuantizationParameters([1, 2], [0, 0], axis=0)}, (), ValueError, r"parameters\['image'\].*got 2"),
-    (BLOCK, {}, {"none"}, ValueError, "same must have names of layers, got 'none'"),
+    (BLOCK, {}, {"none"}, ValueError, "same must have names of layers in graph, got 'none'"),
     (BLOCK, {}, {"stem"}, ValueError, "parameters must be given for one of image, stem"),
+    (BLOCK, [], (), TypeError, "parameters must be a mapping of names, got list"),
+    (BLOCK, {}, None, TypeError, "same must be a collection of names, got NoneType"),
     (BLOCK, {"image": u8(1), "stem": QuantizationParameters(1)}, {"stem"}, ValueError, "one dtype.*got "),
 ])  # fmt: skip
 def test_graphs_that_are_not_right(graph, parameters, same, error, match):
@@ -291,6 +293,17 @@ def test_a_stride_does_not_move_into_a_layer_without_one():
     assert int8blas.move_strides(graph, {"a": 1, "b": 2}, {"b"}) == (graph, {"a": 1, "b": 2})
 
 
+def test_names_from_an_iterator():
+    graph = {"a": ("x",), "b": ("a",)}
+    moved = int8blas.move_strides(graph, {"a": 1, "b": 2}, iter(["b"]), iter([]))
+    assert moved == int8blas.move_strides(graph, {"a": 1, "b": 2}, {"b"})
+    kept = int8blas.move_strides(graph, {"a": 1, "b": 2}, {"b"}, iter(["a"]))
+    assert kept == (graph, {"a": 1, "b": 2})
+    parameters = some_parameters(x=1, a=2, b=4)
+    shared = int8blas.fuse_quantization(graph, parameters, iter(["a"]))
+    assert shared["a"].dst.scale == shared["a"].sources[0].scale == 2
+
+
 def test_random_networks(rng):
     moved = 0
     for _ in range(60):
@@ -314,6 +327,8 @@ def test_random_networks(rng):
     ({"a": 0}, (), (), ValueError, r"strides\['a'\] must be at least 1, got 0"),
     ({"a": (2, 2)}, (), (), TypeError, r"strides\['a'\] must be an integer, got tuple"),
     ({"c": 1}, (), (), ValueError, "strides must have names of layers in graph, got 'c'"),
+    (None, (), (), TypeError, "strides must be a mapping of names, got NoneType"),
+    ({"a": 1}, 3, (), TypeError, "pointwise must be a collection of names, got int"),
     ({"a": 1}, {"b"}, (), ValueError, "pointwise must have names of layers in strides, got 'b'"),
     ({"a": 1}, (), {"x"}, ValueError, "outputs must have names of layers in graph, got 'x'"),
 ])  # fmt: skip

@@ -54,6 +54,7 @@ def test_a_model_shows_its_inputs_and_outputs():
 @pytest.mark.parametrize(
     ("feeds", "error", "text"),
     [
+        ([X], TypeError, "feeds must be a mapping of names to arrays, got list"),
         ({"x": X}, ValueError, r"feeds must have \['x', 'unused'\], got \['x'\]"),
         ({**FEEDS, "w": X}, ValueError, r"feeds must have \['x', 'unused'\], got"),
         ({"x": X}, ValueError, r"got \['x'\]: \['unused'\] missing$"),
@@ -72,6 +73,10 @@ def test_feeds_that_are_wrong_are_named(feeds, error, text):
 def test_outputs_that_there_are_not_are_named():
     with pytest.raises(ValueError, match=r"output_names must be among \['y', 'z'\], got \['w'\]"):
         loaded(CHAIN).run(["w"], FEEDS)
+    with pytest.raises(TypeError, match="output_names must be a sequence of names, got int"):
+        loaded(CHAIN).run(1, FEEDS)
+    (result,) = loaded(CHAIN).run(iter(["z"]), FEEDS)
+    np.testing.assert_array_equal(result, loaded(CHAIN).run(["z"], FEEDS)[0])
 
 
 @pytest.mark.parametrize("sizes", ["n, n", "?, ?", "-1, -1", ","], ids=str)
@@ -666,6 +671,8 @@ def test_outputs_are_written_to_the_callers_arrays():
         model.run_into({"y": y, "z": [1]}, {"x": x})
     with pytest.raises(ValueError, match="output_names must be among"):
         model.run_into({"w": y}, {"x": x})
+    with pytest.raises(TypeError, match="outputs must be a mapping of names to arrays, got list"):
+        model.run_into([y], {"x": x})
     assert not y.any()
 
 

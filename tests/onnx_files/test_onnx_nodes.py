@@ -96,3 +96,31 @@ def test_an_operator_computes_in_float32_and_rounds_16_bit_floats_once(operator)
             except BaseException as error:
                 error.add_note(f"{case.name} in {short}")
                 raise
+
+
+@pytest.mark.parametrize(("text", "inputs", "results"), [
+    *((f"y = {name}<noop_with_empty_axes = 1, keepdims = {keep}>(x)", [[[-3.0, 4]]], [[[result, 4]]])
+      for name, result in (("ReduceMax", -3), ("ReduceMean", -3), ("ReduceL1", 3)) for keep in (0, 1)),
+    ("y = ReduceMean<noop_with_empty_axes = 1>(x)", [4.0], [4]),
+    ("y = CumSum<exclusive = 1>(x, i)", [np.ones((2, 0)), np.int64(1)], [np.ones((2, 0))]),
+    ("y = NonZero(x)", [7.0], [np.empty((0, 1))]),
+    ("y = NonZero(x)", [0.0], [np.empty((0, 0))]),
+    ("y, a, b, c = Unique<sorted = 0>(x)", [[[5.0, 5, 2], [7, 2, 5]]],
+     [[5, 2, 7], [0, 2, 3], [0, 0, 1, 2, 1, 0], [3, 2, 1]]),
+    ("y, a, b, c = Unique<sorted = 0, axis = 1>(x)", [[[5.0, 2, 5], [1, 3, 1]]],
+     [[[5, 2], [1, 3]], [0, 1], [0, 1, 0], [2, 1]]),
+    ("y, a, b, c = Unique<axis = -1>(x)", [[[5.0, 2, 5], [1, 3, 1]]], [[[2, 5], [3, 1]], [1, 0], [1, 0, 1], [1, 2]]),
+])  # fmt: skip
+def test_cases_that_onnx_does_not_test(text, inputs, results):
+    names = ["y", "a", "b", "c"][: len(results)]
+    given = {"x": np.asarray(inputs[0], np.float32), "i": inputs[-1]}
+    ports = "float x, int64 i" if "i)" in text else "float x"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 18]> g ({ports}) => ({", ".join(f"float {name}" for name in names)})'
+        f"{{ {text} }}"
+    )
+    for port in model.graph.input:
+        port.type.tensor_type.ClearField("shape")
+    found = int8blas.onnx.load(model).run(None, {port.name: given[port.name] for port in model.graph.input})
+    for result, wanted in zip(found, results, strict=True):
+        np.testing.assert_array_equal(result, wanted, strict=False)

@@ -105,7 +105,7 @@ def test_one_post_op_needs_no_sequence():
     assert Attributes(post_ops=ReLU()).post_ops == Attributes(post_ops=[ReLU()]).post_ops == (ReLU(),)
 
 
-@pytest.mark.parametrize("post_ops", [5, None, "relu", {"relu": 1}])
+@pytest.mark.parametrize("post_ops", [5, None, "relu", {"relu": 1}, np.array(1.0)])
 def test_post_ops_that_are_no_sequence(post_ops):
     with pytest.raises(TypeError, match=r"^post_ops must be a sequence, got "):
         Attributes(post_ops=post_ops)
