@@ -15,7 +15,7 @@ before these operators.
 
 Float patterns are functions that exporters spell out::
 
-    x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
+    x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas; FastGelu with Tanh
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
     MatMulNBits(x), MatMulNBits(x)    one product: see :mod:`int8blas.onnx.blocked`
     LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
@@ -36,7 +36,7 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import Pattern, chained, is_number, other, sole_producer
+from int8blas.onnx.patterns import POLYNOMIALS, Pattern, Polynomial, is_close, polynomial, sole_producer
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
@@ -107,31 +107,30 @@ STATIC: dict[str, Rewrite] = {
 }
 
 
+# The argument of the function in each Gelu, and the result, as polynomials of x, and of x and the function.
+GELUS: dict[str, tuple[str, Polynomial]] = {
+    "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
+    "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),
+}
+GELU: Polynomial = {(1, 0): 0.5, (1, 1): 0.5}
+MOST_NAMES = 16
+
+
 def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite x * (1 + Erf(x / sqrt(2))) / 2, whose factors x and 1 / 2 may have any order."""
-    before = pattern.producers.get(node.inputs[0])
-    if before is None or before.kind not in ("Div", "Mul") or len(before.inputs) != 2:
-        return None
-    x, divisor = before.inputs
-    if before.kind == "Mul" and pattern.constant(x) is not None:
-        x, divisor = divisor, x
-    if not is_number(pattern, divisor, math.sqrt(2) if before.kind == "Div" else math.sqrt(0.5)):
-        return None
-    plus = chained(pattern, node, "Add")
-    product = None if plus is None or not is_number(pattern, plus[1], 1) else chained(pattern, plus[0], "Mul")
-    if product is None:
-        return None
-    last, factor = product
-    if factor == x or is_number(pattern, factor, 0.5):
-        rest = chained(pattern, last, "Mul")
-        if rest is None or not (is_number(pattern, rest[1], 0.5) if factor == x else rest[1] == x):
-            return None
-        last = rest[0]
-    else:
-        producer = pattern.producers.get(factor)
-        if producer is None or producer.kind != "Mul" or not is_number(pattern, other(producer, x), 0.5):
-            return None
-    return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
+    """Rewrite x * (1 + f) / 2, where f is the Erf or Tanh of a polynomial of x. The factors may have any order."""
+    operator, argument = GELUS[node.kind]
+    names = [node.inputs[0]]
+    for name in names:  # the list grows
+        before = pattern.producers.get(name)
+        if before is not None and before.kind in POLYNOMIALS and len(names) < MOST_NAMES:
+            names += [each for each in before.inputs if each not in names and pattern.constant(each) is None]
+    x = next((name for name in names if is_close(polynomial(pattern, node.inputs[0], (name,)), argument)), "")
+    last: Node | None = node if x else None
+    while last is not None and not is_close(polynomial(pattern, last.outputs[0], (x, *node.outputs)), GELU):
+        consumers = pattern.consumers.get(last.outputs[0], [])
+        alone = len(consumers) == 1 and last.outputs[0] not in pattern.kept
+        last = consumers[0] if alone and consumers[0].kind in POLYNOMIALS else None
+    return None if last is None else Node(operator, MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
@@ -148,6 +147,7 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
 # The rewrite of each formula, found by the kind of one of the formula's nodes.
 FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "Erf": rewritten_gelu,
+    "Tanh": rewritten_gelu,
     "Softmax": rewritten_attention,
     "LayerNormalization": rewritten_residual,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -258,10 +259,46 @@ def other(node: Node, name: str) -> str | None:
     return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
 
 
-def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
-    """Return whether a tensor is this number, up to float32's last digits."""
-    value = pattern.number(name)
-    return value is not None and bool(np.isclose(value, number, 1e-6))
+# The coefficients of products of some tensors, by the exponents of these tensors.
+Polynomial = dict[tuple[int, ...], float]
+POLYNOMIALS = {"Add", "Mul", "Div", "Pow"}
+
+
+def polynomial(pattern: Pattern, name: str, variables: tuple[str, ...], depth: int = 6) -> Polynomial | None:
+    """Return a float32 tensor as polynomial of other tensors, or None."""
+    if name in variables:
+        return {tuple([int(name == each) for each in variables]): 1.0}
+    number, node = pattern.number(name), pattern.producers.get(name)
+    if number is not None:
+        return {(0,) * len(variables): number}
+    if node is None or node.kind not in POLYNOMIALS or len(node.inputs) != 2 or not depth:
+        return None
+    first, second = (polynomial(pattern, each, variables, depth - 1) for each in node.inputs)
+    if first is None or second is None:
+        return None
+    if node.kind == "Mul":
+        return multiplied(first, second)
+    if node.kind == "Add":
+        return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
+    value = pattern.number(node.inputs[1])
+    if node.kind == "Div":
+        return {key: each / value for key, each in first.items()} if value else None
+    square = multiplied(first, first)
+    return square if value == 2 else multiplied(square, first) if value == 3 else None
+
+
+def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
+    """Return the product of two polynomials."""
+    result: Polynomial = {}
+    for (first, x), (second, y) in itertools.product(a.items(), b.items()):
+        powers = tuple([i + j for i, j in zip(first, second, strict=True)])
+        result[powers] = result.get(powers, 0) + x * y
+    return result
+
+
+def is_close(a: Polynomial | None, b: Polynomial) -> bool:
+    """Return whether a polynomial equals another one, up to the last digits of float32."""
+    return a is not None and a.keys() == b.keys() and all(math.isclose(a[key], b[key], rel_tol=1e-6) for key in b)
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:

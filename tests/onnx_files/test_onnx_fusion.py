@@ -283,16 +283,44 @@ GELUS = {
     "another x": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(d, f) y = Mul(g, h)",
     "twice one half": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(h, f) y = Mul(g, h)",
     "another divisor": "d = Div(x, h) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
-}
+    "half by division": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Div(g, two)",
+    "half of a cube": "c = Pow(x, three) k = Mul(c, t) a = Add(x, k) d = Mul(s, a) e = Tanh(d) f = Add(o, e) "
+                      "i = Mul(h, x) y = Mul(i, f)",
+    "half of products": "q2 = Mul(x, x) k = Mul(t, q2) a = Add(o, k) b = Mul(x, s) d = Mul(a, b) e = Tanh(d) "
+                        "f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
+    "another power": "c = Pow(x, two) k = Mul(c, t) a = Add(x, k) d = Mul(s, a) e = Tanh(d) f = Add(o, e) "
+                     "i = Mul(h, x) y = Mul(i, f)",
+    "a sum as x": "u = Add(x, x) d = Div(u, r) e = Erf(d) f = Add(e, o) g = Mul(u, f) v = Mul(g, h) y = Neg(v)",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GELUS)
 def test_gelu_written_out_is_one_node(name):
-    values = constants(r=one(np.sqrt(2)), q=one(np.sqrt(0.5)), o=one(1), h=one(0.5))
+    values = constants(r=one(np.sqrt(2)), q=one(np.sqrt(0.5)), o=one(1), h=one(0.5), two=one(2), three=one(3),
+                       s=one(np.sqrt(2 / np.pi)), t=one(0.044715))  # fmt: skip
     text = f"g (float[n] x) => (float[n] y) <{values}> {{ {GELUS[name]} }}"
     model, x = loaded(text), RNG.normal(0, 2, 1000).astype(F)
-    assert (kinds(model) == ["com.microsoft.Gelu"]) == name.startswith("half")
+    kind = "FastGelu" if "Tanh" in GELUS[name] else "Gelu"
+    assert (f"com.microsoft.{kind}" in kinds(model)) == name.startswith(("half", "a sum"))
+    assert len(kinds(model)) == 1 or not name.startswith("half")
     np.testing.assert_allclose(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0], 1e-5, 1e-6)
+
+
+def test_a_bias_of_fast_gelu_is_no_part_of_a_chain():
+    text = "g (float[n] x, float[n] b) => (float[n] y) { r = Relu(x) y = com.microsoft.FastGelu(r, b) }"
+    feeds = {"x": RNG.normal(0, 2, 100).astype(F), "b": RNG.normal(0, 2, 100).astype(F)}
+    (y,) = loaded(text, microsoft=True).run(None, feeds)
+    wanted = int8blas.eltwise(np.maximum(feeds["x"], 0) + feeds["b"], int8blas.Eltwise("gelu_tanh"))
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("operator", ["ScatterElements(x, i, u)", "GatherElements(x, i)"])
+@pytest.mark.parametrize("index", [-4, 3])
+def test_indices_of_elements_must_be_inside(operator, index):
+    model = loaded(f"g (float[3,2] x, int64[1,2] i, float[1,2] u) => (float y) {{ y = {operator} }}")
+    feeds = {"x": np.zeros((3, 2), F), "i": np.array([[0, index]]), "u": np.ones((1, 2), F)}
+    with pytest.raises(ValueError, match=f"must be from -3 to 2, got {index}"):
+        model.run(None, feeds)
 
 
 def test_patterns_in_branches_are_rewritten():
