@@ -26,7 +26,8 @@ Float patterns are functions that exporters spell out::
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from int8blas.onnx.attention import rewritten_attention
@@ -41,6 +42,7 @@ from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
 
+EQUATION = re.compile(r"[A-Za-z ]+,[A-Za-z ]+->[A-Za-z ]+")
 # Reasons why a node cannot become a quantized operator.
 NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
@@ -133,6 +135,37 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
     return None if last is None else Node(operator, MICROSOFT, (x,), last.outputs, {}, node.name)
 
 
+def rewritten_einsum(pattern: Pattern, node: Node) -> list[Node] | None:
+    """Rewrite an Einsum that is a product of stacks of matrices to Transpose and MatMul."""
+    if (
+        node.kind != "Einsum"
+        or len(node.inputs) != 2
+        or not EQUATION.fullmatch(equation := node.attributes["equation"])
+    ):
+        return None
+    a, b, result = equation.replace("->", ",").replace(" ", "").split(",")
+    rows, columns = [label for label in a if label not in b], [label for label in b if label not in a]
+    stacks, inner = ([x for x in a if x in b and (x in result) == wanted] for wanted in (True, False))
+    repeated = any(len({*labels}) < len(labels) for labels in (a, b, result))
+    if repeated or not rows or len(columns) != 1 or len(inner) != 1 or {*result} != {*rows, *stacks, *columns}:
+        return None
+    outer = [*rows[:-1], *stacks, rows[-1]]
+    nodes, names = [], []
+    for name, labels, wanted in zip(node.inputs, (a, b), ([*outer, *inner], [*stacks, *inner, *columns]), strict=True):
+        names.append(name if [*labels] == wanted else f"{node.outputs[0]} of {labels} of int8blas")
+        if names[-1] != name:
+            nodes.append(transpose(name, names[-1], labels, wanted))
+    product = [*outer, *columns]
+    name = node.outputs[0] if product == [*result] else f"{node.outputs[0]} of {''.join(product)} of int8blas"
+    nodes.append(Node("MatMul", "", tuple(names), (name,), {}, node.name))
+    return nodes if name == node.outputs[0] else [*nodes, transpose(name, node.outputs[0], product, result)]
+
+
+def transpose(name: str, result: str, labels: Sequence[str], wanted: Sequence[str]) -> Node:
+    """Return the node that brings the labelled dimensions of a tensor to another order."""
+    return Node("Transpose", "", (name,), (result,), {"perm": [[*labels].index(label) for label in wanted]})
+
+
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite an Add of two variable tensors before a LayerNormalization over the last axis."""
     plus = sole_producer(pattern, node.inputs[0], {"Add"})
@@ -165,6 +198,8 @@ def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph
     operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, dynamic) for node in graph.nodes])
     pattern = Pattern.of(folded_graph(graph, opsets), dynamic)
+    if any(node.kind == "Einsum" for node in pattern.graph.nodes):
+        pattern = rewritten_pattern(pattern, rewritten_einsum)
     if any(node.kind in FORMULAS for node in pattern.graph.nodes):
         pattern = rewritten_pattern(pattern, formula)
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:

@@ -261,19 +261,27 @@ def other(node: Node, name: str) -> str | None:
 
 # The coefficients of products of some tensors, by the exponents of these tensors.
 Polynomial = dict[tuple[int, ...], float]
-POLYNOMIALS = {"Add", "Mul", "Div", "Pow"}
+POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
 
 
-def polynomial(pattern: Pattern, name: str, variables: tuple[str, ...], depth: int = 6) -> Polynomial | None:
-    """Return a float32 tensor as polynomial of other tensors, or None."""
-    if name in variables:
+def polynomial(
+    pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
+) -> Polynomial | None:
+    """Return a float32 tensor, with its dimensions in an order, as polynomial of other tensors, or None."""
+    if name in variables and list(order) == sorted(order):
         return {tuple([int(name == each) for each in variables]): 1.0}
     number, node = pattern.number(name), pattern.producers.get(name)
     if number is not None:
         return {(0,) * len(variables): number}
-    if node is None or node.kind not in POLYNOMIALS or len(node.inputs) != 2 or not depth:
+    if node is None or node.kind not in POLYNOMIALS or not depth:
         return None
-    first, second = (polynomial(pattern, each, variables, depth - 1) for each in node.inputs)
+    if node.kind == "Transpose":
+        axes = node.attributes.get("perm")
+        order = tuple([axes[i] for i in order or range(len(axes))]) if axes else ()
+        return polynomial(pattern, node.inputs[0], variables, order, depth - 1) if axes else None
+    if len(node.inputs) != 2:
+        return None
+    first, second = (polynomial(pattern, each, variables, order, depth - 1) for each in node.inputs)
     if first is None or second is None:
         return None
     if node.kind == "Mul":
