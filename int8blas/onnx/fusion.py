@@ -29,6 +29,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.blocked import merged_graph
@@ -37,7 +38,7 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import POLYNOMIALS, Pattern, Polynomial, is_close, polynomial, sole_producer
+from int8blas.onnx.patterns import POLYNOMIALS, TOLERANCE, Pattern, Polynomial, is_close, polynomial, sole_producer
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
@@ -126,9 +127,9 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
         before = pattern.producers.get(name)
         if before is not None and before.kind in POLYNOMIALS and len(names) < MOST_NAMES:
             names += [each for each in before.inputs if each not in names and pattern.constant(each) is None]
-    x = next((name for name in names if is_close(polynomial(pattern, node.inputs[0], (name,)), argument)), "")
+    x = next((name for name in names if is_close(pattern, polynomial(pattern, node.inputs[0], (name,)), argument)), "")
     last: Node | None = node if x else None
-    while last is not None and not is_close(polynomial(pattern, last.outputs[0], (x, *node.outputs)), GELU):
+    while last is not None and not is_close(pattern, polynomial(pattern, last.outputs[0], (x, *node.outputs)), GELU):
         consumers = pattern.consumers.get(last.outputs[0], [])
         alone = len(consumers) == 1 and last.outputs[0] not in pattern.kept
         last = consumers[0] if alone and consumers[0].kind in POLYNOMIALS else None
@@ -186,18 +187,20 @@ FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
 }
 
 
-def fused(network: Network) -> Network:
-    """Rewrite the patterns of a network, and drop nodes whose results are no longer used."""
+def fused(network: Network, tolerance: float = TOLERANCE) -> Network:
+    """Rewrite the patterns of a network, and drop nodes whose results are no longer used. The numbers of a formula may
+    have the relative error `tolerance`."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
-    return replace(network, graph=fused_graph(network.graph, opsets, network.dynamic), opsets=opsets)
+    graph = fused_graph(network.graph, opsets, partial(Pattern.of, dynamic=network.dynamic, tolerance=tolerance))
+    return replace(network, graph=graph, opsets=opsets)
 
 
-def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph:
+def fused_graph(graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Graph:
     """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
-    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, dynamic) for node in graph.nodes])
-    pattern = Pattern.of(folded_graph(graph, opsets), dynamic)
+    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
+    pattern = pattern_of(folded_graph(graph, opsets))
     if any(node.kind == "Einsum" for node in pattern.graph.nodes):
         pattern = rewritten_pattern(pattern, rewritten_einsum)
     if any(node.kind in FORMULAS for node in pattern.graph.nodes):
@@ -234,7 +237,7 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
             nodes.append(replace(node, reason=reason) if reason else node)
     graph = replace(graph, nodes=nodes)
     nodes = needed(ordered(graph, frozenset(graph.captured())), graph.outputs)
-    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic)
+    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic, pattern.tolerance)
 
 
 def formula(pattern: Pattern, node: Node) -> Node | None:
@@ -263,12 +266,12 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
             pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
 
 
-def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], dynamic: bool) -> Node:
+def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:
     """Rewrite the subgraphs of a node."""
     if not any(True for _ in node.subgraphs()):
         return node
     attributes = {
-        name: fused_graph(value, opsets, dynamic) if isinstance(value, Graph) else value
+        name: fused_graph(value, opsets, pattern_of) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

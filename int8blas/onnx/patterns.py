@@ -15,6 +15,9 @@ from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_l
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
 
+# Numbers of a formula in float32 have this relative error.
+TOLERANCE = 1e-6
+
 
 @dataclass
 class Quantized:
@@ -40,14 +43,16 @@ class Pattern:
     kept: set[str] = field(default_factory=set)
     # Whether products with stored int8 weights are computed in int8.
     dynamic: bool = False
+    # The relative error that the numbers of a formula may have.
+    tolerance: float = TOLERANCE
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
     # For the first output of a node, the reason why the node stays in float.
     reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph, dynamic: bool = False) -> Pattern:
-        pattern = cls(graph, dynamic=dynamic)
+    def of(cls, graph: Graph, dynamic: bool = False, tolerance: float = TOLERANCE) -> Pattern:
+        pattern = cls(graph, dynamic=dynamic, tolerance=tolerance)
         producers, consumers = pattern.producers, pattern.consumers
         for i, node in enumerate(graph.nodes):
             pattern.places[id(node)] = i
@@ -304,9 +309,11 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
     return result
 
 
-def is_close(a: Polynomial | None, b: Polynomial) -> bool:
-    """Return whether a polynomial equals another one, up to the last digits of float32."""
-    return a is not None and a.keys() == b.keys() and all(math.isclose(a[key], b[key], rel_tol=1e-6) for key in b)
+def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
+    """Return whether a polynomial equals another one, up to the errors of the file's numbers."""
+    if a is None or a.keys() != b.keys():
+        return False
+    return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:

@@ -335,7 +335,8 @@ def test_an_einsum_of_matrices_is_a_product(equation, becomes):
 
 
 def test_einsums_around_a_softmax_are_attention():
-    text = """g (float[2,32,9] q, float[2,32,7] k, float[2,32,7] v) => (float y) { s = Einsum<equation = "bct,bcs->bts">(q, k)
+    text = """g (float[2,32,9] q, float[2,32,7] k, float[2,32,7] v) => (float y) {
+        s = Einsum<equation = "bct,bcs->bts">(q, k)
         p = Softmax<axis = -1>(s) y = Einsum<equation = "bts,bcs->bct">(p, v) }"""
     feeds = {name: RNG.normal(0, 1, (2, 32, 9 if name == "q" else 7)).astype(F) for name in "qkv"}
     model = loaded(text)
