@@ -62,16 +62,18 @@ def session_of(path, threads, exact):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def start_onnxruntime():
-    """Create a session of an empty network. The first session of a process takes 10 ms longer than later ones."""
+def start(floats):
+    """Load an empty network in both libraries. The first one of a process takes up to 10 ms longer than later ones."""
+    import int8blas.onnx
     import onnx
     import onnxruntime
 
-    value = onnx.helper.make_tensor_value_info("x", 1, [1])
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "empty", [value],
-                                   [onnx.helper.make_tensor_value_info("y", 1, [1])])  # fmt: skip
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "empty", ports[:1], ports[1:])
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+    onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    int8blas.onnx.load(model, floats=floats)
 
 
 def timed(make, clock):
@@ -121,7 +123,7 @@ def measure(path, threads, floats, seconds, clock):
 
     for name in ("int8blas.onnx.model", "onnx.inliner", "onnxruntime"):  # imports are no part of the time to load
         import_module(name)
-    start_onnxruntime()
+    start(floats)
     int8blas.num_threads(threads, scope="process")
     row = {}
     try:
