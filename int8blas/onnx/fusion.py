@@ -220,8 +220,10 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
         new = None if id(node) in rewritten_nodes else rewrite(pattern, node)
         if new is not None:
             replaced[(new if isinstance(new, Node) else new[-1]).outputs[0]] = made = []
-            for each in [new] if isinstance(new, Node) else new:
-                old_nodes = pattern.nodes_between(each)
+            several = [new] if isinstance(new, Node) else new
+            inputs = {name for each in several for name in each.inputs}
+            for each in several:
+                old_nodes = pattern.nodes_between(each, inputs)
                 rewritten_nodes.update(map(id, old_nodes))
                 parts = tuple(part for old in old_nodes for part in old.parts or (old.label,))
                 made.append(replace(each, parts=parts, origin=node.label))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,14 +73,14 @@ class Pattern:
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
-    def nodes_between(self, new: Node) -> list[Node]:
-        """Return the nodes that a new node replaces: all nodes between the inputs and the outputs of the new node."""
+    def nodes_between(self, new: Node, inputs: Collection[str]) -> list[Node]:
+        """Return the nodes that a new node replaces: all nodes between `inputs` and the outputs of the new node."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
         while waiting:
             name = waiting.pop()
             node = self.producers.get(name)
-            if node is None or node.kind == "Constant" or name in new.inputs or name in self.graph.constants:
+            if node is None or node.kind == "Constant" or name in inputs or name in self.graph.constants:
                 continue
             if id(node) not in found:
                 found[id(node)] = node

@@ -101,6 +101,10 @@ FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
 }  # fmt: skip
 
 
+# A copy of up to this many numbers of float_data from protobuf's list is faster than packed_floats.
+MANY = 100
+
+
 class Reader:
     """Converts protobufs to plain data. `path` is the model's file; its folder may hold external tensors. `opsets` has
     the versions of the operators."""
@@ -198,7 +202,8 @@ class Reader:
         if dtype in FIELDS and not proto.HasField("raw_data"):  # several times faster than onnx
             name, stored = FIELDS[dtype]
             numbers = getattr(proto, name)
-            values = packed_floats(proto, len(numbers)) if name == "float_data" else np.array(numbers[:], stored)
+            many = name == "float_data" and len(numbers) > MANY
+            values = packed_floats(proto, len(numbers)) if many else np.array(numbers[:], stored)
             if values.size == math.prod(shape):
                 return values.astype(dtype, copy=False).reshape(shape)
         elif proto.HasField("raw_data"):

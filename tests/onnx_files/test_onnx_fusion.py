@@ -334,6 +334,13 @@ def test_an_einsum_of_matrices_is_a_product(equation, becomes):
     np.testing.assert_allclose(y, np.einsum(equation.replace(" ", ""), a, b), 1e-5, 1e-5, strict=True)
 
 
+def test_several_nodes_replace_no_earlier_nodes():
+    text = """g (float[4,4] x) => (float y) { r = Selu(x) s = Softplus(r)
+        y = Einsum<equation = "ij,kj->ik">(s, s) }"""
+    parts = [part for call in loaded(text).explain() if call.operator in ("MatMul", "Transpose") for part in call.nodes]
+    assert {"r", "s"}.isdisjoint(parts)
+
+
 def test_einsums_around_a_softmax_are_attention():
     text = """g (float[2,32,9] q, float[2,32,7] k, float[2,32,7] v) => (float y) {
         s = Einsum<equation = "bct,bcs->bts">(q, k)
