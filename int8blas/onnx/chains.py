@@ -96,7 +96,7 @@ def function_of(pattern: Pattern, node: Node) -> list[Any] | None:
         limits = pattern.limits_of(node)
         return None if limits is None else [elementwise.post_op("clip", *limits)]
     post_op = TABLE.traits_of(node).post_op
-    return None if post_op is None else post_op(**node.attributes)
+    return None if post_op is None or len(node.inputs) > 1 else post_op(**node.attributes)
 
 
 def binary_op(node: Node, operand: Array) -> Binary | PReLU:

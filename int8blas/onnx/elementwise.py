@@ -64,11 +64,13 @@ def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Raise x to powers in the type of x. Squares use a product, which is faster."""
+    """Raise x to powers in the type of x. Squares and cubes use products, which are faster."""
     if y.size == 1 and x.dtype.kind == "f" and y.ndim <= x.ndim:
         exponent = y.item()
         if exponent == 2:
             return np.asarray(x * x)
+        if exponent == 3 and x.dtype.itemsize >= 4:
+            return np.asarray(x * x * x)
         if exponent == 0.5:
             return np.asarray(np.sqrt(x))
     if x.dtype.kind in "iu" and y.dtype.kind == "i":

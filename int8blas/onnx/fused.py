@@ -139,7 +139,7 @@ OPERATORS = [
             replace(ELEMENTWISE, post_op=lambda alpha=1.702: [elementwise.post_op("swish", alpha)]),
         ),
         ("BiasGelu", bias_gelu, SAME_TYPE),
-        ("FastGelu", fast_gelu, SAME_TYPE),
+        ("FastGelu", fast_gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_tanh")])),
         ("FusedConv", fused_conv, HEAVY),
         ("FusedGemm", fused_gemm, HEAVY),
         ("FusedMatMul", fused_matmul, HEAVY),

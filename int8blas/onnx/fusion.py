@@ -15,7 +15,7 @@ before these operators.
 
 Float patterns are functions that exporters spell out::
 
-    x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas
+    x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas; FastGelu with Tanh
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
     MatMulNBits(x), MatMulNBits(x)    one product: see :mod:`int8blas.onnx.blocked`
     LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
@@ -26,8 +26,10 @@ Float patterns are functions that exporters spell out::
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from int8blas.onnx.attention import rewritten_attention
 from int8blas.onnx.blocked import merged_graph
@@ -36,11 +38,12 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import Pattern, chained, is_number, other, sole_producer
+from int8blas.onnx.patterns import POLYNOMIALS, TOLERANCE, Pattern, Polynomial, is_close, polynomial, sole_producer
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_graph, viewed_graph
 
+EQUATION = re.compile(r"[A-Za-z ]+,[A-Za-z ]+->[A-Za-z ]+")
 # Reasons why a node cannot become a quantized operator.
 NO_QUANTIZER = "its result, for it alone, is not quantized by one constant scale and zero point"
 INPUTS = "not all of its inputs are dequantized with constant scales that the operator of bytes takes"
@@ -107,31 +110,61 @@ STATIC: dict[str, Rewrite] = {
 }
 
 
+# The argument of the function in each Gelu, and the result, as polynomials of x, and of x and the function.
+GELUS: dict[str, tuple[str, Polynomial]] = {
+    "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
+    "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),
+}
+GELU: Polynomial = {(1, 0): 0.5, (1, 1): 0.5}
+MOST_NAMES = 16
+
+
 def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite x * (1 + Erf(x / sqrt(2))) / 2, whose factors x and 1 / 2 may have any order."""
-    before = pattern.producers.get(node.inputs[0])
-    if before is None or before.kind not in ("Div", "Mul") or len(before.inputs) != 2:
+    """Rewrite x * (1 + f) / 2, where f is the Erf or Tanh of a polynomial of x. The factors may have any order."""
+    operator, argument = GELUS[node.kind]
+    names = [node.inputs[0]]
+    for name in names:  # the list grows
+        before = pattern.producers.get(name)
+        if before is not None and before.kind in POLYNOMIALS and len(names) < MOST_NAMES:
+            names += [each for each in before.inputs if each not in names and pattern.constant(each) is None]
+    x = next((name for name in names if is_close(pattern, polynomial(pattern, node.inputs[0], (name,)), argument)), "")
+    last: Node | None = node if x else None
+    while last is not None and not is_close(pattern, polynomial(pattern, last.outputs[0], (x, *node.outputs)), GELU):
+        consumers = pattern.consumers.get(last.outputs[0], [])
+        alone = len(consumers) == 1 and last.outputs[0] not in pattern.kept
+        last = consumers[0] if alone and consumers[0].kind in POLYNOMIALS else None
+    return None if last is None else Node(operator, MICROSOFT, (x,), last.outputs, {}, node.name)
+
+
+def rewritten_einsum(pattern: Pattern, node: Node) -> list[Node] | None:
+    """Rewrite an Einsum that is a product of stacks of matrices to Transpose and MatMul."""
+    if (
+        node.kind != "Einsum"
+        or len(node.inputs) != 2
+        or not EQUATION.fullmatch(equation := node.attributes["equation"])
+    ):
         return None
-    x, divisor = before.inputs
-    if before.kind == "Mul" and pattern.constant(x) is not None:
-        x, divisor = divisor, x
-    if not is_number(pattern, divisor, math.sqrt(2) if before.kind == "Div" else math.sqrt(0.5)):
+    a, b, result = equation.replace("->", ",").replace(" ", "").split(",")
+    rows, columns = [label for label in a if label not in b], [label for label in b if label not in a]
+    stacks, inner = ([x for x in a if x in b and (x in result) == wanted] for wanted in (True, False))
+    repeated = any(len({*labels}) < len(labels) for labels in (a, b, result))
+    if repeated or not rows or len(columns) != 1 or len(inner) != 1 or {*result} != {*rows, *stacks, *columns}:
         return None
-    plus = chained(pattern, node, "Add")
-    product = None if plus is None or not is_number(pattern, plus[1], 1) else chained(pattern, plus[0], "Mul")
-    if product is None:
-        return None
-    last, factor = product
-    if factor == x or is_number(pattern, factor, 0.5):
-        rest = chained(pattern, last, "Mul")
-        if rest is None or not (is_number(pattern, rest[1], 0.5) if factor == x else rest[1] == x):
-            return None
-        last = rest[0]
-    else:
-        producer = pattern.producers.get(factor)
-        if producer is None or producer.kind != "Mul" or not is_number(pattern, other(producer, x), 0.5):
-            return None
-    return Node("Gelu", MICROSOFT, (x,), last.outputs, {}, node.name)
+    outer = [*rows[:-1], *stacks, rows[-1]]
+    nodes, names = [], []
+    for name, labels, wanted in zip(node.inputs, (a, b), ([*outer, *inner], [*stacks, *inner, *columns]), strict=True):
+        names.append(name if [*labels] == wanted else f"{node.outputs[0]} of {labels} of int8blas")
+        if names[-1] != name:
+            nodes.append(transpose(name, names[-1], labels, wanted))
+    product = [*outer, *columns]
+    name = node.outputs[0] if product == [*result] else f"{node.outputs[0]} of {''.join(product)} of int8blas"
+    nodes.append(Node("MatMul", "", tuple(names), (name,), {}, node.name))
+    return nodes if name == node.outputs[0] else [*nodes, transpose(name, node.outputs[0], product, result)]
+
+
+def transpose(name: str, result: str, labels: Sequence[str], wanted: Sequence[str]) -> Node:
+    """Return the node that brings the labelled dimensions of a tensor to another order."""
+    return Node("Transpose", "", (name,), (result,), {"perm": [[*labels].index(label) for label in wanted]})
 
 
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
@@ -148,23 +181,28 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
 # The rewrite of each formula, found by the kind of one of the formula's nodes.
 FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
     "Erf": rewritten_gelu,
+    "Tanh": rewritten_gelu,
     "Softmax": rewritten_attention,
     "LayerNormalization": rewritten_residual,
 }
 
 
-def fused(network: Network) -> Network:
-    """Rewrite the patterns of a network, and drop nodes whose results are no longer used."""
+def fused(network: Network, tolerance: float = TOLERANCE) -> Network:
+    """Rewrite the patterns of a network, and drop nodes whose results are no longer used. The numbers of a formula may
+    have the relative error `tolerance`."""
     opsets: Mapping[str, int] = {MICROSOFT: 1, **network.opsets, DOMAIN: 1}
-    return replace(network, graph=fused_graph(network.graph, opsets, network.dynamic), opsets=opsets)
+    graph = fused_graph(network.graph, opsets, partial(Pattern.of, dynamic=network.dynamic, tolerance=tolerance))
+    return replace(network, graph=graph, opsets=opsets)
 
 
-def fused_graph(graph: Graph, opsets: Mapping[str, int], dynamic: bool) -> Graph:
+def fused_graph(graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Graph:
     """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
-    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, dynamic) for node in graph.nodes])
-    pattern = Pattern.of(folded_graph(graph, opsets), dynamic)
+    graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
+    pattern = pattern_of(folded_graph(graph, opsets))
+    if any(node.kind == "Einsum" for node in pattern.graph.nodes):
+        pattern = rewritten_pattern(pattern, rewritten_einsum)
     if any(node.kind in FORMULAS for node in pattern.graph.nodes):
         pattern = rewritten_pattern(pattern, formula)
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
@@ -182,8 +220,10 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
         new = None if id(node) in rewritten_nodes else rewrite(pattern, node)
         if new is not None:
             replaced[(new if isinstance(new, Node) else new[-1]).outputs[0]] = made = []
-            for each in [new] if isinstance(new, Node) else new:
-                old_nodes = pattern.nodes_between(each)
+            several = [new] if isinstance(new, Node) else new
+            inputs = {name for each in several for name in each.inputs}
+            for each in several:
+                old_nodes = pattern.nodes_between(each, inputs)
                 rewritten_nodes.update(map(id, old_nodes))
                 parts = tuple(part for old in old_nodes for part in old.parts or (old.label,))
                 made.append(replace(each, parts=parts, origin=node.label))
@@ -199,7 +239,7 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
             nodes.append(replace(node, reason=reason) if reason else node)
     graph = replace(graph, nodes=nodes)
     nodes = needed(ordered(graph, frozenset(graph.captured())), graph.outputs)
-    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic)
+    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic, pattern.tolerance)
 
 
 def formula(pattern: Pattern, node: Node) -> Node | None:
@@ -228,12 +268,12 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
             pattern.refuse(node, NO_QUANTIZER if pattern.end(node) is None else INPUTS)
 
 
-def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], dynamic: bool) -> Node:
+def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:
     """Rewrite the subgraphs of a node."""
     if not any(True for _ in node.subgraphs()):
         return node
     attributes = {
-        name: fused_graph(value, opsets, dynamic) if isinstance(value, Graph) else value
+        name: fused_graph(value, opsets, pattern_of) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

@@ -4,6 +4,7 @@ Other types use NumPy."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from int8blas.elementwise.functions import eltwise
 from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_product import RealProduct, real_matmul
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import DOMAIN, HEAVY, SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, HEAVY, SAME_TYPE, Call, Operator, Site, passes_to
 from int8blas.onnx.types import wide
 from int8blas.stage.attributes import Attributes, Binary
+
+# The copy of a Gemm's weights pays off for at most this number of rows: 1.4x faster for 30 rows of 320 x 320, 1.05x
+# for 200 rows (AVX-512, Zen 5).
+FEW_ROWS = 128
 
 
 @wide
@@ -35,6 +40,22 @@ def gemm(
     if c is not None and beta != 0:
         y += c if beta == 1 else c * y.dtype.type(beta)
     return y
+
+
+@passes_to(gemm)
+def prepared_gemm(site: Site, **attributes: Any) -> Call:
+    """Transpose constant weights once, for sources with few rows."""
+    weights = site.constants.get(1)
+    if weights is None or weights.dtype != np.float32 or weights.ndim != 2 or not attributes.get("transB"):
+        return functools.partial(gemm, **attributes)
+    transposed = functools.cache(lambda: np.ascontiguousarray(weights.T))
+    plain = {**attributes, "transB": 0}
+
+    def call(a: Array, b: Array, c: Array | None = None) -> Array:
+        y: Array = gemm(a, transposed(), c, **plain) if a.size <= FEW_ROWS * len(b.T) else gemm(a, b, c, **attributes)
+        return y
+
+    return call
 
 
 @wide
@@ -70,7 +91,7 @@ def stored_matmul(site: Site, *, block: int = 0, dynamic: int = 0, ops: Any = ()
 
 OPERATORS = [
     Operator("MatMul", matmul, 1, traits=HEAVY),
-    Operator("Gemm", gemm, 7, traits=HEAVY),
+    Operator("Gemm", prepared_gemm, 7, prepared=True, traits=HEAVY),
     Operator("Einsum", einsum, 12, traits=HEAVY),
     Operator("StoredMatMul", stored_matmul, 1, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
 ]

@@ -37,6 +37,8 @@ TYPES = {
 }  # fmt: skip
 
 UNLIMITED = contextlib.nullcontext()
+# The relative error of a product of two numbers in float16.
+FLOAT16_TOLERANCE = 2.0**-10
 # The number of plans with replaced constants that a model keeps. Each has its own packed weights.
 MOST_PLANS = 4
 
@@ -337,10 +339,11 @@ class Model:
 
 def planned(network: Network) -> Plan:
     """Return the plan of a network, with the float parts in onnxruntime if the network asks for it."""
-    network = with_islands(network) if network.floats == "onnxruntime" else widened(network)
-    check_operators(network)
+    wide = with_islands(network) if network.floats == "onnxruntime" else widened(network)
+    check_operators(wide)
+    narrow = network.floats == "own" and wide is not network
     with Recycling():
-        return make_plan(fused(network))
+        return make_plan(fused(wide, FLOAT16_TOLERANCE) if narrow else fused(wide))
 
 
 @contextlib.contextmanager

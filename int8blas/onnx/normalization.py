@@ -157,21 +157,28 @@ def batch_normalization(
 
 @wide
 def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
-    axes = tuple(range(2, x.ndim))
-    centered = x - average(x, axes)
-    deviation = np.sqrt(average(centered * centered, axes) + x.dtype.type(epsilon))
-    return np.asarray(centered / deviation * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
+    return of_rows(x, x.shape[0] * x.shape[1], scale, bias, epsilon)
 
 
 @wide
 def group_normalization(
     x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Array:
-    values = x.reshape(x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups)
-    centered = values - average(values, 2)
-    deviation = np.sqrt(average(centered * centered, 2) + values.dtype.type(epsilon))
-    y = (centered / deviation).reshape(x.shape)
-    return np.asarray(y * of_channels(scale, x.ndim) + of_channels(bias, x.ndim), x.dtype)
+    return of_rows(x, x.shape[0] * num_groups, scale, bias, epsilon)
+
+
+def of_rows(x: Array, count: int, scale: Array, bias: Array, epsilon: float) -> Array:
+    """Normalize each of `count` rows of the flat x, and apply a scale and a bias to each channel."""
+    values = x.reshape(count, math.prod(x.shape[1:]) * x.shape[0] // max(count, 1))
+    if x.dtype == FLOAT and x.size:
+        y = rows.layer_norm(values, epsilon=epsilon)
+    else:
+        centered = values - average(values, 1)
+        y = centered / np.sqrt(average(centered * centered, 1) + x.dtype.type(epsilon))
+    y = y.reshape(x.shape)
+    y *= of_channels(scale, x.ndim)
+    y += of_channels(bias, x.ndim)
+    return np.asarray(y, x.dtype)
 
 
 @wide

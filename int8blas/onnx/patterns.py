@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,9 @@ from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.integer import dequantize_linear, positive_finite, quantize_linear
 from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import BYTES, FLOAT32
+
+# Numbers of a formula in float32 have this relative error.
+TOLERANCE = 1e-6
 
 
 @dataclass
@@ -39,14 +43,16 @@ class Pattern:
     kept: set[str] = field(default_factory=set)
     # Whether products with stored int8 weights are computed in int8.
     dynamic: bool = False
+    # The relative error that the numbers of a formula may have.
+    tolerance: float = TOLERANCE
     # Positions of nodes in the graph, by id(node).
     places: dict[int, int] = field(default_factory=dict)
     # For the first output of a node, the reason why the node stays in float.
     reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph, dynamic: bool = False) -> Pattern:
-        pattern = cls(graph, dynamic=dynamic)
+    def of(cls, graph: Graph, dynamic: bool = False, tolerance: float = TOLERANCE) -> Pattern:
+        pattern = cls(graph, dynamic=dynamic, tolerance=tolerance)
         producers, consumers = pattern.producers, pattern.consumers
         for i, node in enumerate(graph.nodes):
             pattern.places[id(node)] = i
@@ -67,14 +73,14 @@ class Pattern:
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
-    def nodes_between(self, new: Node) -> list[Node]:
-        """Return the nodes that a new node replaces: all nodes between the inputs and the outputs of the new node."""
+    def nodes_between(self, new: Node, inputs: Collection[str]) -> list[Node]:
+        """Return the nodes that a new node replaces: all nodes between `inputs` and the outputs of the new node."""
         found: dict[int, Node] = {}
         waiting = [name for name in new.outputs if name]
         while waiting:
             name = waiting.pop()
             node = self.producers.get(name)
-            if node is None or node.kind == "Constant" or name in new.inputs or name in self.graph.constants:
+            if node is None or node.kind == "Constant" or name in inputs or name in self.graph.constants:
                 continue
             if id(node) not in found:
                 found[id(node)] = node
@@ -258,10 +264,56 @@ def other(node: Node, name: str) -> str | None:
     return node.inputs[1] if node.inputs[0] == name else node.inputs[0]
 
 
-def is_number(pattern: Pattern, name: str | None, number: float) -> bool:
-    """Return whether a tensor is this number, up to float32's last digits."""
-    value = pattern.number(name)
-    return value is not None and bool(np.isclose(value, number, 1e-6))
+# The coefficients of products of some tensors, by the exponents of these tensors.
+Polynomial = dict[tuple[int, ...], float]
+POLYNOMIALS = {"Add", "Mul", "Div", "Pow", "Transpose"}
+
+
+def polynomial(
+    pattern: Pattern, name: str, variables: tuple[str, ...], order: tuple[int, ...] = (), depth: int = 8
+) -> Polynomial | None:
+    """Return a float32 tensor, with its dimensions in an order, as polynomial of other tensors, or None."""
+    if name in variables and list(order) == sorted(order):
+        return {tuple([int(name == each) for each in variables]): 1.0}
+    number, node = pattern.number(name), pattern.producers.get(name)
+    if number is not None:
+        return {(0,) * len(variables): number}
+    if node is None or node.kind not in POLYNOMIALS or not depth:
+        return None
+    if node.kind == "Transpose":
+        axes = node.attributes.get("perm")
+        order = tuple([axes[i] for i in order or range(len(axes))]) if axes else ()
+        return polynomial(pattern, node.inputs[0], variables, order, depth - 1) if axes else None
+    if len(node.inputs) != 2:
+        return None
+    first, second = (polynomial(pattern, each, variables, order, depth - 1) for each in node.inputs)
+    if first is None or second is None:
+        return None
+    if node.kind == "Mul":
+        return multiplied(first, second)
+    if node.kind == "Add":
+        return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
+    value = pattern.number(node.inputs[1])
+    if node.kind == "Div":
+        return {key: each / value for key, each in first.items()} if value else None
+    square = multiplied(first, first)
+    return square if value == 2 else multiplied(square, first) if value == 3 else None
+
+
+def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
+    """Return the product of two polynomials."""
+    result: Polynomial = {}
+    for (first, x), (second, y) in itertools.product(a.items(), b.items()):
+        powers = tuple([i + j for i, j in zip(first, second, strict=True)])
+        result[powers] = result.get(powers, 0) + x * y
+    return result
+
+
+def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
+    """Return whether a polynomial equals another one, up to the errors of the file's numbers."""
+    if a is None or a.keys() != b.keys():
+        return False
+    return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)
 
 
 def chained(pattern: Pattern, node: Node, kind: str) -> tuple[Node, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -111,7 +112,13 @@ def cumulative(function: np.ufunc, start: int) -> Callable[..., Array]:
     def operator(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
         along = int(np.asarray(axis).item())
         values = np.flip(x, along) if reverse else x
-        result = np.asarray(function.accumulate(values, along, x.dtype))
+        if x.dtype.kind == "f" and along % x.ndim < x.ndim - 1:  # NumPy's accumulate reads columns one by one
+            result = values.copy()
+            parts = np.moveaxis(result, along, 0)
+            for before, part in itertools.pairwise(parts):
+                function(before, part, out=part)
+        else:
+            result = np.asarray(function.accumulate(values, along, x.dtype))
         if exclusive:
             result = np.roll(result, 1, along)
             index: list[Any] = [slice(None)] * x.ndim

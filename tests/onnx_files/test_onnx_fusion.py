@@ -1,5 +1,6 @@
 """Patterns of nodes that become one int8 operator keep that operator's bits; other nodes stay."""
 
+import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -283,16 +284,109 @@ GELUS = {
     "another x": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(d, f) y = Mul(g, h)",
     "twice one half": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(h, f) y = Mul(g, h)",
     "another divisor": "d = Div(x, h) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
-}
+    "half by division": "d = Div(x, r) e = Erf(d) f = Add(e, o) g = Mul(x, f) y = Div(g, two)",
+    "half of a cube": "c = Pow(x, three) k = Mul(c, t) a = Add(x, k) d = Mul(s, a) e = Tanh(d) f = Add(o, e) "
+                      "i = Mul(h, x) y = Mul(i, f)",
+    "half of products": "q2 = Mul(x, x) k = Mul(t, q2) a = Add(o, k) b = Mul(x, s) d = Mul(a, b) e = Tanh(d) "
+                        "f = Add(e, o) g = Mul(x, f) y = Mul(g, h)",
+    "half of a transposed cube": "u = Transpose<perm = [1, 2, 0]>(x3) c = Pow(u, three) k = Mul(c, t) "
+                                 "b = Transpose<perm = [2, 0, 1]>(k) a = Add(x3, b) d = Mul(s, a) e = Tanh(d) "
+                                 "f = Add(o, e) i = Mul(h, x3) j = Mul(i, f) y = Reshape(j, all)",
+    "another order": "u = Transpose<perm = [1, 2, 0]>(x3) c = Pow(u, three) k = Mul(c, t) "
+                     "b = Transpose<perm = [1, 2, 0]>(k) a = Add(x3, b) d = Mul(s, a) e = Tanh(d) "
+                     "f = Add(o, e) i = Mul(h, x3) j = Mul(i, f) y = Reshape(j, all)",
+    "another power": "c = Pow(x, two) k = Mul(c, t) a = Add(x, k) d = Mul(s, a) e = Tanh(d) f = Add(o, e) "
+                     "i = Mul(h, x) y = Mul(i, f)",
+    "a sum as x": "u = Add(x, x) d = Div(u, r) e = Erf(d) f = Add(e, o) g = Mul(u, f) v = Mul(g, h) y = Neg(v)",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GELUS)
 def test_gelu_written_out_is_one_node(name):
-    values = constants(r=one(np.sqrt(2)), q=one(np.sqrt(0.5)), o=one(1), h=one(0.5))
-    text = f"g (float[n] x) => (float[n] y) <{values}> {{ {GELUS[name]} }}"
+    values = constants(r=one(np.sqrt(2)), q=one(np.sqrt(0.5)), o=one(1), h=one(0.5), two=one(2), three=one(3),
+                       s=one(np.sqrt(2 / np.pi)), t=one(0.044715), cube=np.array([10] * 3),
+                       all=np.array([-1]))  # fmt: skip
+    text = f"g (float[n] x) => (float[n] y) <{values}> {{ x3 = Reshape(x, cube) {GELUS[name]} }}"
     model, x = loaded(text), RNG.normal(0, 2, 1000).astype(F)
-    assert (kinds(model) == ["com.microsoft.Gelu"]) == name.startswith("half")
+    kind = "FastGelu" if "Tanh" in GELUS[name] else "Gelu"
+    assert (f"com.microsoft.{kind}" in kinds(model)) == name.startswith(("half", "a sum"))
+    assert len(kinds(model)) == (3 if "x3" in GELUS[name] else 1) or not name.startswith("half")
     np.testing.assert_allclose(model.run(None, {"x": x})[0], unfused(text, {"x": x})[0], 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("equation", "becomes"),
+    [
+        ("bct,bcs->bts", True), ("bts,bcs->bct", True), ("btgi,gih->btgh", True), ("ij,jk->ki", True),
+        (" i j , j k -> i k ", True), ("abi,bij->bja", True),
+        ("ij,jk", False), ("ij,kj->j", False), ("ij,ij->i", False), ("ij,jkl->ikl", False), ("j,jk->k", False),
+        ("ij,kl->ijkl", False), ("ii,ik->ik", False), ("...ij,jk->...ik", False),
+    ],
+)  # fmt: skip
+def test_an_einsum_of_matrices_is_a_product(equation, becomes):
+    sizes = dict(zip("abcdghijklst", itertools.count(2)))
+    shapes = [[sizes[x] for x in part if x.isalpha()] for part in equation.partition("->")[0].split(",")]
+    a, b = (RNG.normal(0, 1, shape).astype(F) for shape in shapes)
+    ports = [f"float[{','.join(map(str, shape))}] {name}" for name, shape in zip("ab", shapes, strict=True)]
+    model = loaded(f'g ({", ".join(ports)}) => (float y) {{ y = Einsum<equation = "{equation}">(a, b) }}')
+    assert ("Einsum" not in kinds(model)) == becomes
+    (y,) = model.run(None, {"a": a, "b": b})
+    np.testing.assert_allclose(y, np.einsum(equation.replace(" ", ""), a, b), 1e-5, 1e-5, strict=True)
+
+
+def test_several_nodes_replace_no_earlier_nodes():
+    text = """g (float[4,4] x) => (float y) { r = Selu(x) s = Softplus(r)
+        y = Einsum<equation = "ij,kj->ik">(s, s) }"""
+    parts = [part for call in loaded(text).explain() if call.operator in ("MatMul", "Transpose") for part in call.nodes]
+    assert {"r", "s"}.isdisjoint(parts)
+
+
+def test_einsums_around_a_softmax_are_attention():
+    text = """g (float[2,32,9] q, float[2,32,7] k, float[2,32,7] v) => (float y) {
+        s = Einsum<equation = "bct,bcs->bts">(q, k)
+        p = Softmax<axis = -1>(s) y = Einsum<equation = "bts,bcs->bct">(p, v) }"""
+    feeds = {name: RNG.normal(0, 1, (2, 32, 9 if name == "q" else 7)).astype(F) for name in "qkv"}
+    model = loaded(text)
+    assert "int8blas.Attention" in kinds(model)
+    np.testing.assert_allclose(model.run(None, feeds)[0], unfused(text, feeds)[0], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("equal", [False, True])
+def test_few_of_many_elements_keep_the_order_of_their_indices(largest, equal):
+    x = RNG.permutation(600).reshape(2, 3, 100).astype(F)
+    x = x // 50 if equal else x
+    model = loaded(f"g (float[2,3,100] x, int64[1] k) => (float y, int64 i) {{ y, i = TopK<largest={largest}>(x, k) }}")
+    y, i = model.run(None, {"x": x, "k": np.array([10])})
+    order = np.argsort(-x if largest else x, -1, kind="stable")[..., :10]
+    np.testing.assert_array_equal(i, order)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, order, -1))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_cumulative_sums_add_in_order(axis):
+    x = RNG.normal(0, 1, (5, 6, 7)).astype(F)
+    (y,) = loaded("g (float[5,6,7] x, int64 a) => (float y) { y = CumSum(x, a) }").run(
+        None, {"x": x, "a": np.array(axis)}
+    )
+    np.testing.assert_array_equal(y, np.add.accumulate(x, axis))
+
+
+def test_a_bias_of_fast_gelu_is_no_part_of_a_chain():
+    text = "g (float[n] x, float[n] b) => (float[n] y) { r = Relu(x) y = com.microsoft.FastGelu(r, b) }"
+    feeds = {"x": RNG.normal(0, 2, 100).astype(F), "b": RNG.normal(0, 2, 100).astype(F)}
+    (y,) = loaded(text, microsoft=True).run(None, feeds)
+    wanted = int8blas.eltwise(np.maximum(feeds["x"], 0) + feeds["b"], int8blas.Eltwise("gelu_tanh"))
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("operator", ["ScatterElements(x, i, u)", "GatherElements(x, i)"])
+@pytest.mark.parametrize("index", [-4, 3])
+def test_indices_of_elements_must_be_inside(operator, index):
+    model = loaded(f"g (float[3,2] x, int64[1,2] i, float[1,2] u) => (float y) {{ y = {operator} }}")
+    feeds = {"x": np.zeros((3, 2), F), "i": np.array([[0, index]]), "u": np.ones((1, 2), F)}
+    with pytest.raises(ValueError, match=f"must be from -3 to 2, got {index}"):
+        model.run(None, feeds)
 
 
 def test_patterns_in_branches_are_rewritten():

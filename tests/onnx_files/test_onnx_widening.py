@@ -61,3 +61,12 @@ def test_ports_keep_their_types_and_inputs_may_be_outputs():
 def test_files_without_float16_weights_stay_as_they_are():
     model = loaded("g (float16[2, 3] x) => (float16[2, 3] y) { y = Relu(x) }")
     assert [call.operator for call in model.explain()] == ["Relu"]
+
+
+def test_a_gelu_with_numbers_in_float16_is_one_node():
+    numbers = {"r": np.sqrt(2), "o": 1, "h": 0.5, "w": np.ones((8, 8))}
+    values = {name: np.asarray(value, np.float16) for name, value in numbers.items()}
+    text = """g (float16[n,8] x) => (float16[n,8] y) { p = MatMul(x, w) d = Div(p, r) e = Erf(d) f = Add(e, o)
+        g = Mul(p, f) y = Mul(g, h) }"""
+    model = loaded(text, constants=values)
+    assert "com.microsoft.Gelu" in [call.operator for call in model.explain()]
