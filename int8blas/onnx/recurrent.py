@@ -275,13 +275,17 @@ def recurrent(
     known = layers(*given) if is_constant else None
 
     @wide
+    def compute(x: Array, *states: Array | None, made: Any, size: int, lengths: Array | None) -> Any:
+        products, steps = made
+        return all_directions(x, products, steps, size, lengths, states, direction, layout)[:outputs]
+
     def call(
         x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
         c: Array | None = None, p: Array | None = None,
     ) -> Any:  # fmt: skip
-        products, steps = known or layers(w, r, b, p)
-        states = (h, c)[: kind.states]
-        return all_directions(x, products, steps, r.shape[2], lengths, states, direction, layout)[:outputs]
+        return compute(
+            x, *(h, c)[: kind.states], made=known or layers(w, r, b, p), size=r.shape[2], lengths=lengths
+        )  # fmt: skip
 
     return call
 

@@ -9,10 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from int8blas.elementwise.pool import add_weighted
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import Ints, ints
 from int8blas.onnx.table import Operator, Traits
+from int8blas.onnx.windows import order_of
 
 Factors = Array | Sequence[float] | None
 Mode = Literal["nearest", "linear", "cubic"]
@@ -24,6 +26,7 @@ Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "s
 # A coordinate counts as half way between two positions up to this distance, in positions, from it: float32 coordinates
 # have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
+FLOAT32 = np.dtype(np.float32)
 
 
 class Way(NamedTuple):
@@ -103,14 +106,14 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
 
 
 def find_sources(
-    size: int, count: int, scale: float, region: tuple[float, float], way: Way
-) -> list[tuple[Array, Array]]:  # fmt: skip
-    """Return the input position and the weight of each output position, for each tap; for "nearest" one tap."""
+    size: int, count: int, scale: float, region: tuple[float, float], way: Way, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the input positions and the weights of each output position, of shape (taps, outputs) each."""
     where = coordinates(size, count, scale, region, way).astype(np.float64)
     if way.mode == "nearest":
-        return [(np.clip(nearest_index(where, way.nearest), 0, size - 1), np.ones(count))]
+        return np.clip(nearest_index(where, way.nearest), 0, size - 1)[None], np.ones((1, count), dtype)
     index, weights = taps(where, size, scale, way)
-    return [(np.ascontiguousarray(index[:, tap]), weights[:, tap]) for tap in range(index.shape[1])]
+    return np.ascontiguousarray(index.T), np.ascontiguousarray(weights.T, dtype)
 
 
 # Most calls have the same sizes as the previous call.
@@ -122,17 +125,12 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
     size = x.shape[axis]
     if scale == 1 and count == size and way.coordinates != "tf_crop_and_resize":
         return x
-    every = sources(size, count, scale, region, way)
+    kind = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
+    index, weights = sources(size, count, scale, region, way, kind)
     if way.mode == "nearest":
-        return np.take(x, every[0][0], axis)
-    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
-    kind = x.dtype if x.dtype == np.float64 else np.float32
-    y: Any = None
-    for index, weights in every:
-        part = np.take(x, index, axis).astype(kind, copy=False)
-        part *= weights.astype(kind).reshape(shape)
-        y = part if y is None else np.add(y, part, out=y)
-    return np.asarray(y)
+        return np.take(x, index[0], axis)
+    to, back = order_of(x)
+    return add_weighted(np.ascontiguousarray(x.transpose(to), kind), back[axis], index, weights).transpose(back)
 
 
 class Choice(NamedTuple):
@@ -152,7 +150,7 @@ def find_choice(
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     back = [order.index(axis) for axis in range(len(shape))]
     indices = [
-        (back[axis], find_sources(shape[axis], count, scale, (0.0, 1.0), way)[0][0])
+        (back[axis], find_sources(shape[axis], count, scale, (0.0, 1.0), way, FLOAT32)[0][0])
         for axis, count, scale in sorted(turns, key=lambda turn: -back[turn[0]])
         if scale != 1 or count != shape[axis]
     ]
@@ -177,7 +175,7 @@ def sizes_from(
 ) -> tuple[list[int], list[float]]:
     """Return sizes and scales of the resized dimensions."""
     if scales is not None and len(scales):
-        factors = [float(scale) for scale in scales]
+        factors = np.asarray(scales, np.float64).tolist()
         return [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)], factors
     counts = list(ints(sizes))
     factors = [count / x.shape[axis] for axis, count in zip(axes, counts, strict=True)]
