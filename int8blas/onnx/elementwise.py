@@ -23,24 +23,14 @@ FLOAT32 = np.dtype(np.float32)
 
 
 # Post-ops check their numbers when they are created, which takes longer than a small array does.
-MADE: dict[tuple[str, float | None, float | None], Eltwise] = {}
-
-
-def post_op(name: str, alpha: float | None = None, beta: float | None = None) -> Eltwise:
-    """Return an element-wise post-op, created once for each set of numbers."""
-    key = name, alpha, beta
-    if key not in MADE:
-        MADE[key] = Eltwise(*key)
-    return MADE[key]
-
-
+post_op = functools.lru_cache(1024)(Eltwise)
 # The number of shapes and layouts for which a PRelu keeps its post-op.
 LAYOUTS = 16
 # A prepared function for each function and each shape. It repeats its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
-def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
+def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Array], Array]) -> Array:
     """Apply `op` to floats of at most 32 bits, and `function` to other types."""
     if x.dtype == FLOAT32:
         return np.asarray(prepared_for(op, x.shape)(x))
@@ -159,10 +149,9 @@ def swish(x: Array, *, alpha: float = 1.0) -> Array:
     return applied(x, post_op("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
 
 
-@wide
 def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
-    kind = x.dtype.type
-    return np.asarray(np.clip(x * kind(alpha) + kind(beta), kind(0), kind(1)))
+    ops = post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)
+    return applied(x, ops, lambda x: np.clip(x * alpha + beta, 0, 1))
 
 
 def hard_swish(x: Array) -> Array:
@@ -171,6 +160,10 @@ def hard_swish(x: Array) -> Array:
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
+    if min is not None and max is not None and x.dtype == FLOAT32:
+        low, high = float(min), float(max)
+        if -math.inf < low <= high < math.inf:
+            return applied(x, post_op("clip", low, high), np.asarray)
     if min is not None:
         x = np.asarray(np.maximum(x, np.asarray(min, x.dtype)))
     if max is not None:
