@@ -131,9 +131,9 @@ def sizes_from(
 
 
 class Steps(NamedTuple):
-    """How to resize an array: the shape of the result, the order of dimensions in memory, and the order back. `along` has
-    a resized axis in this order, and the input positions and weights of its outputs. `outside` says which outputs lie
-    outside the input along an axis."""
+    """How to resize an array: the shape of the result, the order of dimensions in memory, and the order back. `along`
+    has a resized axis in this order, and the input positions and weights of its outputs. `outside` says which outputs
+    lie outside the input along an axis."""
 
     shape: tuple[int, ...]
     order: list[int]
