@@ -514,7 +514,8 @@ def erf(cnp.ndarray x, cnp.ndarray table):
     cdef float *y = <float *>cnp.PyArray_DATA(result)
     cdef const float *points = <const float *>cnp.PyArray_DATA(table)
     cdef int32_t last = <int32_t>cnp.PyArray_DIM(table, 0) - 1
-    cdef float values[ERF_BLOCK], slopes[ERF_BLOCK], nearest[ERF_BLOCK]
+    cdef float pairs[2 * ERF_BLOCK]
+    cdef float sums[ERF_BLOCK], nearest[ERF_BLOCK]
     cdef int32_t index[ERF_BLOCK]
     cdef float end = last / <float>128, a, d, at
     cdef int64_t i, first = 0, count, size = cnp.PyArray_SIZE(x)
@@ -523,17 +524,18 @@ def erf(cnp.ndarray x, cnp.ndarray table):
             count = min(size - first, <int64_t>ERF_BLOCK)
             for i in range(count):
                 a = fabsf(source[i])
-                at = (end if a > end else a) * 128 + ROUND  # the sum's low bits are the nearest integer
-                nearest[i] = (at - ROUND) / 128
-                memcpy(index + i, &at, 4)
+                sums[i] = (end if a > end else a) * <float>128 + ROUND  # the sum's low bits are the nearest integer
+                nearest[i] = (sums[i] - ROUND) * <float>0.0078125
+            memcpy(index, sums, sizeof(index))
+            for i in range(count):
                 index[i] = min(index[i] & 0xffff, last)  # any number for a NaN
             for i in range(count):
-                values[i], slopes[i] = points[2 * index[i]], points[2 * index[i] + 1]
+                memcpy(pairs + 2 * i, points + 2 * index[i], 8)
             for i in range(count):
                 a, at = fabsf(source[i]), nearest[i]
                 d = (end if a > end else a) - at
                 a = <float>1 - d * (at - d * (at * at * <float>0.6666667 - <float>0.33333334))
-                a = d * a * slopes[i] + values[i]
+                a = d * a * pairs[2 * i + 1] + pairs[2 * i]
                 y[i] = copysignf(a, source[i])
             source, y, first = source + count, y + count, first + count
     return result
