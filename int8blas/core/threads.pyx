@@ -10,9 +10,10 @@ A call may use the number of threads that OpenMP, the environment or ``num_threa
 them. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread too if
 the parent has run a region. No result depends on which thread runs a part, or on the number of threads.
 
-A region ends when its last thread has finished. If another process takes a thread's CPU, the thread finishes a time
-slice later: after milliseconds, for parts of microseconds. So a caller that has waited for milliseconds runs without
-regions for a while, and then tries a region again. If that region is late too, the next pause is longer.
+A region ends when its last thread has finished, and OpenMP begins the next region when this thread has come back. If
+another process takes a thread's CPU, the thread finishes or comes back a time slice later: after milliseconds, for
+parts of microseconds. So a caller that has waited for milliseconds runs without regions for a while, and then tries a
+region again. If that region is late too, the next pause is longer.
 """
 
 import operator
@@ -94,8 +95,9 @@ cdef struct Region:
     # Threads that work, and threads of the runtime's team. The other threads of the team have no work (see
     # csrc/core/team.h).
     int threads, team
-    # Ticks when the calling thread began the region, and ticks when it finished its part.
-    int64_t start, done
+    # Ticks when the calling thread began the region, ticks when it finished its part, and the number of ticks between
+    # them in which it waited for other threads.
+    int64_t start, done, waited
 
 
 cdef int region_threads(int wanted) noexcept nogil:
@@ -118,12 +120,17 @@ cdef int region_threads(int wanted) noexcept nogil:
 
 cdef inline void begin_region(Region *region, int threads) noexcept nogil:
     region.threads, region.team, region.start = threads, i8_my_team.last, i8_ticks()
-    region.done = region.start
+    region.done, region.waited = region.start, 0
 
 
 cdef inline int workers(const Region *region) noexcept nogil:
     """Return the number of threads that work in the running region. The runtime may supply fewer than requested."""
     return min(region.threads, i8_omp_team_size())
+
+
+cdef inline void note_wait(Region *region, int64_t since) noexcept nogil:
+    """Note that the calling thread has waited for other threads."""
+    region.waited += i8_ticks() - since
 
 
 cdef inline void note_done(Region *region) noexcept nogil:
@@ -132,16 +139,16 @@ cdef inline void note_done(Region *region) noexcept nogil:
 
 cdef inline void end_region(const Region *region) noexcept nogil:
     """After a region, decide whether the calling thread runs without regions for a while."""
-    cdef int64_t wait = i8_ticks() - region.done
+    cdef int64_t wait = i8_ticks() - region.done + region.waited
     if wait >= SOON and looks_at_ends:
         look_at_end(region, wait)
 
 
 cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
-    """Call `set_alone` after a region that waited `ticks` for its last thread."""
+    """Call `set_alone` after a region whose calling thread waited `wait` ticks for other threads."""
     cdef double now = i8_omp_seconds(), seconds = now - first_seconds
     cdef double tick = seconds / max(<int64_t>1, i8_ticks() - first_ticks)
-    set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start) * tick))
+    set_alone(now, wait * tick, (region.threads - 1) * ((region.done - region.start - region.waited) * tick))
 
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
@@ -221,6 +228,8 @@ cdef void run_shares(Shares *s, int threads) noexcept nogil:
     cdef int thread
     begin_region(&region, threads)
     for thread in prange(threads, num_threads=region.team, schedule="static"):
+        if thread == 0:
+            note_wait(&region, region.start)
         do_share(s, thread, threads)
         if threadid() == 0:
             note_done(&region)
@@ -243,6 +252,7 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
     """Run parts of two kinds, which need no memory. All parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
+    cdef int64_t since
     threads = region_threads(threads)
     if threads == 1:
         run_parts(first, job, first_parts, 1)
@@ -250,8 +260,13 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
         return
     begin_region(&region, threads)
     with parallel(num_threads=region.team):
+        if threadid() == 0:
+            note_wait(&region, region.start)
         do_own_parts(&firsts, threadid(), workers(&region))
+        since = i8_ticks()
         i8_omp_barrier()
+        if threadid() == 0:
+            note_wait(&region, since)
         do_own_parts(&seconds, threadid(), workers(&region))
         if threadid() == 0:
             note_done(&region)
@@ -292,6 +307,8 @@ cdef void run_region(member_fn function, const void *job, int threads) noexcept 
     cdef Region region
     begin_region(&region, threads)
     with parallel(num_threads=region.team):
+        if threadid() == 0:
+            note_wait(&region, region.start)
         if threadid() < threads:
             function(job, threadid(), workers(&region))
         if threadid() == 0:

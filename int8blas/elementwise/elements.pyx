@@ -6,6 +6,7 @@ longer run has several values of each parameter. Memory then has the parameters 
 they repeat. If the stretch would be long, memory has the parameters of one block of elements at a time.
 """
 
+from libc.math cimport copysignf, fabsf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -33,6 +34,8 @@ cdef int64_t LONGEST_STRETCH = 4096
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
+    ERF_BLOCK = 256         # numbers of erf at a time, in 4 KiB
+cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to an integer
 # If `out` has at least this number of bytes, 4-byte elements are stored past the caches.
 cdef int64_t STREAM_BYTES = 16 << 20
 
@@ -494,3 +497,45 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     if out is not None:
         return out
     return target if cnp.PyArray_NDIM(target) else target[()]
+
+
+def erf(cnp.ndarray x, cnp.ndarray table):
+    """Return erf of float32 numbers in the order of memory. Each step is rounded to float32.
+
+    Parameters
+    ----------
+    x : ndarray of float32
+        The numbers, without gaps in memory.
+    table : ndarray of float32
+        (count, 2): erf and its derivative at the points i / 128.
+    """
+    cdef cnp.ndarray result = empty_like(x, cnp.NPY_FLOAT32)
+    cdef const float *source = <const float *>cnp.PyArray_DATA(x)
+    cdef float *y = <float *>cnp.PyArray_DATA(result)
+    cdef const float *points = <const float *>cnp.PyArray_DATA(table)
+    cdef int32_t last = <int32_t>cnp.PyArray_DIM(table, 0) - 1
+    cdef float pairs[2 * ERF_BLOCK]
+    cdef float sums[ERF_BLOCK], nearest[ERF_BLOCK]
+    cdef int32_t index[ERF_BLOCK]
+    cdef float end = last / <float>128, a, d, at
+    cdef int64_t i, first = 0, count, size = cnp.PyArray_SIZE(x)
+    with nogil:
+        while first < size:
+            count = min(size - first, <int64_t>ERF_BLOCK)
+            for i in range(count):
+                a = fabsf(source[i])
+                sums[i] = (end if a > end else a) * <float>128 + ROUND  # the sum's low bits are the nearest integer
+                nearest[i] = (sums[i] - ROUND) * <float>0.0078125
+            memcpy(index, sums, sizeof(index))
+            for i in range(count):
+                index[i] = min(index[i] & 0xffff, last)  # any number for a NaN
+            for i in range(count):
+                memcpy(pairs + 2 * i, points + 2 * index[i], 8)
+            for i in range(count):
+                a, at = fabsf(source[i]), nearest[i]
+                d = (end if a > end else a) - at
+                a = <float>1 - d * (at - d * (at * at * <float>0.6666667 - <float>0.33333334))
+                a = d * a * pairs[2 * i + 1] + pairs[2 * i]
+                y[i] = copysignf(a, source[i])
+            source, y, first = source + count, y + count, first + count
+    return result

@@ -11,7 +11,9 @@
 Dimensions are counted as (n, d, h, w, c). A dimension that a layout lacks has size 1.
 """
 
-from libc.math cimport rintf
+from math import prod
+
+from libc.math cimport INFINITY, rintf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -20,6 +22,7 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
     current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
+from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 
@@ -488,3 +491,216 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     units = job.out_shape[0] * job.channel_blocks * job.out_shape[1] * job.row_blocks * job.column_blocks
     run_work(do_unit, &job, units, work, THREAD_BYTES, GIL_BYTES)  # bytes of windows
     return 0
+
+
+# --- windows of float32 and float64 ----------------------------------------------------------------------------------
+
+ctypedef fused real:
+    float
+    double
+
+
+# The element that window 0 has at a tap, and the windows, from `low` to `high`, whose element exists.
+cdef struct Tap:
+    int64_t start, low, high
+
+
+cdef cnp.ndarray taps_of(const Axis *axis, int64_t size, int64_t positions):
+    """Return the taps of a window along one dimension, as an array that holds them."""
+    cdef cnp.ndarray result = empty_of((axis.kernel, 3), cnp.NPY_INT64)
+    cdef Tap *taps = <Tap *>cnp.PyArray_DATA(result)
+    cdef int64_t i, start
+    for i in range(axis.kernel):
+        start = i * axis.dilation - axis.before
+        taps[i].start = start
+        taps[i].low = min(positions, ceil_div(-start, axis.stride)) if start < 0 else 0
+        taps[i].high = min(positions, ceil_div(size - start, axis.stride)) if size > start else 0
+        taps[i].high = max(taps[i].low, taps[i].high)
+    return result
+
+
+cdef inline real larger(real a, real b) noexcept nogil:
+    """Return the larger number, or NaN if a number is NaN."""
+    return a if (a > b) | (a != a) else b
+
+
+cdef void combine(real *y, const real *x, int64_t rows, int64_t columns, int64_t y_row, int64_t x_row,
+                  bint maximum) noexcept nogil:
+    """Add rows of x to rows of y, or set y to the maximum."""
+    cdef int64_t i
+    if y_row == columns == x_row:
+        rows, columns = 1, rows * columns
+    if columns == 1:
+        for i in range(rows if maximum else 0):
+            y[i * y_row] = larger(y[i * y_row], x[i * x_row])
+        for i in range(0 if maximum else rows):
+            y[i * y_row] += x[i * x_row]
+        return
+    for _ in range(rows):
+        for i in range(columns if maximum else 0):
+            y[i] = larger(y[i], x[i])
+        for i in range(0 if maximum else columns):
+            y[i] += x[i]
+        y, x = y + y_row, x + x_row
+
+
+cdef void reduce_axis(real *y, const real *x, const Axis *w, const Tap *taps, int64_t outer, int64_t size,
+                      int64_t inner, int64_t count, bint maximum) noexcept nogil:
+    """Reduce the windows along the second of three axes."""
+    cdef int64_t i, tap
+    for _ in range(outer):
+        for i in range(count * inner):
+            y[i] = -INFINITY if maximum else 0
+        for tap in range(w.kernel):
+            combine(y + taps[tap].low * inner, x + (taps[tap].start + taps[tap].low * w.stride) * inner,
+                    taps[tap].high - taps[tap].low, inner, inner, w.stride * inner, maximum)
+        y, x = y + count * inner, x + size * inner
+
+
+cdef void add_channel(real *y, const real *x, const Axis *w, const Tap **taps, const int64_t *size,
+                      const int64_t *positions) noexcept nogil:
+    """Add the windows of one channel to its image."""
+    cdef int64_t tap, z, row
+    cdef Tap d, h, c
+    for tap in range(w[0].kernel * w[1].kernel * w[2].kernel):
+        d, h = taps[0][tap // w[2].kernel // w[1].kernel], taps[1][tap // w[2].kernel % w[1].kernel]
+        c = taps[2][tap % w[2].kernel]
+        for z in range(d.low, d.high):
+            for row in range(h.low, h.high):
+                combine(y + ((d.start + z * w[0].stride) * size[1] + h.start + row * w[1].stride) * size[2] + c.start
+                        + c.low * w[2].stride, x + (z * positions[1] + row) * positions[2] + c.low, c.high - c.low, 1,
+                        w[2].stride, 1, False)
+        x += positions[0] * positions[1] * positions[2]
+
+
+cdef void add_taps(real *y, const real *x, const int64_t *index, const real *weights, int64_t taps, int64_t count,
+                   int64_t inner) noexcept nogil:
+    """Store the weighted sums of rows. Each product and each sum is rounded."""
+    cdef int64_t tap, row, i
+    cdef const real *source
+    cdef real weight
+    if inner == 1:
+        for row in range(count):
+            y[row] = weights[row] * x[index[row]]
+        for tap in range(1, taps):
+            for row in range(count):
+                y[row] += weights[tap * count + row] * x[index[tap * count + row]]
+        return
+    for row in range(count):
+        for tap in range(taps):
+            source, weight = x + index[tap * count + row] * inner, weights[tap * count + row]
+            if tap == 0:
+                for i in range(inner):
+                    y[i] = weight * source[i]
+            else:
+                for i in range(inner):
+                    y[i] += weight * source[i]
+        y += inner
+
+
+cdef cnp.ndarray empty_along(cnp.ndarray x, int axis, int64_t count, int64_t *outer, int64_t *inner):
+    """Return an array with another size along an axis. Set the numbers of elements before and after the axis."""
+    shape = (<object>x).shape
+    outer[0], inner[0] = prod(shape[:axis]), prod(shape[axis + 1:])
+    return empty_of((*shape[:axis], count, *shape[axis + 1:]), cnp.PyArray_TYPE(x))
+
+
+def reduce_windows(cnp.ndarray x, int axis, tuple window, int64_t count, bint maximum):
+    """Return the sums or maxima of windows along one axis of an array in C order. Elements are added in turn. A window
+    without elements has the sum 0 and the maximum -inf.
+
+    Parameters
+    ----------
+    x : ndarray of float32 or float64
+        The array, in C order.
+    axis : int
+        The axis.
+    window : tuple of int
+        The number of taps of a window, the stride, the dilation, and the position of element 0 in window 0.
+    count : int
+        The number of windows.
+    maximum : bool
+        Whether to compute maxima.
+    """
+    cdef Axis w
+    cdef int64_t outer, inner, size = cnp.PyArray_DIM(x, axis)
+    cdef cnp.ndarray y, taps
+    w.kernel, w.stride, w.dilation, w.before = window
+    taps = taps_of(&w, size, count)
+    y = empty_along(x, axis, count, &outer, &inner)
+    if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32:
+        reduce_axis(<float *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(x), &w,
+                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum)
+    else:
+        reduce_axis(<double *>cnp.PyArray_DATA(y), <const double *>cnp.PyArray_DATA(x), &w,
+                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum)
+    return y
+
+
+def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
+    """Add windows to images of zeros, tap by tap, and return the images.
+
+    Parameters
+    ----------
+    parts : ndarray of float32 or float64
+        (images, channels, *kernel, *positions), in C order, with three spatial dimensions.
+    windows : tuple of tuple of int
+        The number of taps, the stride, the dilation, and the position of element 0 in window 0, of each dimension.
+    sizes : tuple of int
+        The spatial shape of the images. Elements of windows outside of them have no effect.
+    """
+    cdef Axis w[3]
+    cdef int64_t size[3]
+    cdef int64_t positions[3]
+    cdef const Tap *taps[3]
+    cdef int64_t channel, count = 1, places = 1, pixels = 1
+    cdef int d
+    cdef cnp.ndarray y = empty_of(((<object>parts).shape[0], (<object>parts).shape[1], *sizes),
+                                  cnp.PyArray_TYPE(parts))
+    cdef list kept = []
+    memset(cnp.PyArray_DATA(y), 0, cnp.PyArray_NBYTES(y))
+    for d in range(3):
+        w[d].kernel, w[d].stride, w[d].dilation, w[d].before = windows[d]
+        size[d], positions[d] = sizes[d], cnp.PyArray_DIM(parts, 5 + d)
+        count, places, pixels = count * w[d].kernel, places * positions[d], pixels * size[d]
+        kept.append(taps_of(&w[d], size[d], positions[d]))
+        taps[d] = <const Tap *>cnp.PyArray_DATA(<cnp.ndarray>kept[d])
+    for channel in range(cnp.PyArray_DIM(y, 0) * cnp.PyArray_DIM(y, 1)):
+        if cnp.PyArray_TYPE(parts) == cnp.NPY_FLOAT32:
+            add_channel(<float *>cnp.PyArray_DATA(y) + channel * pixels,
+                        <const float *>cnp.PyArray_DATA(parts) + channel * count * places, w, taps, size, positions)
+        else:
+            add_channel(<double *>cnp.PyArray_DATA(y) + channel * pixels,
+                        <const double *>cnp.PyArray_DATA(parts) + channel * count * places, w, taps, size, positions)
+    return y
+
+
+def add_weighted(cnp.ndarray x, int axis, cnp.ndarray index, cnp.ndarray weights):
+    """Return ``sum over t of weights[t, i] * x[index[t, i]]`` along an axis, with t in turn.
+
+    Parameters
+    ----------
+    x : ndarray of float32 or float64
+        The array, in C order.
+    axis : int
+        The axis.
+    index : ndarray of int64
+        (taps, count), in C order.
+    weights : ndarray
+        As `index`, and of the type of x.
+    """
+    cdef int64_t count = cnp.PyArray_DIM(index, 1), taps = cnp.PyArray_DIM(index, 0), outer, inner, i
+    cdef int64_t size = cnp.PyArray_DIM(x, axis)
+    cdef const int64_t *at = <const int64_t *>cnp.PyArray_DATA(index)
+    cdef cnp.ndarray y
+    y = empty_along(x, axis, count, &outer, &inner)
+    for i in range(outer):
+        if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32:
+            add_taps(<float *>cnp.PyArray_DATA(y) + i * count * inner,
+                     <const float *>cnp.PyArray_DATA(x) + i * size * inner, at,
+                     <const float *>cnp.PyArray_DATA(weights), taps, count, inner)
+        else:
+            add_taps(<double *>cnp.PyArray_DATA(y) + i * count * inner,
+                     <const double *>cnp.PyArray_DATA(x) + i * size * inner, at,
+                     <const double *>cnp.PyArray_DATA(weights), taps, count, inner)
+    return y

@@ -15,14 +15,14 @@ GRU, with the gates z, r, n, the bias b of the gates, and the bias d of the stat
 
 RNN::
 
-    h = tanh(gates + h @ weights), or relu
+    h = tanh((gates + h @ weights) + bias), or relu
 
 For a GRU with reset_after and an RNN, h @ weights may also be a dynamic :class:`InnerProduct`, which quantizes each row
 of h in each step.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -189,7 +189,7 @@ cdef int run_gru(Gates *g, bint reset_after) noexcept nogil:
 
 cdef int run_rnn(Gates *g) noexcept nogil:
     """Run all steps; return -1 if there is no memory."""
-    cdef int64_t step, u
+    cdef int64_t step, u, row
     cdef const float *x
     for step in range(g.steps):
         if multiply_state(g):
@@ -197,14 +197,25 @@ cdef int run_rnn(Gates *g) noexcept nogil:
         x = g.source + step * g.size
         for u in range(g.size):
             g.values[u] = x[u] + g.sums[u]
+        for row in range(0 if g.bias is NULL else g.rows):
+            for u in range(g.units):
+                g.values[row * g.units + u] += g.bias[u]
         apply(g, &g.tanh, 0, 1)
         store(g, step, g.values, NULL)
     return 0
 
 
+cdef cnp.ndarray contiguous(object values):
+    """Return a contiguous float32 array."""
+    if isinstance(values, np.ndarray) and cnp.PyArray_TYPE(values) == cnp.NPY_FLOAT32:
+        if cnp.PyArray_IS_C_CONTIGUOUS(values):
+            return values
+    return np.ascontiguousarray(values, np.float32)
+
+
 cdef cnp.ndarray floats(object values, tuple shape, str name):
     """Return a contiguous float32 array of the given shape. Raise an error for another shape."""
-    cdef cnp.ndarray array = np.ascontiguousarray(values, np.float32)
+    cdef cnp.ndarray array = contiguous(values)
     if (<object>array).shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {(<object>array).shape}")
     return array
@@ -216,7 +227,7 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
     cdef Gates g
     cdef Problem product
     cdef DynamicSource dynamic
-    cdef cnp.ndarray source = np.ascontiguousarray(gates, np.float32), matrix, sums, values, state, other, y
+    cdef cnp.ndarray source = contiguous(gates), matrix, sums, values, state, other, y
     cdef cnp.ndarray added = None, last = None, ends = None
     cdef int failed
     if source.ndim != 3 or source.shape[2] % count:
@@ -235,8 +246,8 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
         matrix = floats(weights, (g.units, count * g.units), "weights")
     state = floats(h, shape, "h").copy()
     other = np.zeros(shape, np.float32) if c is None else floats(c, shape, "c").copy()
-    if bias is not None or c is None:
-        size = (count if c is not None else 2 * count) * g.units
+    if bias is not None or count == 3:
+        size = (6 if count == 3 else count) * g.units
         added = np.zeros(size, np.float32) if bias is None else floats(bias, (size,), "bias")
     if lengths is not None:
         ends = np.ascontiguousarray(lengths, np.int64)
@@ -245,7 +256,8 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
     y = empty_of((g.steps, g.rows, g.units), cnp.NPY_FLOAT32)
     if not g.size or not g.steps:
         return y, (state, other) if c is not None else (state,)
-    sums, values = np.empty((g.rows, count * g.units), np.float32), np.zeros((count, g.room), np.float32)
+    sums, values = empty_of((g.rows, count * g.units), cnp.NPY_FLOAT32), empty_of((count, g.room), cnp.NPY_FLOAT32)
+    memset(cnp.PyArray_DATA(values), 0, cnp.PyArray_NBYTES(values))
     g.source, g.sums = <float *>cnp.PyArray_DATA(source), <float *>cnp.PyArray_DATA(sums)
     g.values = <float *>cnp.PyArray_DATA(values)
     g.bias = NULL if added is None else <float *>cnp.PyArray_DATA(added)
@@ -318,14 +330,16 @@ def gru_steps(gates, weights, bias, h, lengths=None, *, reset_after=False):
     return steps_of(3, gates, weights, bias, h, None, lengths, reset_after)
 
 
-def rnn_steps(gates, weights, h, lengths=None, *, relu=False):
+def rnn_steps(gates, weights, h, lengths=None, *, bias=None, relu=False):
     """Return the outputs of an RNN's steps, and its last state, in a tuple.
 
     Parameters
     ----------
     gates, weights, h, lengths
-        As for :func:`gru_steps` with `reset_after`, with one gate and its bias.
+        As for :func:`gru_steps` with `reset_after`, with one gate.
+    bias : ndarray of float32, optional
+        (units).
     relu : bool, optional
         Whether the function is relu instead of tanh.
     """
-    return steps_of(1, gates, weights, None, h, None, lengths, True, relu)
+    return steps_of(1, gates, weights, bias, h, None, lengths, True, relu)

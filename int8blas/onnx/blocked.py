@@ -145,9 +145,11 @@ def parallel_matmul_nbits(
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
     """Return a key that nodes must have in common to become one product; None for other nodes."""
+    if node.kind != "com.microsoft.MatMulNBits":
+        return None
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))
     own = node.input(3) and (zeros is None or zeros.dtype != np.uint8)
-    if node.kind != "com.microsoft.MatMulNBits" or any(node.inputs[4:]) or b is None or scales is None or own:
+    if any(node.inputs[4:]) or b is None or scales is None or own:
         return None
     given = {**NBITS_DEFAULTS, **node.attributes}
     return node.inputs[0], zeros is None, *(given[name] for name in ("K", "block_size", "bits", "accuracy_level"))

@@ -194,15 +194,17 @@ def chained_graph(graph: Graph) -> Graph:
     new: dict[str, Node] = {}
     inside: set[str] = set()
     for node in graph.nodes:
-        if len(node.outputs) == 1 and node.outputs[0] not in inside:
+        if len(node.outputs) == 1 and node.outputs[0] not in inside and not known.isdisjoint(node.inputs):
             chain = chain_from(pattern, node, known)
             if chain is not None:
                 parts = tuple(part for each in chain[1:] for part in each.parts or (each.label,))
                 new[chain[-1].outputs[0]] = replace(chain[0], parts=parts)
                 inside.update(each.outputs[0] for each in chain[1:])
+    if not new:
+        return graph
     nodes = [new.get(node.outputs[0], node) if node.outputs else node for node in graph.nodes]
-    left = [node for node in nodes if node in new.values() or not inside.intersection(node.outputs)]
-    return replace(graph, nodes=left)
+    dropped = inside - new.keys()
+    return replace(graph, nodes=[node for node in nodes if dropped.isdisjoint(node.outputs)])
 
 
 def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable, eltwise
+from int8blas.elementwise import elements
+from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
 from int8blas.onnx.types import STRING, converted, dtype_of, wide
@@ -22,22 +23,14 @@ FLOAT32 = np.dtype(np.float32)
 
 
 # Post-ops check their numbers when they are created, which takes longer than a small array does.
-MADE: dict[tuple[str, float | None, float | None], Eltwise] = {}
-
-
-def post_op(name: str, alpha: float | None = None, beta: float | None = None) -> Eltwise:
-    """Return an element-wise post-op, created once for each set of numbers."""
-    key = name, alpha, beta
-    if key not in MADE:
-        MADE[key] = Eltwise(*key)
-    return MADE[key]
-
-
+post_op = functools.lru_cache(1024)(Eltwise)
+# The number of shapes and layouts for which a PRelu keeps its post-op.
+LAYOUTS = 16
 # A prepared function for each function and each shape. It repeats its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
-def applied(x: Array, op: Eltwise, function: Callable[[Array], Array]) -> Array:
+def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Array], Array]) -> Array:
     """Apply `op` to floats of at most 32 bits, and `function` to other types."""
     if x.dtype == FLOAT32:
         return np.asarray(prepared_for(op, x.shape)(x))
@@ -88,13 +81,22 @@ def placed(op: Any, order: tuple[int, ...]) -> Any:
     return replace(op, operand=values.reshape((1,) * (len(order) - values.ndim) + values.shape).transpose(order))
 
 
-def prelu(x: Array, slope: Array) -> Array:
-    if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
-        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
-    if x.dtype == FLOAT32 and x.ndim >= slope.ndim != 1:
+def prelu(site: Site) -> Call:
+    """Multiply negative numbers by a slope. For a constant slope, create a post-op for each shape and layout."""
+    made: dict[Any, PreparedEltwise] = {}
+
+    def call(x: Array, slope: Array) -> Array:
+        if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
+            slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
+        if x.dtype != FLOAT32 or not x.ndim >= slope.ndim != 1:
+            return np.asarray(np.where(x < 0, x * slope, x))
         to, back = order_of(x)
-        return np.asarray(eltwise(x.transpose(to), placed(PReLU(slope), to)).transpose(back))
-    return np.asarray(np.where(x < 0, x * slope, x))
+        prepared = made.get((x.shape, to)) or PreparedEltwise(placed(PReLU(slope), to))
+        if 1 in site.constants and len(made) < LAYOUTS:
+            made[x.shape, to] = prepared
+        return prepared(x.transpose(to)).transpose(back)
+
+    return call
 
 
 def bit_shift(x: Array, y: Array, *, direction: Literal["LEFT", "RIGHT"]) -> Array:
@@ -149,10 +151,9 @@ def swish(x: Array, *, alpha: float = 1.0) -> Array:
     return applied(x, post_op("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
 
 
-@wide
 def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
-    kind = x.dtype.type
-    return np.asarray(np.clip(x * kind(alpha) + kind(beta), kind(0), kind(1)))
+    ops = post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)
+    return applied(x, ops, lambda x: np.clip(x * alpha + beta, 0, 1))
 
 
 def hard_swish(x: Array) -> Array:
@@ -161,6 +162,10 @@ def hard_swish(x: Array) -> Array:
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
+    if min is not None and max is not None and x.dtype == FLOAT32:
+        low, high = float(min), float(max)
+        if -math.inf < low <= high < math.inf:
+            return applied(x, post_op("clip", low, high), np.asarray)
     if min is not None:
         x = np.asarray(np.maximum(x, np.asarray(min, x.dtype)))
     if max is not None:
@@ -208,14 +213,10 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
                       bool) | np.zeros(x.shape, bool)  # fmt: skip
 
 
-# The grid of points at which erf is known: points for each unit, and the last point. The nearest point is at most 1 /
-# 256 away, where a Taylor series of third order has an error below 1e-10.
-STEPS, END = np.float32(128), np.float32(4)
-POINTS = np.arange(STEPS * END + 1) / 128
-VALUES = np.array([math.erf(x) for x in POINTS], np.float32)
-SLOPES = np.array([2 / math.sqrt(math.pi) * math.exp(-x * x) for x in POINTS], np.float32)
-# Elements of erf at a time: their intermediate results stay in the cache, which is up to 3x faster.
-PART = 1 << 13
+# erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away, where a Taylor series
+# of third order has an error below 1e-10.
+POINTS = [i / 128 for i in range(513)]
+ERF = np.array([(math.erf(x), 2 / math.sqrt(math.pi) * math.exp(-x * x)) for x in POINTS], np.float32)
 
 
 def erf(x: Array) -> Array:
@@ -224,22 +225,8 @@ def erf(x: Array) -> Array:
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     to, back = order_of(x)
-    y = np.array(x.transpose(to), np.float32, order="C")
-    flat = y.reshape(-1)
-    for i in range(0, y.size, PART):
-        flat[i : i + PART] = part_of_erf(flat[i : i + PART])
+    y: Array = elements.erf(np.ascontiguousarray(x.transpose(to), np.float32), ERF)
     return y.transpose(back).astype(x.dtype, copy=False)
-
-
-def part_of_erf(x: Array) -> Array:
-    y = np.minimum(np.abs(x), END)
-    index = np.rint(y * STEPS).astype(np.intp)  # any number for a NaN
-    at = index.astype(np.float32) / STEPS
-    d = y - at
-    series = d * (1 - d * (at - d * (at * at * np.float32(2 / 3) - np.float32(1 / 3))))
-    series *= SLOPES.take(index, mode="clip")
-    series += VALUES.take(index, mode="clip")
-    return np.copysign(series, x, out=series)
 
 
 # -------------------------------------------------------------------------------------------------- types ------
@@ -350,7 +337,7 @@ ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (OF_CONDITION, [("Where", where, 9)]),
 ]  # fmt: skip
 OPERATORS = [
-    *(Operator(name, function, since, traits=replace(ELEMENTWISE, algorithm=name.lower()))
+    *(Operator(name, function, since, prepared=name == "PRelu", traits=replace(ELEMENTWISE, algorithm=name.lower()))
       for name, function, since in BINARY),
     *(Operator(name, function, since, traits=replace(ELEMENTWISE, post_op=post_ops))
       for name, function, since, post_ops in FUSED),

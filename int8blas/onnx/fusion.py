@@ -270,7 +270,7 @@ def explain_refusal(pattern: Pattern, node: Node) -> None:
 
 def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Node:
     """Rewrite the subgraphs of a node."""
-    if not any(True for _ in node.subgraphs()):
+    if not node.subgraphs():
         return node
     attributes = {
         name: fused_graph(value, opsets, pattern_of) if isinstance(value, Graph) else value

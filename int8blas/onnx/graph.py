@@ -76,17 +76,15 @@ class Node:
         """Return the name of an input, "" if it is absent."""
         return self.inputs[place] if place < len(self.inputs) else ""
 
-    def subgraphs(self) -> Iterator[Graph]:
-        """Yield the graphs among the attributes: branches and bodies."""
-        for value in self.attributes.values():
-            if isinstance(value, Graph):
-                yield value
+    def subgraphs(self) -> list[Graph]:
+        """Return the graphs among the attributes: branches and bodies."""
+        return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
     @functools.cached_property
     def reads(self) -> frozenset[str]:
         """All tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        captured = [graph.captured() for graph in self.subgraphs()]
-        return frozenset(self.inputs).union(*captured) - NONE
+        names = frozenset(self.inputs).union(*[graph.captured() for graph in self.subgraphs()])
+        return names - NONE if "" in names else names
 
 
 @dataclass

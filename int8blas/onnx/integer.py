@@ -204,6 +204,9 @@ def dynamic_quantize_linear(x: Array) -> tuple[Array, Array, Array]:
 # ----------------------------------------------------------------------------------------- matrices ------
 
 
+ROUNDING = Attributes(requantization="onnx")
+
+
 class Numbers(NamedTuple):
     """The constant inputs of a quantized product with a quantized result."""
 
@@ -241,7 +244,7 @@ def rounding_product(
     layer = InnerProduct(
         site.packed.matrix(matrix.T), None if bias is None else bias.reshape(-1), src_dtype=n.a_zero.dtype,
         dst_dtype=n.y_zero.dtype, scales={"weights": factor}, zero_points=zeros,
-        attributes=Attributes(requantization="onnx"),
+        attributes=ROUNDING,
     )  # fmt: skip
     return lambda a, *_: layer(a)
 
@@ -515,7 +518,7 @@ def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
     @functools.cache
     def layer_of(dtype: np.dtype[Any]) -> Convolution:
         return sums.layer(
-            w, zero_point, bias, dtype, dst_dtype=y_zero.dtype, attributes=Attributes(requantization="onnx"),
+            w, zero_point, bias, dtype, dst_dtype=y_zero.dtype, attributes=ROUNDING,
             scales={"weights": factor.reshape(-1) if factor.size != 1 else factor.reshape(())},
             zero_points={"src": int(x_zero.reshape(-1)[0]), "dst": int(y_zero.reshape(-1)[0])},
         )  # fmt: skip

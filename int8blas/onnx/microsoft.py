@@ -230,12 +230,13 @@ def average(
 
     def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
         image = np.moveaxis(x, -1, 1) if channels_last else x
-        if count_include_pad or ceil_mode or x.dtype not in BYTES or image.ndim not in TURNS or scale.size > 1:
+        at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad, ceil_mode)
+        plain = x.dtype in BYTES and image.ndim in TURNS and scale.size == 1 and 0 not in at.outputs
+        if count_include_pad or ceil_mode or not plain:
             y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad,
                              ceil_mode=ceil_mode, count_include_pad=count_include_pad, pads=pads,
                              strides=strides)  # fmt: skip
         else:
-            at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad)
             y = pooled(avg_pool, image, at, dst_dtype=np.float32)
             y -= np.float32(0 if zero is None else zero.item())
             y *= scale.reshape(())

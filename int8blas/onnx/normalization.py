@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from int8blas.elementwise import normalization as rows
+from int8blas.elementwise.pool import reduce_windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
 from int8blas.onnx.shape import flatten
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site
 from int8blas.onnx.types import is_short, wide
+from int8blas.onnx.windows import order_of
 
 FLOAT = np.dtype(np.float32)
 
@@ -138,11 +140,13 @@ def batch_normalization(
     if not training_mode and any(site.node.outputs[1:]):
         raise ValueError(f"BatchNormalization must have one output, got {outputs}, as in training: {INFERENCE}")
 
+    made: list[tuple[Array, Array]] = []
+
     def call(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-        factor, shift = (
-            of_channels(value.astype(x.dtype), x.ndim) for value in affine(scale, bias, mean, variance, epsilon)
-        )
-        return x * factor + shift
+        factor, shift = made[0] if made else affine(scale, bias, mean, variance, epsilon)
+        if {1, 2, 3, 4} <= site.constants.keys():
+            made[:] = [(factor, shift)]
+        return x * of_channels(factor.astype(x.dtype), x.ndim) + of_channels(shift.astype(x.dtype), x.ndim)
 
     def train(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
         axes = (0, *range(2, x.ndim))
@@ -155,30 +159,38 @@ def batch_normalization(
     return wide(train if training_mode else call)
 
 
+def standardized(x: Array, epsilon: float) -> Array:
+    """Normalize rows to the mean 0 and the variance 1."""
+    if x.dtype == FLOAT:
+        return rows.layer_norm(x, epsilon=epsilon)
+    centered = x - average(x, -1)
+    return np.asarray(centered / np.sqrt(average(centered * centered, -1) + epsilon))
+
+
+def of_groups(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
+    """Normalize each group of channels of each image. If each channel is a group, channels last in memory stay last."""
+    ndim, (to, back) = x.ndim, order_of(x) if groups == x.shape[1] else (range(x.ndim),) * 2
+    image = x.transpose(to)
+    if to[1] == 1:
+        y = standardized(image.reshape(len(x), groups, math.prod(x.shape[1:]) // max(groups, 1)), epsilon)
+    else:
+        y = standardized(image.reshape(len(x), -1, groups).swapaxes(1, 2), epsilon).swapaxes(1, 2)
+    y = y.reshape(image.shape).transpose(back)
+    y *= of_channels(scale, ndim)
+    y += of_channels(bias, ndim)
+    return y
+
+
 @wide
 def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
-    return of_rows(x, x.shape[0] * x.shape[1], scale, bias, epsilon)
+    return of_groups(x, scale, bias, x.shape[1], epsilon)
 
 
 @wide
 def group_normalization(
     x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Array:
-    return of_rows(x, x.shape[0] * num_groups, scale, bias, epsilon)
-
-
-def of_rows(x: Array, count: int, scale: Array, bias: Array, epsilon: float) -> Array:
-    """Normalize each of `count` rows of the flat x, and apply a scale and a bias to each channel."""
-    values = x.reshape(count, math.prod(x.shape[1:]) * x.shape[0] // max(count, 1))
-    if x.dtype == FLOAT and x.size:
-        y = rows.layer_norm(values, epsilon=epsilon)
-    else:
-        centered = values - average(values, 1)
-        y = centered / np.sqrt(average(centered * centered, 1) + x.dtype.type(epsilon))
-    y = y.reshape(x.shape)
-    y *= of_channels(scale, x.ndim)
-    y += of_channels(bias, x.ndim)
-    return np.asarray(y, x.dtype)
+    return of_groups(x, scale, bias, num_groups, epsilon)
 
 
 @wide
@@ -196,9 +208,9 @@ def mean_variance_normalization(x: Array, *, axes: Any = (0, 2, 3)) -> Array:
 
 @wide
 def lrn(x: Array, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
-    before = (size - 1) // 2
-    squares = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)])
-    total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+    to, back = order_of(x)
+    squares = np.ascontiguousarray((x * x).transpose(to))
+    total = reduce_windows(squares, back[1], (size, 1, 1, (size - 1) // 2), x.shape[1], False).transpose(back)
     return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
 
 

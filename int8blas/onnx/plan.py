@@ -210,8 +210,9 @@ class Planner:
             known = {i: constants[name] for i, name in enumerate(node.inputs) if name in constants}
             call, names, node = self.bound(operator, node, known, constants)
             folded = None
-            with contextlib.nullcontext() if outer is None else contextlib.suppress(Exception):
-                folded = fold(operator, call, node, names, constants)
+            if len(known) == len(names) - names.count(""):
+                with contextlib.nullcontext() if outer is None else contextlib.suppress(Exception):
+                    folded = fold(operator, call, node, names, constants)
             if folded is None:
                 looked_up = tables.follow(node, call, constants)
                 if looked_up is not None:

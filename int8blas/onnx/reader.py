@@ -113,6 +113,7 @@ class Reader:
         self.onnx = onnx
         self.path = path
         self.opsets = opsets
+        self.dtypes: dict[int, np.dtype[Any]] = {}
 
     def graph(self, proto: Any) -> Graph:
         """Convert a graph with its constants and nodes."""
@@ -146,7 +147,9 @@ class Reader:
     def dtype(self, number: int, what: str) -> np.dtype[Any]:
         """Return the NumPy dtype of an ONNX type number."""
         try:
-            return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+            if number not in self.dtypes:
+                self.dtypes[number] = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+            return self.dtypes[number]
         except (KeyError, ValueError, TypeError):
             raise ValueError(f"{what} must have a type that onnx knows, got number {number}") from None
 
@@ -197,16 +200,17 @@ class Reader:
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")
         dtype = self.dtype(proto.data_type, what)
-        if proto.data_location == self.onnx.TensorProto.EXTERNAL:
+        if proto.data_location:
             return self.external(proto, shape, dtype, what)
-        if dtype in FIELDS and not proto.HasField("raw_data"):  # several times faster than onnx
+        has_bytes = proto.HasField("raw_data")
+        if dtype in FIELDS and not has_bytes:  # several times faster than onnx
             name, stored = FIELDS[dtype]
             numbers = getattr(proto, name)
             many = name == "float_data" and len(numbers) > MANY
             values = packed_floats(proto, len(numbers)) if many else np.array(numbers[:], stored)
             if values.size == math.prod(shape):
                 return values.astype(dtype, copy=False).reshape(shape)
-        elif proto.HasField("raw_data"):
+        elif has_bytes:
             kind = dtype.name if dtype.kind == "V" else ""  # NumPy formats a name in a microsecond
             bits = 4 if "int4" in kind else 2 if "int2" in kind else 8 * dtype.itemsize
             raw = proto.raw_data
@@ -214,7 +218,7 @@ class Reader:
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
             if dtype.kind in "iuf" and came:
-                return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+                return np.ndarray(shape, dtype.newbyteorder("<"), raw).astype(dtype)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
         except (ValueError, TypeError, MemoryError) as error:

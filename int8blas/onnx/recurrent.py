@@ -1,6 +1,6 @@
 """Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them.
 
-Constant weights are transposed once. Steps of a float32 LSTM or GRU with the usual activations run in
+Constant weights are transposed once. Steps of a float32 LSTM, GRU or RNN with the usual activations run in
 :mod:`int8blas.layers.real_steps`; all other steps run in NumPy.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from int8blas.layers.real_steps import gru_steps, lstm_steps
+from int8blas.layers.real_steps import gru_steps, lstm_steps, rnn_steps
 from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.shape import reverse_sequence
@@ -164,8 +164,10 @@ def all_directions(
     x = np.swapaxes(x, 0, 1) if layout else x
     outputs, last = [], []
     for d, backward in enumerate(directions_of(direction)):
-        zero = np.zeros((x.shape[1], hidden_size), x.dtype)
-        states = tuple(zero if s is None else (s[:, d] if layout else s[d]) for s in initial)
+        states = tuple([
+            np.zeros((x.shape[1], hidden_size), x.dtype) if s is None else (s[:, d] if layout else s[d])
+            for s in initial
+        ])  # fmt: skip
         gates = products[d](x)
         y, end = steps[d](backwards(gates, lengths) if backward else gates, states, lengths)
         outputs.append(backwards(y, lengths) if backward else y)
@@ -251,7 +253,9 @@ def gru_steps_of(
 def rnn_steps_of(
     weights: Weights, f: Sequence[Function], _: Array | None, clip: float | None, usual: bool
 ) -> Steps:  # fmt: skip
-    return in_turn(rnn_cell(weights.r, weights.bias, f, clip))
+    if not usual:
+        return in_turn(rnn_cell(weights.r, weights.bias, f, clip))
+    return lambda gates, states, lengths: rnn_steps(gates, weights.r, states[0], lengths, bias=weights.bias)
 
 
 def recurrent(
@@ -275,13 +279,17 @@ def recurrent(
     known = layers(*given) if is_constant else None
 
     @wide
+    def compute(x: Array, *states: Array | None, made: Any, size: int, lengths: Array | None) -> Any:
+        products, steps = made
+        return all_directions(x, products, steps, size, lengths, states, direction, layout)[:outputs]
+
     def call(
         x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
         c: Array | None = None, p: Array | None = None,
     ) -> Any:  # fmt: skip
-        products, steps = known or layers(w, r, b, p)
-        states = (h, c)[: kind.states]
-        return all_directions(x, products, steps, r.shape[2], lengths, states, direction, layout)[:outputs]
+        return compute(
+            x, *(h, c)[: kind.states], made=known or layers(w, r, b, p), size=r.shape[2], lengths=lengths
+        )  # fmt: skip
 
     return call
 

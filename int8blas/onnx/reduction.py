@@ -33,15 +33,18 @@ def reduction(function: Reduce) -> Callable[..., Array]:
     return operator
 
 
-# The factors of a mean: a column of 1 / count.
-shares = functools.lru_cache(64)(lambda count: np.full((count, 1), np.float32(1) / np.float32(count)))
+# The factors of a mean: a row of 1 / count.
+shares = functools.lru_cache(64)(lambda count: np.full((1, count), np.float32(1) / np.float32(count)))
 
 
 def mean(x: Array, axis: Any, keep: bool) -> Any:
-    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and axis[0] in (-1, x.ndim - 1) and x.size:
-        # A product with a vector is several times faster than NumPy's sum of rows.
-        result = matmul(x[None], shares(x.shape[-1]))[0]
-        return result if keep else result[..., 0]
+    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and x.size:
+        at, last = axis[0] % x.ndim, x.ndim - 1
+        if at == last or x.strides[at] == x.itemsize:
+            # A product with the transposed rows is several times faster than NumPy's sum of rows.
+            rows = x if at == last else x.transpose(*range(at), *range(at + 1, x.ndim), at)
+            result = matmul(shares(x.shape[at]), rows.reshape(-1, x.shape[at]).T)
+            return result.reshape(*x.shape[:at], *(1,) * keep, *x.shape[at + 1 :])
     return average(x, axis, keep)
 
 

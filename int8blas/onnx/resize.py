@@ -9,10 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from int8blas.elementwise.pool import add_weighted
+from int8blas.elementwise.quantization import quantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.shape import Ints, ints
+from int8blas.onnx.shape import Ints
 from int8blas.onnx.table import Operator, Traits
+from int8blas.onnx.types import BYTES
 
 Factors = Array | Sequence[float] | None
 Mode = Literal["nearest", "linear", "cubic"]
@@ -24,6 +27,7 @@ Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "s
 # A coordinate counts as half way between two positions up to this distance, in positions, from it: float32 coordinates
 # have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
+FLOAT32 = np.dtype(np.float32)
 
 
 class Way(NamedTuple):
@@ -103,88 +107,73 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
 
 
 def find_sources(
-    size: int, count: int, scale: float, region: tuple[float, float], way: Way
-) -> list[tuple[Array, Array]]:  # fmt: skip
-    """Return the input position and the weight of each output position, for each tap; for "nearest" one tap."""
+    size: int, count: int, scale: float, region: tuple[float, float], way: Way, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the input positions and the weights of each output position, of shape (taps, outputs) each."""
     where = coordinates(size, count, scale, region, way).astype(np.float64)
     if way.mode == "nearest":
-        return [(np.clip(nearest_index(where, way.nearest), 0, size - 1), np.ones(count))]
+        return np.clip(nearest_index(where, way.nearest), 0, size - 1)[None], np.ones((1, count), dtype)
     index, weights = taps(where, size, scale, way)
-    return [(np.ascontiguousarray(index[:, tap]), weights[:, tap]) for tap in range(index.shape[1])]
-
-
-# Most calls have the same sizes as the previous call.
-sources = functools.lru_cache(64)(find_sources)
-
-
-def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, float], way: Way) -> Array:
-    """Resize one dimension."""
-    size = x.shape[axis]
-    if scale == 1 and count == size and way.coordinates != "tf_crop_and_resize":
-        return x
-    every = sources(size, count, scale, region, way)
-    if way.mode == "nearest":
-        return np.take(x, every[0][0], axis)
-    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
-    kind = x.dtype if x.dtype == np.float64 else np.float32
-    y: Any = None
-    for index, weights in every:
-        part = np.take(x, index, axis).astype(kind, copy=False)
-        part *= weights.astype(kind).reshape(shape)
-        y = part if y is None else np.add(y, part, out=y)
-    return np.asarray(y)
-
-
-class Choice(NamedTuple):
-    """How a Resize chooses elements: the order of dimensions in memory, the way back, and the chosen positions along
-    dimensions of that order."""
-
-    order: list[int]
-    back: list[int]
-    indices: list[tuple[int, Array]]
-
-
-def find_choice(
-    shape: tuple[int, ...], strides: tuple[int, ...], turns: tuple[tuple[int, int, float], ...], way: Way
-) -> Choice:
-    """Return the choice of the nearest elements of an array. Each of `turns` has an axis, the size of the result along
-    the axis, and a scale. The axis with the shortest stride comes first, while there are few elements."""
-    order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
-    back = [order.index(axis) for axis in range(len(shape))]
-    indices = [
-        (back[axis], find_sources(shape[axis], count, scale, (0.0, 1.0), way)[0][0])
-        for axis, count, scale in sorted(turns, key=lambda turn: -back[turn[0]])
-        if scale != 1 or count != shape[axis]
-    ]
-    return Choice(order, back, indices)
-
-
-choice_of = functools.lru_cache(64)(find_choice)
-
-
-def outside(x: Array, y: Array, axes: Sequence[int], regions: Any, way: Way) -> Array:
-    """Replace positions outside the input by a number."""
-    for axis in axes:
-        size, count = x.shape[axis], y.shape[axis]
-        where = coordinates(size, count, count / size, regions[axis], way)
-        out = (where < 0) | (where > size - 1)
-        y = np.where(out.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y.dtype.type(way.extrapolation), y)
-    return y
+    return np.ascontiguousarray(index.T), np.ascontiguousarray(weights.T, dtype)
 
 
 def sizes_from(
-    x: Array, scales: Factors, sizes: Ints, axes: Sequence[int], policy: str
+    shape: tuple[int, ...], scales: tuple[float, ...], sizes: tuple[int, ...], axes: Sequence[int], policy: str
 ) -> tuple[list[int], list[float]]:
     """Return sizes and scales of the resized dimensions."""
-    if scales is not None and len(scales):
-        factors = [float(scale) for scale in scales]
-        return [math.floor(x.shape[axis] * factor) for axis, factor in zip(axes, factors, strict=True)], factors
-    counts = list(ints(sizes))
-    factors = [count / x.shape[axis] for axis, count in zip(axes, counts, strict=True)]
+    if scales:
+        return [math.floor(shape[axis] * factor) for axis, factor in zip(axes, scales, strict=True)], [*scales]
+    factors = [count / shape[axis] for axis, count in zip(axes, sizes, strict=True)]
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)
-        return [math.floor(x.shape[axis] * factor + 0.5) for axis in axes], [factor] * len(axes)
-    return counts, factors
+        return [math.floor(shape[axis] * factor + 0.5) for axis in axes], [factor] * len(axes)
+    return [*sizes], factors
+
+
+class Steps(NamedTuple):
+    """How to resize an array: the shape of the result, the order of dimensions in memory, and the order back. `along`
+    has a resized axis in this order, and the input positions and weights of its outputs. `outside` says which outputs
+    lie outside the input along an axis."""
+
+    shape: tuple[int, ...]
+    order: list[int]
+    back: list[int]
+    along: list[tuple[int, Array, Array]]
+    outside: list[Array]
+
+
+def find_steps(
+    shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any], roi: tuple[float, ...],
+    scales: tuple[float, ...], sizes: tuple[int, ...], axes: tuple[int, ...], policy: str, way: Way,
+) -> Steps:  # fmt: skip
+    ndim, crop, n = len(shape), way.coordinates == "tf_crop_and_resize", len(axes)
+    over = [axis % ndim for axis in axes]
+    counts, factors = sizes_from(shape, scales, sizes, over, policy)
+    order = sorted(range(ndim), key=lambda axis: -strides[axis])
+    back = [order.index(axis) for axis in range(ndim)]
+    turns = list(zip(over, counts, factors, range(n), strict=True))
+    if way.mode == "nearest":  # begin with the axis of the shortest stride, while there are few elements
+        turns.sort(key=lambda turn: strides[turn[0]])
+    result, along, outside = [*shape], [], []
+    for axis, count, factor, i in turns:
+        size, region = shape[axis], (roi[i], roi[n + i]) if crop and roi else (0.0, 1.0)
+        result[axis] = count
+        if crop or (count, factor) != (size, 1):
+            along.append((back[axis], *find_sources(size, count, factor, region, way, kind)))
+        if crop:
+            where = coordinates(size, count, count / size, region, way)
+            out = (where < 0) | (where > size - 1)
+            outside.append(out.reshape([-1 if i == axis else 1 for i in range(ndim)]))
+    return Steps(tuple(result), order, back, along, outside)
+
+
+# Most calls have the same sizes as the previous call.
+steps_of = functools.lru_cache(64)(find_steps)
+
+
+def numbers(values: Any) -> tuple[Any, ...]:
+    """Return numbers as a tuple, empty for None."""
+    return () if values is None else tuple(np.asarray(values).ravel().tolist())
 
 
 def resize(
@@ -194,28 +183,23 @@ def resize(
     keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch", mode: Mode = "nearest",
     nearest_mode: Nearest = "round_prefer_floor",
 ) -> Array:  # fmt: skip
-    over = [axis + x.ndim if axis < 0 else axis for axis in axes] if axes is not None else list(range(x.ndim))
-    counts, factors = sizes_from(x, scales, sizes, over, keep_aspect_ratio_policy)
-    shape = list(x.shape)
-    for axis, count in zip(over, counts, strict=True):
-        shape[axis] = count
-    allowed(shape, x.dtype)
     way = Way(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
               bool(antialias), extrapolation_value)  # fmt: skip
-    if is_nearest(mode, coordinate_transformation_mode):
-        choice = choice_of(x.shape, x.strides, tuple(zip(over, counts, factors, strict=True)), way)
-        y = x.transpose(choice.order)
-        for axis, index in choice.indices:
-            y = np.take(y, index, axis)
-        return y.transpose(choice.back)
-    crop = way.coordinates == "tf_crop_and_resize"
-    n = len(over)
-    regions = {axis: (float(roi[i]), float(roi[n + i])) if crop and roi is not None else (0.0, 1.0)
-               for i, axis in enumerate(over)}  # fmt: skip
-    y = x
-    for axis, count, factor in zip(over, counts, factors, strict=True):
-        y = along(y, axis, count, factor, regions[axis], way)
-    y = outside(x, y, over, regions, way) if crop else y
+    kind = x.dtype if x.dtype == np.float64 else FLOAT32
+    steps = steps_of(x.shape, x.strides, kind, numbers(roi), numbers(scales), numbers(sizes),
+                     tuple(range(x.ndim) if axes is None else axes), keep_aspect_ratio_policy, way)  # fmt: skip
+    allowed(steps.shape, x.dtype)
+    y = x.transpose(steps.order)
+    for axis, index, weights in steps.along:
+        if mode == "nearest":
+            y = y.take(index[0], axis, mode="clip")  # no index is outside; the check would take longer
+        else:
+            y = add_weighted(np.ascontiguousarray(y, kind), axis, index, weights)
+    y = y.transpose(steps.back)
+    for out in steps.outside:
+        y = np.where(out, y.dtype.type(extrapolation_value), y)
+    if x.dtype in BYTES and y.dtype == FLOAT32:
+        return np.asarray(quantize(y, 1.0, 0, x.dtype))
     if x.dtype.kind in "iu" and y.dtype.kind == "f":
         limits = np.iinfo(x.dtype)
         y = np.clip(np.rint(y), limits.min, limits.max)

@@ -13,6 +13,7 @@ import numpy as np
 
 from int8blas.core.spatial import padding_of as core_padding_of
 from int8blas.elementwise import pooling
+from int8blas.elementwise.pool import add_windows, reduce_windows
 from int8blas.layers.real_convolution import real_convolution
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
@@ -33,8 +34,6 @@ FEW_WINDOWS = 8
 # With fewer weights, copies for such a product, and for padding, take longer than the product: 64 filters of 128
 # x 3 with padding take 16 us, as columns 11 us. 256 filters of 256 x 3 take 31 us, as columns 42 us (AVX-512, Zen 5).
 FEW_WEIGHTS, FEW_PADDED = 1 << 15, 1 << 16
-# A product with these ones sums the pixels of an image; most images that are averaged have at most 4096.
-ONES = np.ones((1, 1 << 12), np.float32)
 
 
 class Windows(NamedTuple):
@@ -101,7 +100,7 @@ def find_windows(
         count = (-(-room // strides[i]) if ceil_mode else room // strides[i]) + 1
         if ceil_mode and (count - 1) * strides[i] >= spatial[i] + before:
             count -= 1  # a window begins in the image or before it
-        if count < 1 or (room < 0 and not ceil_mode):
+        if count < 0:
             raise ValueError(f"an image must have room for a window of {spans}, got {tuple(spatial)} with {padding}")
         outputs.append(count)
     if ceil_mode:
@@ -230,25 +229,19 @@ def conv_transpose(
         for size, s, d, k, e in zip(spatial, steps, dilation, kernel, extra, strict=True)
     ]
     cut = transposed_padding(spatial, full, steps, pads, auto_pad, output_shape)
-    oc = w.shape[1] * group
     parts: Any = matmul(
         w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1),
         x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(spatial)),
-    ).reshape(x.shape[0], oc, *kernel, *spatial)
-    if tuple(steps) == kernel and max(dilation) == 1 and not any(extra):  # windows lie side by side
-        axes = (axis for d in range(n) for axis in (2 + n + d, 2 + d))
-        y = parts.transpose(0, 1, *axes).reshape(x.shape[0], oc, *full)
-    else:
-        y = np.zeros((x.shape[0], oc, *full), x.dtype)
-        at = Windows(tuple(kernel), tuple(steps), tuple(dilation), (), tuple(spatial))
-        for tap, index in at.taps():
-            y[index] += parts[(slice(None), slice(None), *tap)]
-    left: list[Any] = [slice(max(first, 0), size - max(last, 0)) for (first, last), size in zip(cut, full, strict=True)]
-    y = y[(..., *left)]
-    y = padded(y, [(max(-first, 0), max(-last, 0)) for first, last in cut])
+    )  # fmt: skip
+    sizes = [size - first - last for (first, last), size in zip(cut, full, strict=True)]
+    places = zip(kernel, steps, dilation, (first for first, _ in cut), strict=True)
+    missing = 3 - n
+    parts = parts.reshape(len(x), w.shape[1] * group, *(1,) * missing, *kernel, *(1,) * missing, *spatial)
+    y = add_windows(parts, (*((1, 1, 1, 0),) * missing, *places), (*(1,) * missing, *sizes))
+    y = y.reshape(*y.shape[:2], *sizes)
     if b is not None:
-        y = y + b.reshape(-1, *[1] * n)
-    return np.ascontiguousarray(y)
+        y += b.reshape(-1, *[1] * n)
+    return y
 
 
 def transposed_padding(
@@ -268,6 +261,7 @@ def transposed_padding(
     return result
 
 
+@wide
 def max_pool(
     x: Array, *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, dilations: Sizes | None = None,
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
@@ -275,10 +269,7 @@ def max_pool(
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and x.size:
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
-    y = padded(x, at.padding, lowest(x.dtype))
-    for d in range(len(at.kernel)):
-        y = along(np.maximum, y, at, d)
-    y = y if y.base is None else y.copy(order="K")  # windows of one element return a view of the image: copy it
+    y = reduced(x, at, True)
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
 
 
@@ -295,19 +286,21 @@ def has_elements(
     return few and all(dilation == 1 for dilation in dilations or ())
 
 
-def along(function: np.ufunc, image: Array, at: Windows, d: int) -> Array:
-    """Reduce the windows along one spatial dimension."""
-    index: list[Any] = [slice(None)] * image.ndim
-    parts = []
-    for start in range(0, at.kernel[d] * at.dilations[d], at.dilations[d]):
-        index[2 + d] = slice(start, start + (at.outputs[d] - 1) * at.strides[d] + 1, at.strides[d])
-        parts.append(image[tuple(index)])
-    if len(parts) == 1:
-        return parts[0]
-    y = np.asarray(function(*parts[:2]))
-    for part in parts[2:]:
-        function(y, part, out=y)
-    return y
+def window_along(at: Windows, d: int) -> tuple[int, int, int, int]:
+    """Return the window along a spatial dimension as reduce_windows takes it."""
+    return at.kernel[d], at.strides[d], at.dilations[d], at.padding[d][0]
+
+
+def reduced(x: Array, at: Windows, maximum: bool) -> Array:
+    """Return the sums or maxima of all windows: reduce one spatial dimension after the other."""
+    if x.dtype.kind == "f":
+        to, back = order_of(x)
+        y = np.ascontiguousarray(x.transpose(to))
+        for d, count in enumerate(at.outputs):
+            y = reduce_windows(y, back[2 + d], window_along(at, d), count, maximum)
+        return y.transpose(back)
+    every = all_windows(padded(x, at.padding, lowest(x.dtype) if maximum else 0), at)
+    return np.asarray((np.maximum if maximum else np.add).reduce(every, tuple(range(2, x.ndim))))
 
 
 def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> Array:
@@ -348,28 +341,26 @@ def average_pool(
     dilations: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    image = padded(x, at.padding)
-    total = sum_of_taps(image, at)
-    return np.asarray(total / counts(x.shape[2:], at, bool(count_include_pad)), x.dtype)
+    total = sum_of_image(x) if at.kernel == x.shape[2:] and not any(map(any, at.padding)) else reduced(x, at, False)
+    return np.asarray(total / counts(x.shape[2:], at, bool(count_include_pad), x.dtype))
 
 
-def sum_of_taps(image: Array, at: Windows) -> Array:
-    if at.kernel == image.shape[2:]:  # one window
-        if image.dtype == np.float32 and has_channels_last(image) and image.size:
-            return sums_of_pixels(image).reshape(*image.shape[:2], *(1,) * (image.ndim - 2))
-        return np.asarray(np.add.reduce(image, tuple(range(2, image.ndim)), keepdims=True, dtype=image.dtype))
-    for d in range(len(at.kernel)):
-        image = along(np.add, image, at, d)
-    return image
+def sum_of_image(x: Array) -> Array:
+    """Return the sum of all pixels."""
+    if x.dtype == np.float32 and has_channels_last(x) and x.size:
+        pixels = x.transpose(TURNS[x.ndim][0]).reshape(len(x), -1, x.shape[1])
+        sums = reduce_windows(pixels, 1, (pixels.shape[1], 1, 1, 0), 1, False)
+        return sums.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+    return np.asarray(np.add.reduce(x, tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype))
 
 
-def find_counts(spatial: tuple[int, ...], at: Windows, with_padding: bool) -> Array:
+def find_counts(spatial: tuple[int, ...], at: Windows, with_padding: bool, dtype: np.dtype[Any]) -> Array:
     """Return how many elements count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
         total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
-    return np.maximum(total, 1)
+    return np.maximum(total, 1).astype(dtype)
 
 
 counts = functools.lru_cache(find_counts)
@@ -379,16 +370,8 @@ counts = functools.lru_cache(find_counts)
 def global_mean(x: Array) -> Array:
     """Return the mean over all pixels. If channels are last in memory, sum all of them at once."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
-        sums = sums_of_pixels(x)
-        return (sums / np.float32(math.prod(x.shape[2:]))).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+        return sum_of_image(x) / np.float32(math.prod(x.shape[2:]))
     return np.asarray(average(x, tuple(range(2, x.ndim))), x.dtype)
-
-
-def sums_of_pixels(x: Array) -> Array:
-    """Sum the pixels of a float32 image with channels last. A product with ones is faster than NumPy's sum."""
-    count = math.prod(x.shape[2:])
-    row = ONES[:, :count] if count <= ONES.size else np.ones((1, count), np.float32)
-    return matmul(row, x.transpose(TURNS[x.ndim][0]).reshape(len(x), count, x.shape[1]))
 
 
 @passes_to(average_pool)

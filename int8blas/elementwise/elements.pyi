@@ -1,0 +1,6 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+def erf(x: npt.NDArray[np.float32], table: npt.NDArray[np.float32]) -> npt.NDArray[Any]: ...
