@@ -605,7 +605,8 @@ cdef extern from "isa/kernels.h" nogil:
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
         void (*load[6])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
-        void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n) noexcept nogil
+        void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step,
+                      int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,

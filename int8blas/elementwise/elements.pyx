@@ -8,7 +8,7 @@ they repeat. If the stretch would be long, memory has the parameters of one bloc
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -143,25 +143,29 @@ cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept no
         memcpy(to + n - 16, source + n - 16, 16)
 
 
+cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) noexcept nogil:
+    """Write n copies of `size` bytes, at least one."""
+    cdef int64_t written = size
+    memcpy(to, source, size)
+    while written < n * size:
+        memcpy(to + written, to, min(written, n * size - written))
+        written *= 2
+
+
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil:
     """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
     cdef int64_t i
-    cdef int32_t value
     if to_step == size and step == size:
         copy_bytes(to, source, n * size)
-    elif size == 1 and to_step == 1 and step == 0:
-        memset(to, source[0], n)
+    elif to_step == size and step == 0:
+        repeat_bytes(to, source, size, n)
     elif size == 1:
         for i in range(n):
             to[i * to_step] = source[i * step]
     elif size == 2:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 2)
-    elif to_step == 4 and step == 0:
-        memcpy(&value, source, 4)
-        for i in range(n):
-            memcpy(to + 4 * i, &value, 4)
     else:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 4)

@@ -114,8 +114,9 @@ typedef struct {
      * fused_body.h). The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for
      * floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
-    /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. */
-    void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n);
+    /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. With z_step 0 all chunks have the
+     * operand z[0], z[1] and so on; otherwise z_step is I8_CHUNK. */
+    void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step, int64_t n);
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* out[i] = table[x[i]]; out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
