@@ -321,6 +321,7 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
 
     int64_t I8_NORMALIZE_ROOM(int64_t n)
+    int64_t I8_ACROSS_ROOM(int64_t rows, int64_t n)
 
     ctypedef struct i8_normalize_args:
         int64_t rows, n
@@ -613,6 +614,7 @@ cdef extern from "isa/kernels.h" nogil:
                       uint8_t high) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax
+        i8_normalize_fn softmax_across
         i8_normalize_fn layer_norm
 
     ctypedef struct i8_recurrent_kernels:

@@ -99,6 +99,11 @@ typedef struct {
     float *workspace;
 } i8_normalize_args;
 
+/* Softmax of rows that are side by side: element j of row r is r elements behind src + j * src_row, and likewise in
+ * dst. There are at least I8_CHUNK rows. src_type is not s32, and there is no summand. The workspace has
+ * I8_ACROSS_ROOM(rows, n) floats, or twice this number with `log`. */
+#define I8_ACROSS_ROOM(rows, n) (((n) + 2) * I8_ROW_ROOM(rows))
+
 typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
 /* Element-wise kernels, pooling and normalization of a vector width. */
@@ -125,7 +130,7 @@ typedef struct {
     /* [I8_ADD_BYTES and so on][with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
 
-    i8_normalize_fn softmax, layer_norm;
+    i8_normalize_fn softmax, softmax_across, layer_norm;
 } i8_elementwise_kernels;
 
 #endif
