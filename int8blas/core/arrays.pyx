@@ -665,6 +665,9 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
             i += 1
         if i == count:
             return array
+    array = narrowed(copy_of(x, cnp.NPY_INT64, shape), low, high)
+    if array is not None:
+        return array
     # The copy is needed: another thread may write to the argument between the check and the conversion.
     array = one_or_shaped(x, name, "iu", "an integer", shape).copy()
     if array.size:
@@ -673,6 +676,22 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
             found = shown(smallest if smallest < low else largest)
             raise ValueError(f"{name} must be between {low} and {high}, got {found}")
     return array.astype(np.int32, order="C")
+
+
+cdef cnp.ndarray narrowed(cnp.ndarray wide, int64_t low, int64_t high):
+    """Return contiguous int64 as int32. Return None for None, and if a value is not in [low, high]."""
+    cdef cnp.ndarray array
+    cdef cnp.npy_intp i
+    cdef int64_t value
+    if wide is None:
+        return None
+    array = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(wide), cnp.PyArray_DIMS(wide), cnp.NPY_INT32, 0)
+    for i in range(cnp.PyArray_SIZE(wide)):
+        value = (<const int64_t *>cnp.PyArray_DATA(wide))[i]
+        if not low <= value <= high:
+            return None
+        (<int32_t *>cnp.PyArray_DATA(array))[i] = <int32_t>value
+    return array
 
 
 cpdef dict by_tensor(object x, str name, tuple tensors):

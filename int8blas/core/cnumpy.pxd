@@ -77,6 +77,7 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_EMPTY(int, npy_intp *, int, int)
     object PyArray_ZEROS(int, npy_intp *, int, int)
     object PyArray_NewCopy(ndarray, NPY_ORDER)
+    object PyArray_SwapAxes(ndarray, int, int)
     ndarray PyArray_View(ndarray, void *, void *)
     # The next two functions steal the references to the dtype and to the owner of the memory.
     ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)

@@ -44,6 +44,7 @@ import numpy.typing as npt
 from int8blas.core.arrays import bfloat16_dtype, is_bfloat16
 from int8blas.core.kernels import fold_checksum
 from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Target, is_stream, opened, written
+from int8blas.core.words import shown
 
 MAGIC = b"int8blas"
 VERSION = 1
@@ -130,7 +131,7 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
             write(bytes(-part.size % ALIGNMENT))
 
 
-def load(path: Origin, mmap: bool | None = None) -> Any:
+def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any:
     """Load a file of :func:`save`.
 
     Parameters
@@ -144,6 +145,10 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
         is in use; `save` may replace the file, because it leaves the mapped file unchanged. If another process rewrites
         the mapped bytes, results are wrong, but no other memory is read or written. If another process truncates the
         mapped file, the operating system ends this process (SIGBUS).
+    verify : {'full', 'index'}, optional
+        The bytes that are compared with their checksums: all, or only the header and the index. With "index" a mapped
+        file is not read before its weights are used. Damaged data then gives wrong results, as if another process had
+        rewritten the mapped bytes. Use "index" for a file that was compared before.
 
     Returns
     -------
@@ -157,14 +162,14 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
         If the file is no file of `save`, has another version, or is truncated or corrupted. If `mmap` is true for a
-        file object.
+        file object, or `verify` is another value.
 
     Notes
     -----
-    Header, index and all data are compared with their checksums before they are used. So the whole file is read once,
-    even if it is mapped. Checksums find accidental damage. A malicious file leads to an error or to a value of the
-    types above, and no code in it is executed. This is all that is promised about malicious files. Memory is allocated
-    only for bytes that have arrived, not for a size that a stream announces.
+    By default, header, index and all data are compared with their checksums before they are used. So the whole file is
+    read once, even if it is mapped. Checksums find accidental damage. A malicious file leads to an error or to a value
+    of the types above, and no code in it is executed. This is all that is promised about malicious files. Memory is
+    allocated only for bytes that have arrived, not for a size that a stream announces.
 
     Examples
     --------
@@ -175,6 +180,8 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
     ...     int8blas.load(path)
     {'packed': PackedB(shape=(3, 3), dtype=int8), 'name': 'identity'}
     """
+    if verify not in ("full", "index"):
+        raise ValueError(f"verify must be 'full' or 'index', got {shown(verify)}")
     if mmap and is_stream(path, *READING):
         raise ValueError("mmap must not be True for a file object, which is read and cannot be mapped")
     with opened(path) as source:
@@ -202,7 +209,7 @@ def load(path: Origin, mmap: bool | None = None) -> Any:
             else:
                 array = _read(source, _padded(nbytes), end)
                 freeze(array)
-            if _crc32(array) != checksum:
+            if verify == "full" and _crc32(array) != checksum:
                 raise ValueError(f"{name} is corrupted: data {len(data)} does not match its checksum")
             data.append(array[:nbytes])
             start += array.size

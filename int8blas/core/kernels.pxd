@@ -321,6 +321,7 @@ cdef extern from "isa/kernels.h" nogil:
     ctypedef void (*i8_bytes_fn)(const i8_bytes_args *) noexcept nogil
 
     int64_t I8_NORMALIZE_ROOM(int64_t n)
+    int64_t I8_ACROSS_ROOM(int64_t rows, int64_t n)
 
     ctypedef struct i8_normalize_args:
         int64_t rows, n
@@ -605,13 +606,15 @@ cdef extern from "isa/kernels.h" nogil:
         i8_pool_fn maximum[2]
         i8_pool_fn average[2]
         void (*load[6])(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
-        void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n) noexcept nogil
+        void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step,
+                      int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,
                       uint8_t high) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
         i8_normalize_fn softmax
+        i8_normalize_fn softmax_across
         i8_normalize_fn layer_norm
 
     ctypedef struct i8_recurrent_kernels:

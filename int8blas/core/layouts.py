@@ -6,6 +6,7 @@ weights, without the letters that a layout lacks. Masks count dimensions in this
 """
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy.typing as npt
@@ -26,6 +27,11 @@ def check_layout(layout: Any, name: str) -> str:
     """Return a layout of data or weights in lower case, or raise an error."""
     if not isinstance(layout, str):
         raise TypeError(f"{name} must be a string, got {type(layout).__name__}")
+    return _checked(layout, name)
+
+
+@cache
+def _checked(layout: str, name: str) -> str:
     spatial = "".join(letter for letter in "dhw" if letter in layout)
     others = "".join(sorted(letter for letter in layout if letter not in spatial))
     if spatial not in SPATIAL or others not in OTHERS or len(layout) != len(spatial) + len(others):
@@ -36,11 +42,13 @@ def check_layout(layout: Any, name: str) -> str:
     return layout
 
 
+@cache
 def logical_order(layout: str) -> str:
     """Return the letters of a layout in the logical order."""
     return "".join(letter for letter in (DATA if "n" in layout else WEIGHTS) if letter in layout)
 
 
+@cache
 def permutation(source: str, target: str) -> tuple[int, ...]:
     """Return the axes for ``transpose`` from layout `source` to layout `target`."""
     return tuple(source.index(letter) for letter in target)

@@ -104,6 +104,12 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
     """Return an integer of at least `minimum` for each spatial dimension, from one integer or a sequence."""
     if type(value) is int and minimum <= value <= LARGEST:
         return (value,) * spatial
+    if type(value) is tuple and len(value) == spatial:
+        for entry in value:
+            if type(entry) is not int or not minimum <= entry <= LARGEST:
+                break
+        else:
+            return value
     value = _plain(value)
     if hasattr(value, "__index__"):
         return (_bounded(value, name, minimum),) * spatial

@@ -25,6 +25,7 @@ cdef char *ordered_strides(const Order *order, cnp.ndarray array, ptrdiff_t *str
 cdef bint is_dense(cnp.ndarray array) noexcept
 cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept
 cdef int even_from(const Order *order, cnp.ndarray array, int first) noexcept
+cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) noexcept nogil
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out)

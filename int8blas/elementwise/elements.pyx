@@ -9,7 +9,7 @@ they repeat. If the stretch would be long, memory has the parameters of one bloc
 from libc.math cimport copysignf, fabsf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -68,14 +68,14 @@ cdef struct ElementsJob:
 
 
 cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count, int32_t *dst) noexcept nogil:
-    """Write out a parameter for `count` elements."""
+    """Write out a parameter for `count` elements, and at most three elements more."""
     cdef int64_t value = first // job.spread % job.values, same = job.spread - first % job.spread, i
     cdef int32_t word
     while count > 0:
         word = (<const int32_t *>(job.parameters[p] + value * job.value_steps[p]))[0]
         same = min(same, count)
-        for i in range(same):
-            dst[i] = word
+        for i in range(0, same, 4):
+            dst[i] = dst[i + 1] = dst[i + 2] = dst[i + 3] = word
         dst += same
         count -= same
         value = value + 1 if value + 1 < job.values else 0
@@ -84,7 +84,7 @@ cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count,
 
 cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
     """Compute elements whose parameters are written out, GATHERED at a time."""
-    cdef int32_t words[PARAMETERS][GATHERED]
+    cdef int32_t words[PARAMETERS][GATHERED + 4]
     cdef i8_elements_args e
     cdef int p
     e.each, e.stream = True, job.stream
@@ -95,7 +95,9 @@ cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept
         e.n = min(<int64_t>GATHERED, end - first)
         for p in range(PARAMETERS):
             e.parameters[p] = words[p]
-            if job.value_steps[p]:
+            if p and job.parameters[p] == job.parameters[p - 1] and job.value_steps[p] == job.value_steps[p - 1]:
+                e.parameters[p] = e.parameters[p - 1]
+            elif job.value_steps[p]:
                 write_out(job, p, first, e.n, words[p])
         e.x, e.out = job.x + first * job.x_size, job.out + first * job.out_size
         if job.widen is NULL:
@@ -146,25 +148,29 @@ cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept no
         memcpy(to + n - 16, source + n - 16, 16)
 
 
+cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) noexcept nogil:
+    """Write n copies of `size` bytes, at least one."""
+    cdef int64_t written = size
+    memcpy(to, source, size)
+    while written < n * size:
+        memcpy(to + written, to, min(written, n * size - written))
+        written *= 2
+
+
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil:
     """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
     cdef int64_t i
-    cdef int32_t value
     if to_step == size and step == size:
         copy_bytes(to, source, n * size)
-    elif size == 1 and to_step == 1 and step == 0:
-        memset(to, source[0], n)
+    elif to_step == size and step == 0:
+        repeat_bytes(to, source, size, n)
     elif size == 1:
         for i in range(n):
             to[i * to_step] = source[i * step]
     elif size == 2:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 2)
-    elif to_step == 4 and step == 0:
-        memcpy(&value, source, 4)
-        for i in range(n):
-            memcpy(to + 4 * i, &value, 4)
     else:
         for i in range(n):
             memcpy(to + i * to_step, source + i * step, 4)
@@ -412,17 +418,15 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
 
 
 cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
-    """Set the runs if `x` and `out` are in C order and the parameters differ along one dimension."""
-    cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
-    cdef int d, p
-    for d in range(axis):
-        outer *= cnp.PyArray_DIM(x, d)
-    for d in range(axis + 1, cnp.PyArray_NDIM(x)):
-        inner *= cnp.PyArray_DIM(x, d)
+    """Set the runs if `x` and `out` have no gaps and one order, and the parameters differ along one dimension."""
+    cdef int64_t size = cnp.PyArray_DIM(x, axis), repeats = 1
+    cdef int64_t inner = cnp.PyArray_STRIDE(x, axis) // job.x_size if size > 1 else cnp.PyArray_SIZE(x)
+    cdef int64_t outer = cnp.PyArray_SIZE(x) // (size * inner)
+    cdef int p
     job.x_step, job.out_step = job.x_size, job.out_size
     job.each = inner < SHORT_RUN
     if job.each:
-        if size * inner > LONGEST_STRETCH:
+        if inner > 1 and size * inner > LONGEST_STRETCH:
             job.dims, job.outer, job.n = 0, 1, outer * size * inner
             job.period, job.spread, job.values = job.n, inner, size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
@@ -478,6 +482,8 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     else:
         array = target = empty_like(x, typenum)
     if cnp.PyArray_SIZE(x):
+        if len(axes) == 1 and cnp.PyArray_SIZE(x) <= PIECE and not is_dense(x):
+            x = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)  # laying out an array with gaps takes 10 us
         for p in range(PARAMETERS):
             if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
                 uniform = False
@@ -487,7 +493,7 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
         if uniform:
             lay_out_uniform(&job, x, target, parameters)
-        elif len(axes) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(target):
+        elif len(axes) == 1 and is_dense(x) and lie_alike(x, target):
             parameters = lay_out_contiguous(&job, x, target, axes[0], parameters)
         else:
             parameters = lay_out(&job, x, target, axes, parameters)

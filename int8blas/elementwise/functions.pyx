@@ -3,13 +3,15 @@
 from math import prod
 from sys import maxsize
 
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.arrays cimport (
     axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real, scale_from)
 from int8blas.core.kernels cimport I8_ADD
-from int8blas.core.results cimport MAX_DIMS, empty_in_order, empty_like, view_of
+from int8blas.core.results cimport MAX_DIMS, empty, empty_in_order, empty_like, view_of
 from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport (
     broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, type_of,
@@ -30,6 +32,8 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
+# `concat` copies at most this number of pieces and bytes by itself: making jobs takes the time of all of them.
+cdef int64_t FEW_PIECES = 256, FEW_BYTES = 1 << 16
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")
 
@@ -469,6 +473,38 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     return compute(steps, target, out, scale, zero)
 
 
+cdef cnp.ndarray joined(list arrays, int along, int typenum):
+    """Return the concatenation of arrays that are C-contiguous, not empty, and of one type. Return None if an array is
+    not, if shapes differ, or if there are many pieces or bytes."""
+    cdef cnp.npy_intp sizes[MAX_DIMS]
+    cdef cnp.ndarray first = arrays[0], array, result
+    cdef int64_t pieces = len(arrays), size = 0, piece, i
+    cdef int d
+    cdef char *to
+    for d in range(first.ndim):
+        sizes[d] = cnp.PyArray_DIM(first, d)
+        if d < along:
+            pieces *= sizes[d]
+    sizes[along] = 0
+    for array in arrays:
+        if not (cnp.PyArray_TYPE(array) == typenum and cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_SIZE(array)
+                and alike_except(first, array, along)):
+            return None
+        sizes[along] += cnp.PyArray_DIM(array, along)
+        size += cnp.PyArray_NBYTES(array)
+    if pieces > FEW_PIECES or size > FEW_BYTES:
+        return None
+    result = empty(first.ndim, sizes, typenum)
+    to = cnp.PyArray_BYTES(result)
+    pieces //= len(arrays)
+    for i in range(pieces):
+        for array in arrays:
+            piece = cnp.PyArray_NBYTES(array) // pieces
+            memcpy(to, cnp.PyArray_BYTES(array) + i * piece, piece)
+            to += piece
+    return result
+
+
 @traced("srcs")
 def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_zero_point=0, dst_dtype=None,
            out=None):
@@ -541,6 +577,11 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     if ndim == 0:
         raise ValueError("srcs[0] must have at least one dimension, got none")
     along = axis_from(axis, "axis", ndim)
+    if (scales is None and zero_points is None and type(post_ops) is tuple and not post_ops and scale == 1 and zero == 0
+            and out is None):
+        result = joined(arrays, along, typenum)
+        if result is not None:
+            return result
     scales = one_for_each(scales, "scales", len(arrays), 1)
     zero_points = one_for_each(zero_points, "zero_points", len(arrays), 0)
     steps = []

@@ -23,7 +23,7 @@ from int8blas.core.results cimport LARGE_BYTES, empty, empty_laid_out, is_laid_o
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.elementwise.elements cimport (
-    Order, copy_strided, even_from, is_dense, lie_alike, memory_order, ordered_strides, share_memory)
+    Order, copy_strided, even_from, is_dense, lie_alike, memory_order, ordered_strides, repeat_bytes, share_memory)
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
@@ -50,7 +50,8 @@ cdef struct Operand:
     char *first                     # the first run in the array's own memory, if `repeated`
     int type, size
     bint whole                      # whether the array is contiguous, in the order of the runs
-    bint repeated                   # whether all runs read one run, which is repeated in memory for a block
+    bint same                       # whether all runs read one run
+    bint repeated                   # whether this run is repeated in memory for a block
     ptrdiff_t step
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
@@ -89,6 +90,8 @@ cdef struct FusedJob:
     bint onnx                       # scheme of integers: see `fuse`
     bint clamps                     # whether the table only limits values to a range (see `flip`)
     bint at_once                    # whether float results are computed in their final place
+    bint apart                      # whether the target shares no memory with operands
+    bint flat                       # whether a block is contiguous in all arrays, or repeated in memory
     int count
     Link *links
     i8_bytes_fn bytes_function
@@ -216,7 +219,19 @@ cdef inline void store(const FusedJob *job, void *out, const float *y, int64_t n
     job.kernels.elementwise.quantize_onnx[job.out.type](&args)
 
 
-cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
+cdef inline void load_constant(const FusedJob *job, const Link *link, const char *source, float *chunk) noexcept nogil:
+    """Load one element, and fill a chunk with it."""
+    cdef float value
+    cdef int i
+    if not link.plain:
+        job.kernels.elementwise.load[link.operand.type](chunk, source, 1, link.scale, link.zero)
+        source = <const char *>chunk
+    memcpy(&value, source, sizeof(float))
+    for i in range(I8_CHUNK):
+        chunk[i] = value
+
+
+cdef void compute_part(const FusedJob *job, const Block *block) noexcept nogil:
     cdef float numbers[FLOATS]
     cdef float loaded[FLOATS]
     cdef char buffer[BUFFER]
@@ -229,22 +244,27 @@ cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil
     cdef const float *x = NULL
     cdef const float *z = NULL
     cdef const char *source
-    cdef bint plain
+    cdef bint plain, constant = False
     cdef int i
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
             # The second step reads a plain first operand, which therefore has its own buffer.
             plain = link.plain and chunks and job.count > 1
-            source = gather(job, &link.operand, block, <char *>numbers if plain and i == 0 else buffer)
-            z = <const float *>source
+            constant = i > 0 and link.operand.step == 0 and (block.runs == 1 or link.operand.same)
+            if constant:
+                load_constant(job, link, address(job, &link.operand, block), loaded)
+                plain, z = True, loaded
+            else:
+                source = gather(job, &link.operand, block, <char *>numbers if plain and i == 0 else buffer)
+                z = <const float *>source
             if not plain:
                 z = &loaded[0] if i else y
                 job.kernels.elementwise.load[link.operand.type](<float *>z, source, n, link.scale, link.zero)
         if i == 0:
             x = z
         else:
-            job.kernels.elementwise.apply(&link.op, y, x, z, n)
+            job.kernels.elementwise.apply(&link.op, y, x, z, 0 if constant else I8_CHUNK, n)
             x = y
     if not at_once:
         store(job, address(job, &job.out, block) if direct else &buffer[0], y, n)
@@ -252,16 +272,21 @@ cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil
         scatter(job, block, buffer)
 
 
-cdef void compute_unbuffered(const FusedJob *job, const Block *block) noexcept nogil:
-    """Compute the whole chunks of a block of more than FLOATS elements, and then the other elements."""
-    cdef Block part = block[0]
-    part.n = block.n // I8_CHUNK * I8_CHUNK
-    if part.n:
-        compute_floats(job, &part)
-    part.start += part.n
-    part.n = block.n - part.n
-    if part.n:
-        compute_floats(job, &part)
+cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil:
+    """Compute the whole chunks of a block, which need no buffer, and then the other elements. If the target shares no
+    memory with operands, the last chunk ends with the block, and computes some elements twice."""
+    cdef Block part
+    cdef int64_t n = block.runs * block.n, rest = n % I8_CHUNK
+    if not job.at_once or rest in (0, n) or (block.runs > 1 and not job.flat):
+        compute_part(job, block)
+        return
+    memcpy(part.index, block.index, job.dims * sizeof(int64_t))
+    part.first, part.start, part.runs, part.n = block.first, block.start, 1, n - rest
+    compute_part(job, &part)
+    part.start, part.n = part.start + part.n, rest
+    if job.apart:
+        part.start, part.n = part.start + rest - I8_CHUNK, I8_CHUNK
+    compute_part(job, &part)
 
 
 cdef void compute_lookup(const FusedJob *job, const Block *block) noexcept nogil:
@@ -403,44 +428,50 @@ cdef void set_blocks(FusedJob *job, int64_t block, int64_t long_run):
 
 
 cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
-    """Return whether all runs read the same elements of an operand."""
+    """Return whether all runs read one run of an operand, which is contiguous or one element."""
     cdef int d
     for d in range(job.dims):
         if operand.strides[d]:
             return False
-    return operand.step == operand.size
+    return operand.step == operand.size or operand.step == 0
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
     """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
-    Such a run is then repeated in memory. Without sharing, each run takes some 100 ns for its own block."""
+    Such a run is then repeated in memory, and so is a single element if the kernel needs it for each result. Without
+    sharing, each run takes some 100 ns for its own block."""
     cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
     cdef int i
-    if job.outer == 1 or together < 2 or not job.out.whole:
-        return 0
+    job.flat = job.out.whole
     for i in range(job.count):
         operand = &job.links[i].operand
-        if job.links[i].reads and not operand.whole and not has_one_run(job, operand):
-            return 0
+        operand.same = job.links[i].reads and not operand.whole and has_one_run(job, operand)
+        if job.links[i].reads and not operand.whole and not operand.same:
+            job.flat = False
+    if job.flat and together > 1:
+        job.together, job.blocks = together, ceil_div(job.outer, together)
     self.repeated = []
-    job.together, job.blocks = together, ceil_div(job.outer, together)
     for i in range(job.count):
         operand = &job.links[i].operand
-        if job.links[i].reads and not operand.whole:
-            written = bytearray(together * job.n * operand.size)
+        if operand.same and (job.together if operand.step else i == 0 or job.compute != compute_floats):
+            written = bytearray(block_of(job) * operand.size)
             self.repeated.append(written)
             operand.first, operand.repeated = operand.data, True
             repeat(job, operand, written)
     return 0
 
 
+cdef inline int64_t block_of(const FusedJob *job) noexcept:
+    """Return the largest number of elements of a block."""
+    return job.together * job.n if job.together else min(job.block, job.n)
+
+
 cdef void repeat(const FusedJob *job, Operand *operand, char *memory) noexcept:
-    """Write the only run of an operand to memory, once for each run of a block, and let the operand read it there."""
-    cdef int64_t size = job.n * operand.size, run
-    for run in range(job.together):
-        memcpy(memory + run * size, operand.first, size)
+    """Repeat the only run or element of an operand in memory, for a whole block, and let the operand read it there."""
+    cdef int64_t n = job.n if operand.step else 1
+    repeat_bytes(memory, operand.first, n * operand.size, block_of(job) // n)
     operand.data = memory
 
 
@@ -464,7 +495,7 @@ cdef void make_table(FusedJob *job) noexcept:
         bytes[i] = i
     job.kernels.elementwise.load[job.links[0].operand.type](y, bytes, 256, job.links[0].scale, job.links[0].zero)
     for i in range(1, job.count):
-        job.kernels.elementwise.apply(&job.links[i].op, y, y, y, 256)
+        job.kernels.elementwise.apply(&job.links[i].op, y, y, y, 0, 256)
     store(job, job.table, y, 256)
 
 
@@ -521,20 +552,21 @@ cdef bint set_bytes(FusedJob *job) noexcept:
 
 
 cdef bint needs_no_buffer(const FusedJob *job) noexcept:
-    """Return whether one step computes the results in place from contiguous float32 arrays."""
+    """Return whether one step computes the results in place from float32 arrays with long contiguous runs. The second
+    array may have one element for a run."""
     cdef int i
     for i in range(job.count):
-        if job.links[i].reads and not job.links[i].plain:
+        if job.links[i].reads and not (job.links[i].plain and (
+                job.links[i].operand.step == sizeof(float) or (i > 0 and job.links[i].operand.step == 0))):
             return False
-    return job.at_once and job.outer == 1 and job.count == 2 and (
-        job.out.whole and job.links[0].operand.whole and (not job.links[1].reads or job.links[1].operand.whole))
+    return job.at_once and job.count == 2 and (job.outer == 1 or job.n >= FLOATS) and job.out.step == sizeof(float)
 
 
-cdef bint reads_behind(list steps, cnp.ndarray target):
-    """Return whether a step after the first reads the memory of the target."""
+cdef bint reads_behind(list steps, Py_ssize_t first, cnp.ndarray target):
+    """Return whether a step from number `first` on reads the memory of the target."""
     cdef Step step
     cdef Py_ssize_t i
-    for i in range(1, len(steps)):
+    for i in range(first, len(steps)):
         step = steps[i]
         if step.array is not None and share_memory(step.array, target):
             return True
@@ -562,9 +594,9 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
         repeat_runs(self, BUFFER)
     else:
         job.compute = compute_floats
-        job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(steps, target)
+        job.at_once = job.out.type == I8_TYPE_F32 and dst_scale == 1 and not reads_behind(steps, 1, target)
+        job.apart = job.at_once and not reads_behind(steps, 0, target)
         if needs_no_buffer(job):
-            job.compute = compute_unbuffered
             set_blocks(job, UNBUFFERED, LONG_FLOATS)
         else:
             set_blocks(job, FLOATS, LONG_FLOATS)

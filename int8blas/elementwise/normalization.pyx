@@ -7,7 +7,8 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport axis_from, by_tensor, elements, elements_output_like, float32s, real
-from int8blas.core.kernels cimport I8_CHUNK, I8_TYPE_F32, current_kernels, i8_normalize_args, i8_normalize_fn
+from int8blas.core.kernels cimport (
+    I8_CHUNK, I8_TYPE_F32, I8_TYPE_S32, current_kernels, i8_normalize_args, i8_normalize_fn)
 from int8blas.elementwise.elements cimport clash
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
@@ -53,30 +54,31 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
     return e
 
 
-cdef object run(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis, Epilogue e, object out):
-    """After the last check, apply a kernel along an axis, and then the post-ops."""
+cdef object run(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_args *args, cnp.ndarray src, int axis,
+                Epilogue e, object out):
+    """After the last check, apply a kernel along an axis, as :func:`normalize` does, and then the post-ops."""
     cdef cnp.ndarray array, target
     if e.post_ops:
         array = empty_like(src, cnp.NPY_FLOAT32)
-        store_rows(function, args, src, axis, array)
+        store_rows(function, across, args, src, axis, array)
         return finished(array, e, out)
     if out is None:
         array = target = empty_like(src, e.typenum)
     else:
         array = elements_output_like(out, "out", e.typenum, src)
         target = empty_like(array, e.typenum) if clash(src, array) else array
-    store_rows(function, args, src, axis, target)
+    store_rows(function, across, args, src, axis, target)
     if target is not array:
         array[...] = target
     return array if out is None else out
 
 
-cdef int store_rows(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, int axis,
-                    cnp.ndarray target) except -1:
+cdef int store_rows(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_args *args, cnp.ndarray src,
+                    int axis, cnp.ndarray target) except -1:
     """Apply a kernel to all rows along an axis, if there are any."""
     if cnp.PyArray_SIZE(src):
         args.n = cnp.PyArray_DIM(src, axis)
-        normalize(function, args, last(src, axis), last(target, axis))
+        normalize(function, across, args, last(src, axis), last(target, axis))
     return 0
 
 
@@ -87,7 +89,8 @@ cdef cnp.ndarray negative(cnp.ndarray src):
 
 cdef cnp.ndarray last(cnp.ndarray array, int axis):
     """Return a view with this axis as the last one."""
-    return array if axis == cnp.PyArray_NDIM(array) - 1 else np.moveaxis(array, axis, -1)
+    cdef int end = cnp.PyArray_NDIM(array) - 1
+    return array if axis == end else cnp.PyArray_SwapAxes(array, axis, end)
 
 
 @traced("src")
@@ -171,6 +174,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
            [0.3333, 0.3333, 0.3333]], dtype=float32)
     """
     cdef i8_normalize_args args
+    cdef i8_normalize_fn across = NULL
     cdef Epilogue e
     cdef cnp.ndarray array = source(src)
     cdef int along = axis_from(axis, "axis", array.ndim)
@@ -181,7 +185,10 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     if args.scale < 0:
         array, args.scale = negative(array), -args.scale
     args.log = log
-    return run(current_kernels().elementwise.softmax, &args, array, along, e, out)
+    # The maximum of int32 must be exact, which f32 is not.
+    if args.src_type != I8_TYPE_S32:
+        across = current_kernels().elementwise.softmax_across
+    return run(current_kernels().elementwise.softmax, across, &args, array, along, e, out)
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
@@ -299,7 +306,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
         array = near_zero(array)
         args.src_type = element_type(cnp.PyArray_TYPE(array))
-    return run(current_kernels().elementwise.layer_norm, &args, array, array.ndim - 1, e, out)
+    return run(current_kernels().elementwise.layer_norm, NULL, &args, array, array.ndim - 1, e, out)
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
@@ -342,7 +349,7 @@ def layer_norm_of_sum(cnp.ndarray src, cnp.ndarray plus, gamma=None, beta=None, 
     _values = set_affine(&args, src, gamma, beta, epsilon)
     e = set_quantization(&args, src, src.dtype, None, None, ())
     args.plus = <const float *>cnp.PyArray_DATA(plus)
-    return run(current_kernels().elementwise.layer_norm, &args, src, src.ndim - 1, e, None)
+    return run(current_kernels().elementwise.layer_norm, NULL, &args, src, src.ndim - 1, e, None)
 
 
 def rms_norm(src, gamma, *, epsilon=1e-5):

@@ -1,7 +1,7 @@
 """The driver of softmax and layer normalization. It applies a kernel of rows to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. All other rows are copied to a buffer
-in this form, a block at a time.
+Rows that are contiguous, aligned and not too short are read and written in place, and so are rows that are side by side
+in memory if the function has a kernel for them. All other rows are copied to a buffer, a block at a time.
 """
 
 from libc.math cimport sqrtf
@@ -10,7 +10,8 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
 cimport int8blas.core.cnumpy as cnp
 
-from int8blas.core.kernels cimport I8_CHUNK, I8_NORMALIZE_ROOM, i8_normalize_args, i8_normalize_fn
+from int8blas.core.kernels cimport (
+    I8_ACROSS_ROOM, I8_CHUNK, I8_NORMALIZE_ROOM, i8_normalize_args, i8_normalize_fn)
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport ceil_div, round_up, share
@@ -32,17 +33,18 @@ cdef struct Side:
     ptrdiff_t row, step                 # bytes from one row to the next, and from one element to the next
     ptrdiff_t strides[cnp.NPY_MAXDIMS]  # strides of the outer dimensions
     int size                            # bytes of an element
-    bint copied
+    bint aligned, copied
 
 
 cdef struct NormalizeJob:
     i8_normalize_fn function
+    bint across                         # whether the function takes rows that are side by side
     i8_normalize_args args              # all members except the number and the addresses of rows
     Side src, dst
     int dims                            # outer dimensions, the innermost first
     int64_t shape[cnp.NPY_MAXDIMS]
     int64_t rows                        # consecutive rows that are evenly spaced on both sides
-    int64_t block, blocks, units        # rows of a block; blocks of `rows`; blocks of all rows
+    int64_t block, blocks, units        # rows of the largest block; blocks of `rows`; blocks of all rows
     int64_t room                        # elements of a row in the buffer
     char *memory                        # the buffers of all parts, `part_size` bytes for each
     int64_t part_size
@@ -66,7 +68,8 @@ cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *
 
 
 cdef inline int64_t workspace_size(const NormalizeJob *job) noexcept nogil:
-    return (2 if job.args.log else 1) * I8_NORMALIZE_ROOM(job.args.n) * <int64_t>sizeof(float)
+    cdef int64_t room = I8_ACROSS_ROOM(job.block, job.args.n) if job.across else I8_NORMALIZE_ROOM(job.args.n)
+    return (2 if job.args.log else 1) * room * <int64_t>sizeof(float)
 
 
 cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcept nogil:
@@ -76,19 +79,25 @@ cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcep
 cdef void do_unit(const NormalizeJob *job, int64_t unit, char *memory) noexcept nogil:
     """Compute one block of rows."""
     cdef i8_normalize_args a = job.args
-    cdef int64_t first = unit % job.blocks * job.block, run = unit // job.blocks, index
-    cdef char *src = job.src.data + first * job.src.row
-    cdef char *dst = job.dst.data + first * job.dst.row
+    cdef int64_t number = unit % job.blocks, first = number * job.block, run = unit // job.blocks, index
+    cdef int64_t end = min(first + job.block, job.rows)
+    cdef char *src
+    cdef char *dst
     cdef char *copy
     cdef int d
+    if job.across:
+        first, end = share(job.rows, number, job.blocks), share(job.rows, number + 1, job.blocks)
+    src, dst = job.src.data + first * job.src.row, job.dst.data + first * job.dst.row
     for d in range(job.dims):
         index = run % job.shape[d]
         run = run // job.shape[d]
         src += index * job.src.strides[d]
         dst += index * job.dst.strides[d]
-    a.rows = min(job.block, job.rows - first)
+    a.rows = end - first
     a.workspace = <float *>carve(&memory, workspace_size(job))
     a.src, a.src_row, a.dst, a.dst_row = src, job.src.row, dst, job.dst.row
+    if job.across:
+        a.src_row, a.dst_row = job.src.step, job.dst.step
     if a.plus is not NULL:
         a.plus, a.plus_row = <const float *>(<const char *>a.plus + (src - job.src.data)), job.src.row
     if job.src.copied:
@@ -107,10 +116,16 @@ cdef void set_side(Side *side, cnp.ndarray array, int64_t n) noexcept:
     side.data, side.size = cnp.PyArray_BYTES(array), cnp.PyArray_ITEMSIZE(array)
     side.step = cnp.PyArray_STRIDE(array, last)
     side.row = side.step * n  # a single row has no distance to a next row
-    side.copied = n < I8_CHUNK or side.step != side.size or not cnp.PyArray_ISALIGNED(array)
+    side.aligned = cnp.PyArray_ISALIGNED(array)
+    side.copied = n < I8_CHUNK or side.step != side.size or not side.aligned
 
 
-cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
+cdef bint beside(Side *side) noexcept:
+    """Return whether rows are side by side in memory, and aligned."""
+    return side.row == side.size and side.aligned
+
+
+cdef int lay_out(NormalizeJob *job, i8_normalize_fn across, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Set the places of the rows. Merge dimensions along which rows are evenly spaced into one run of rows."""
     cdef int axis
     cdef int64_t size
@@ -134,8 +149,14 @@ cdef int lay_out(NormalizeJob *job, cnp.ndarray src, cnp.ndarray dst) except -1:
             job.shape[job.dims], job.src.strides[job.dims], job.dst.strides[job.dims] = size, src_stride, dst_stride
             job.dims += 1
     job.room = max(job.args.n, <int64_t>I8_CHUNK)
-    job.block = min(job.rows, max(<int64_t>1, BLOCK // job.room))
-    job.blocks = ceil_div(job.rows, job.block)
+    job.across = across is not NULL and job.rows >= I8_CHUNK and beside(&job.src) and beside(&job.dst)
+    if job.across:
+        job.function, job.src.copied, job.dst.copied = across, False, False
+        job.blocks = max(<int64_t>1, job.rows // max(<int64_t>I8_CHUNK, BLOCK // job.args.n))
+        job.block = ceil_div(job.rows, job.blocks)
+    else:
+        job.block = min(job.rows, max(<int64_t>1, BLOCK // job.room))
+        job.blocks = ceil_div(job.rows, job.block)
     job.units = cnp.PyArray_SIZE(src) // (job.args.n * job.rows) * job.blocks
     return 0
 
@@ -148,8 +169,10 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
     return 0
 
 
-cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
-    """Apply a kernel to the rows of an array, along its last dimension.
+cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_args *args, cnp.ndarray src,
+                   cnp.ndarray dst) except -1:
+    """Apply a kernel to the rows of an array, along its last dimension. `across` is the kernel for rows that are side
+    by side, or NULL.
 
     `src` and `dst` have equal shapes and are not empty. They share no memory, or they have one address, equal strides
     and types of one size. In `args` all members except addresses must be set. `plus` has the strides of `src`; with
@@ -159,7 +182,7 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarra
     cdef double elements = <double>cnp.PyArray_SIZE(src)
     cdef int parts
     job.function, job.args = function, args[0]
-    lay_out(&job, src, dst)
+    lay_out(&job, across, src, dst)
     parts = threads_for(elements, THREAD_NORMALIZED, <double>job.units)
     job.part_size = workspace_size(&job) + copy_size(&job, &job.src) + copy_size(&job, &job.dst)
     job.memory = <char *>acquire(parts * job.part_size)

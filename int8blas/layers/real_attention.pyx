@@ -69,7 +69,7 @@ cdef void cap_scores(const AttentionJob *j, float *y) noexcept nogil:
     cdef int64_t i
     for i in range(j.scores.columns):
         y[i] = y[i] / j.cap
-    j.scores.kernels.elementwise.apply(&j.tanh, y, y, NULL, j.scores.columns)
+    j.scores.kernels.elementwise.apply(&j.tanh, y, y, NULL, 0, j.scores.columns)
     j.scores.kernels.elementwise.load[I8_TYPE_F32](y, y, j.scores.columns, j.cap, 0)
 
 

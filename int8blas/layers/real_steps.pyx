@@ -65,7 +65,7 @@ cdef struct Gates:
 cdef inline void apply(const Gates *g, const i8_post_op *op, int first, int count) noexcept nogil:
     """Apply a function to a range of gates."""
     cdef float *y = g.values + first * g.room
-    g.kernels.elementwise.apply(op, y, y, NULL, count * g.room)
+    g.kernels.elementwise.apply(op, y, y, NULL, 0, count * g.room)
 
 
 cdef int multiply_state(Gates *g) noexcept nogil:

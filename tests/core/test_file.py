@@ -446,6 +446,30 @@ def test_sizes_of_data_that_only_add_up(sizes, mmap, path):
         int8blas.load(path, mmap=mmap)
 
 
+@both_ways
+def test_only_the_index_is_verified(mmap, path, rng):
+    b = random_values(rng, np.int8, (40, 70))
+    int8blas.save(path, int8blas.pack_b(b))
+    a = random_values(rng, np.uint8, (3, 40))
+    np.testing.assert_array_equal(
+        int8blas.matmul(a, int8blas.load(path, mmap=mmap, verify="index")), int8blas.matmul(a, b)
+    )
+    damaged = bytearray(path.read_bytes())
+    damaged[-200] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="corrupted: data"):
+        int8blas.load(path, mmap=mmap, verify="full")
+    assert int8blas.load(path, mmap=mmap, verify="index").shape == (40, 70)
+    for place in (20, 70):  # in the header and in the index
+        damaged = bytearray(path.read_bytes())
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="corrupted"):
+            int8blas.load(path, mmap=mmap, verify="index")
+    with pytest.raises(ValueError, match="verify must be 'full' or 'index', got 'lazy'"):
+        int8blas.load(path, verify="lazy")
+
+
 @pytest.mark.parametrize(("name", "value"), [("strides", [10**6, 10**6]), ("weights_shape", [6, 4, 2**40, 2])])
 def test_a_file_that_asks_for_endless_work(name, value, path, rng):
     layer = int8blas.Deconvolution(random_values(rng, np.int8, (6, 4, 3, 2)), strides=2, src_dtype=np.uint8,

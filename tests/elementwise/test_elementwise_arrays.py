@@ -14,6 +14,7 @@ from test_elementwise import random_array
 
 import int8blas
 from int8blas import Binary, Eltwise, ReLU
+from int8blas.elementwise.functions import PreparedBinary
 
 BYTES, FLOATS = (np.uint8, np.uint8, np.uint8), (np.int8, np.float16, np.float32)
 # Types of two sources and a destination: one kind is computed in registers, the other through a buffer of floats.
@@ -72,6 +73,23 @@ def test_broadcasting_in_every_dimension(isa, rng):
         for order in ("C", "F"):
             result = add(np.array(x, order=order), y, np.int8)
             assert_same_bits(result, expected_of(x, y, np.int8), mask=mask)
+
+
+def test_float32_at_sizes_around_chunks(isa, rng):
+    """float32 is computed in place, in whole chunks. One shape has runs that share a block, another longer runs."""
+    for shape, post_ops in product(((5, 37), (3, 137), (2, 1025), (4099,), (3,)), ((), (Eltwise("linear", 0.5, 1),))):
+        x = rng.standard_normal(shape).astype(np.float32)
+        for other in (shape, shape[-1:], (1,), (*shape[:-1], 1)):
+            y = rng.standard_normal(other).astype(np.float32)
+            for sources in ((x, y), (y, x)):
+                expected = reference.binary("sub", *sources, post_ops=post_ops)
+                assert_same_bits(int8blas.binary("sub", *sources, post_ops=post_ops), expected, shape=shape)
+                prepared = PreparedBinary("sub", (x.dtype, y.dtype), post_ops=post_ops)
+                for _ in range(2):
+                    assert_same_bits(prepared(*sources), expected, shape=shape)
+            out = x.copy()
+            expected = reference.binary("sub", x, y, post_ops=post_ops)
+            assert_same_bits(int8blas.binary("sub", out, y, post_ops=post_ops, out=out), expected, shape=shape)
 
 
 def test_operands_of_post_ops_broadcast(isa, rng):

@@ -241,6 +241,25 @@ def test_axis(isa, shape, rng):
             assert_same(result, reference.softmax(array, axis, **options), axis=axis, dtype=dtype)
 
 
+@needs_mprotect
+@pytest.mark.parametrize("side", ["start", "end"])
+@every_src
+def test_softmax_of_rows_side_by_side(isa, src_dtype, side, rng):
+    for n, columns, log in product((1, 2, 63, 64, 65, 200), (16, 17, 40), (False, True)):
+        dst_dtype = DST_DTYPES[n % len(DST_DTYPES)]
+        options = {"scales": {"src": 0.1, "dst": 1 / 32}, "dst_dtype": dst_dtype, "log": log}
+        x = random_rows(rng, src_dtype, (n, columns))
+        if np.dtype(src_dtype).kind == "f":
+            x[0, 3], x[n // 2, 5] = -np.inf, np.nan
+        source = with_strides(x, (columns, 1), guarded(side))
+        out = with_strides(np.zeros(x.shape, dst_dtype), (columns, 1), guarded(side))
+        expected = reference.softmax(x, 0, **options)
+        assert_same_bits(int8blas.softmax(source, 0, out=out, **options), expected, n=n, columns=columns, log=log)
+        assert_same_bits(int8blas.softmax(np.stack([x, x]), 1, **options)[1], expected, n=n, columns=columns, log=log)
+        if dst_dtype == src_dtype:
+            assert_same_bits(int8blas.softmax(x, 0, out=x, **options), expected, n=n, columns=columns, log=log)
+
+
 @every_function
 @pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCASTS])
 def test_any_strides_of_src(isa, name, layout, rng):

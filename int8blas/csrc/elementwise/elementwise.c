@@ -65,6 +65,7 @@ const i8_elementwise_kernels I8_WIDTH_TABLE(elementwise) = {
     .bytes = {I8_BYTES_TABLE(i8_add_bytes), I8_BYTES_TABLE(i8_multiply_bytes)},
 #endif
     .softmax = i8_softmax,
+    .softmax_across = i8_softmax_across,
     .layer_norm = i8_layer_norm,
 };
 I8_TARGET_END

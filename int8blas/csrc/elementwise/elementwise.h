@@ -99,6 +99,11 @@ typedef struct {
     float *workspace;
 } i8_normalize_args;
 
+/* Softmax of rows that are side by side: element j of row r is r elements behind src + j * src_row, and likewise in
+ * dst. There are at least I8_CHUNK rows. src_type is not s32, and there is no summand. The workspace has
+ * I8_ACROSS_ROOM(rows, n) floats, or twice this number with `log`. */
+#define I8_ACROSS_ROOM(rows, n) (((n) + 2) * I8_ROW_ROOM(rows))
+
 typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
 /* Element-wise kernels, pooling and normalization of a vector width. */
@@ -114,8 +119,9 @@ typedef struct {
      * fused_body.h). The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for
      * floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
-    /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. */
-    void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t n);
+    /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. With z_step 0 all chunks have the
+     * operand z[0], z[1] and so on; otherwise z_step is I8_CHUNK. */
+    void (*apply)(const i8_post_op *op, float *y, const float *x, const float *z, int64_t z_step, int64_t n);
     void (*store[I8_TYPES])(void *out, const float *y, int64_t n, float scale, float zero);
     /* out[i] = table[x[i]]; out may be x. */
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
@@ -124,7 +130,7 @@ typedef struct {
     /* [I8_ADD_BYTES and so on][with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
 
-    i8_normalize_fn softmax, layer_norm;
+    i8_normalize_fn softmax, softmax_across, layer_norm;
 } i8_elementwise_kernels;
 
 #endif

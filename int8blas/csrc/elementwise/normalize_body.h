@@ -322,6 +322,11 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
     default: function(__VA_ARGS__, I8_TYPE_BF16);                                                                      \
     }
 
+I8_NOINLINE void i8_store_affine(const i8_normalize_args *a, char *restrict dst, const float *restrict x, float factor)
+{
+    I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, factor)
+}
+
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
 /* Return how many rows from this one on are computed together. */
@@ -352,6 +357,63 @@ static void i8_softmax(const i8_normalize_args *a)
             I8_BY_DST_TYPE(i8_store_softmax, a, dst + r * a->dst_row, (d ? d : e) + r * chunks, factor, offset)
         }
     }
+}
+
+/* Replace a chunk of columns by (x - max(x)) * scale of each column. */
+I8_INLINE void i8_exponents_across(float *x, int64_t n, int64_t room, float scale)
+{
+    i8_floats most = i8_floats_load(x);
+    for (int64_t j = 1; j < n; ++j)
+        most = i8_floats_max(most, i8_floats_load(x + j * room));
+    for (int64_t j = 0; j < n; ++j)
+        i8_floats_store(x + j * room, i8_floats_mul(i8_floats_sub(i8_floats_load(x + j * room), most),
+                                                    i8_floats_set(scale)));
+}
+
+/* Return the sums of a chunk of columns, in the order of i8_sum_row. A column of less than I8_PARTS elements has fewer
+ * partial sums; i8_sum_row adds zeros instead. */
+I8_INLINE i8_floats i8_sum_across(const float *x, int64_t n, int64_t room)
+{
+    float sums[I8_PARTS * I8_CHUNK];
+    for (int64_t j = 0; j < n; ++j) {
+        const i8_floats y = i8_floats_load(x + j * room);
+        float *sum = sums + j % I8_PARTS * I8_CHUNK;
+        i8_floats_store(sum, j < I8_PARTS ? y : i8_floats_add(i8_floats_load(sum), y));
+    }
+    for (int parts = I8_PARTS / 2; parts; parts /= 2)
+        for (int k = 0; k < parts && k + parts < n; ++k)
+            i8_floats_store(sums + k * I8_CHUNK, i8_floats_add(i8_floats_load(sums + k * I8_CHUNK),
+                                                               i8_floats_load(sums + (k + parts) * I8_CHUNK)));
+    return i8_floats_load(sums);
+}
+
+static void i8_softmax_across(const i8_normalize_args *a)
+{
+    const int64_t n = a->n, room = i8_chunks(a->rows);
+    float *factors = a->workspace, *offsets = factors + room, *x = offsets + room;
+    float *e = a->log ? a->workspace + I8_ACROSS_ROOM(a->rows, n) : x;
+    i8_normalize_args across = *a;
+    for (int64_t j = 0; j < n; ++j)
+        I8_BY_SRC_TYPE(i8_widen, x + j * room, a->src + j * a->src_row, NULL, a->rows)
+    for (int64_t i = 0; i < room; i += I8_CHUNK)
+        i8_exponents_across(x + i, n, room, a->scale);
+    if (a->log)
+        memcpy(e, x, (size_t)(n * room) * sizeof(*e));
+    i8_exp_down_rows(e, n * room);
+    for (int64_t i = 0; i < room; i += I8_CHUNK) {
+        float sums[I8_CHUNK];
+        i8_floats_store(sums, i8_sum_across(e + i, n, room));
+        I8_EACH
+        {
+            factors[i + v] = a->log ? 1.0f : 1.0f / sums[v];
+            offsets[i + v] = a->log ? -i8_log(sums[v]) : -0.0f;
+        }
+    }
+    across.n = a->rows;
+    across.gamma = factors;
+    across.beta = offsets;
+    for (int64_t j = 0; j < n; ++j)
+        i8_store_affine(&across, a->dst + j * a->dst_row, x + j * room, 1.0f);
 }
 
 /* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not exact if a term
@@ -429,7 +491,7 @@ static void i8_layer_norm(const i8_normalize_args *a)
         for (int r = 0; r < rows; ++r)
             factors[r] = i8_row_factor(a, x + r * room, row + r, means[r], squares[r]);
         for (int r = 0; r < rows; ++r)
-            I8_BY_DST_TYPE(i8_store_layer_norm, a, dst + r * a->dst_row, x + r * room, factors[r])
+            i8_store_affine(a, dst + r * a->dst_row, x + r * room, factors[r]);
     }
 }
 #undef I8_BY_SRC_TYPE

@@ -189,8 +189,14 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
 #else
     (void)stream;
 #endif
-    for (; i + I8_CHUNK <= n; i += I8_CHUNK)
+    for (; i < n; i += I8_CHUNK) {
+        if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
+            if (n < I8_CHUNK || out == x)
+                break;
+            i = n - I8_CHUNK;
+        }
         chunk(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
+    }
     if (i < n)
         i8_part_of_run(e, chunk, x_size, out_size, p, i, n - i);
 }

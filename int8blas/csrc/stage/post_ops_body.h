@@ -143,13 +143,14 @@ static void i8_eltwise(const i8_post_op *op, float *y, const float *from, int64_
 }
 #undef I8_MAP
 
-/* Set each number of y to an expression of x and w, the numbers of `from` and z at the same place. */
+/* Set each number of y to an expression of x and w, the numbers of `from` and z at the same place. The next chunk of z
+ * is z_step numbers further: with 0 all chunks have one operand. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
-        for (int64_t i = 0; i < n; i += I8_CHUNK) {                                                                    \
+        for (int64_t i = 0; i < n; i += I8_CHUNK, z += z_step) {                                                       \
             float x_[I8_CHUNK], w_[I8_CHUNK], y_[I8_CHUNK];                                                            \
             i8_floats_store(x_, i8_floats_load(from + i));                                                             \
-            i8_floats_store(w_, i8_floats_load(z + i));                                                                \
+            i8_floats_store(w_, i8_floats_load(z));                                                                    \
             I8_EACH                                                                                                    \
             {                                                                                                          \
                 const float x = x_[v], w = w_[v];                                                                      \
@@ -159,7 +160,8 @@ static void i8_eltwise(const i8_post_op *op, float *y, const float *from, int64_
         }                                                                                                              \
     } while (0)
 
-static void i8_with_operand(const i8_post_op *op, float *y, const float *from, const float *z, int64_t n)
+static void i8_with_operand(const i8_post_op *op, float *y, const float *from, const float *z, int64_t z_step,
+                            int64_t n)
 {
     const float alpha = op->alpha, scale = op->scale;
     switch (op->kind) {
@@ -184,10 +186,10 @@ static void i8_with_operand(const i8_post_op *op, float *y, const float *from, c
 #undef I8_MAP
 
 /* Set y to the results of a post-op on the numbers of `from`, which may be y. z is its operand, if it has one. */
-static void i8_apply(const i8_post_op *op, float *y, const float *from, const float *z, int64_t n)
+static void i8_apply(const i8_post_op *op, float *y, const float *from, const float *z, int64_t z_step, int64_t n)
 {
     if (op->kind < I8_ELTWISE)
-        i8_with_operand(op, y, from, z, n);
+        i8_with_operand(op, y, from, z, z_step, n);
     else
         i8_eltwise(op, y, from, n);
 }

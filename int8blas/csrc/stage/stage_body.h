@@ -160,7 +160,7 @@ static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int6
         else if (op->operand)
             i8_load_rows(z, I8_TYPE_F32, (const char *)(op->operand + row * op->operand_row + column * op->operand_col),
                          op->operand_row * size, op->operand_col * size, rows, count);
-        i8_apply(op, y, y, z, rows * I8_CHUNK);
+        i8_apply(op, y, y, z, I8_CHUNK, rows * I8_CHUNK);
     }
 }
 
