@@ -3,8 +3,8 @@
 quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
 functions       eltwise, binary, sum, concat; fused, several in one pass over memory
 epilogue        scales, zero points and post-ops after any of these operators
-elements        a kernel for every element of an array, in the order of memory
-pooling         the public functions; pool, their driver
+elements        a kernel for every element of an array, in the order of memory; erf
+pooling         the public functions; pool, their driver, and windows of float images
 normalization   softmax and layer_norm; normalize, their driver
 gather          rows of a table; reorder and packed_weights, layouts of weights
 """

@@ -11,8 +11,6 @@
 Dimensions are counted as (n, d, h, w, c). A dimension that a layout lacks has size 1.
 """
 
-from math import prod
-
 from libc.math cimport INFINITY, rintf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -22,7 +20,7 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_POOL_PART, I8_POOL_RUN, I8_POOL_WINDOW, I8_S8, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_U8, I8_U8,
     current_kernels, i8_kernels, i8_pool_args, i8_pool_fn)
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport empty_in_order, empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 
@@ -600,9 +598,17 @@ cdef void add_taps(real *y, const real *x, const int64_t *index, const real *wei
 
 cdef cnp.ndarray empty_along(cnp.ndarray x, int axis, int64_t count, int64_t *outer, int64_t *inner):
     """Return an array with another size along an axis. Set the numbers of elements before and after the axis."""
-    shape = (<object>x).shape
-    outer[0], inner[0] = prod(shape[:axis]), prod(shape[axis + 1:])
-    return empty_of((*shape[:axis], count, *shape[axis + 1:]), cnp.PyArray_TYPE(x))
+    cdef cnp.npy_intp shape[cnp.NPY_MAXDIMS]
+    cdef int d
+    outer[0] = inner[0] = 1
+    for d in range(cnp.PyArray_NDIM(x)):
+        shape[d] = cnp.PyArray_DIM(x, d)
+        if d < axis:
+            outer[0] *= shape[d]
+        elif d > axis:
+            inner[0] *= shape[d]
+    shape[axis] = count
+    return empty_in_order(shape, x, cnp.PyArray_TYPE(x))
 
 
 def reduce_windows(cnp.ndarray x, int axis, tuple window, int64_t count, bint maximum):
@@ -655,7 +661,7 @@ def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
     cdef const Tap *taps[3]
     cdef int64_t channel, count = 1, places = 1, pixels = 1
     cdef int d
-    cdef cnp.ndarray y = empty_of(((<object>parts).shape[0], (<object>parts).shape[1], *sizes),
+    cdef cnp.ndarray y = empty_of((cnp.PyArray_DIM(parts, 0), cnp.PyArray_DIM(parts, 1)) + sizes,
                                   cnp.PyArray_TYPE(parts))
     cdef list kept = []
     memset(cnp.PyArray_DATA(y), 0, cnp.PyArray_NBYTES(y))
