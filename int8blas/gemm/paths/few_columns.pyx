@@ -13,7 +13,7 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_DOT4, I8_DOTS_1, I8_DOTS_8, I8_DOTS_16, I8_GROUP, I8_PANEL, I8_X_UNSIGNED, I8_Y_UNSIGNED, i8_dot_args,
     i8_dot_fn, i8_matrix, i8_output_args)
-from int8blas.core.memory cimport acquire, release
+from int8blas.core.memory cimport acquire, aligned, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
@@ -190,7 +190,8 @@ cdef void store_rows(const Problem *g, const Operands *o, const Piece *piece, co
 cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Operands *o, int64_t first,
                            int64_t end) noexcept nogil:
     """Multiply some of the vectors x by all vectors y, which are packed."""
-    cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
+    cdef int32_t sums[BLOCK * MAX_Y + 2 * I8_CHUNK]
+    cdef int32_t *tile = <int32_t *>aligned(<char *>sums)
     cdef int64_t x_sums[BLOCK]
     cdef int64_t x_zeros[BLOCK]
     cdef int64_t rows = o.block, x_zero = o.x.zeros.value if o.x.zeros.values is NULL else 0

@@ -122,13 +122,16 @@ cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
     """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
     k, and the other one has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
-    if g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots.columns < most:
+    # Compare sizes first, because they alone decide for the smallest problems.
+    if not is_dot_k(g.k, min(g.m, g.n)) or g.saturating or g.kernels.matrix is not NULL:
+        return False
+    if g.kernels.gemm.dots.columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:
-        return is_dot_k(g.k, g.n) and g.m * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.n
+        return g.m * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.n
     return (
-        g.panels.data is NULL and g.b.row == 1 and g.m <= most
-        and is_dot_k(g.k, g.m) and g.n * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.m
+        g.panels.data is NULL and g.b.row == 1 and g.m <= most and is_dot_k(g.k, g.m)
+        and g.n * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.m
     )
 
 
