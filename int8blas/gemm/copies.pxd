@@ -1,40 +1,101 @@
-# Copies of operands without contiguous rows or columns, such as A[:, ::2] (see copies.pyx).
+# Products of operands without contiguous rows or columns, such as A[:, ::2] (see copies.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 
+from int8blas.core.kernels cimport I8_DISTANCES
 from int8blas.gemm.operand cimport Operand
-from int8blas.gemm.paths.sizes cimport COPIED_COLUMNS
-from int8blas.gemm.problem cimport Problem, is_generated
+from int8blas.gemm.problem cimport WHOLE, Problem, is_generated, is_product, is_wide
 
 cdef extern from "gemm/copy_vectors.h" nogil:
     void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src, ptrdiff_t step,
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum number of bytes: a smaller operand takes less time to read byte by byte than to copy.
+    # The minimum number of bytes of a matrix, and of a vector: a smaller operand takes less time to read byte by byte
+    # than to copy.
     COPIED_OPERAND = 512
+    COPIED_VECTOR = 64
+    # Limits for spreading the few vectors of the other operand. SPREAD_WORK is the maximum number of multiply-adds for
+    # each byte of a scattered operand: the distance of its bytes times the number of the few vectors. SPREAD_VECTORS is
+    # the minimum number of its vectors for each of the few vectors.
+    SPREAD_WORK = 64
+    SPREAD_VECTORS = 4
+    # The maximum number of multiply-adds for each element of B, if the columns between those of B are multiplied too.
+    SKIPPED_WORK = 8
 
 
 cdef size_t copied_bytes(const Problem *g) noexcept nogil
 cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcept nogil
+cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil
 
 
 cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) noexcept nogil:
     """Return whether neither rows nor columns of an operand are contiguous, and it is large enough for a copy."""
-    return x.row != 1 and x.column != 1 and rows > 1 and columns > 1 and rows * columns >= COPIED_OPERAND
+    if rows == 1 or columns == 1:
+        return (x.row if columns == 1 else x.column) != 1 and rows * columns >= COPIED_VECTOR
+    return x.row != 1 and x.column != 1 and rows * columns >= COPIED_OPERAND
+
+
+cdef inline bint can_spread(const Problem *g) noexcept nogil:
+    """Return whether more k, for which one operand equals its zero point, leave a problem as it is."""
+    return (
+        g.panels.data is NULL and g.four_bits.data is NULL and not g.saturating and not is_generated(g)
+        and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.large_zeros
+    )
+
+
+cdef inline bint pays_to_spread(const Problem *g, ptrdiff_t step, ptrdiff_t other_step, int64_t many,
+                                int64_t few) noexcept nogil:
+    """Return whether spreading `few` vectors is faster than copying `many` vectors that begin `other_step` apart, and
+    whose bytes are `step` apart."""
+    step = max(step, -step)
+    return (
+        g.k > 1 and 0 < step <= max(other_step, -other_step) and step * few <= SPREAD_WORK
+        and many >= SPREAD_VECTORS * few and ((g.k - 1) * step + 1) * few <= g.machine.l2 // 2
+    )
+
+
+cdef inline bint spreads_b(const Problem *g) noexcept nogil:
+    """Return whether A is read with the bytes between its columns, and B is spread."""
+    return (
+        is_scattered(&g.a, g.m, g.k) and can_spread(g) and pays_to_spread(g, g.a.column, g.a.row, g.m, g.n)
+    )
+
+
+cdef inline bint spreads_a(const Problem *g) noexcept nogil:
+    """Return whether B is read with the bytes between its rows, and A is spread."""
+    return (
+        is_scattered(&g.b, g.k, g.n) and can_spread(g) and pays_to_spread(g, g.b.row, g.b.column, g.n, g.m)
+    )
+
+
+cdef inline bint can_skip(const Problem *g) noexcept nogil:
+    """Return whether rows or columns of C may be computed that do not exist."""
+    return g.k > 1 and can_spread(g) and is_product(g) and not is_wide(g)
+
+
+cdef inline bint skips_columns(const Problem *g) noexcept nogil:
+    """Return whether the columns between those of B are multiplied too, and skipped in C."""
+    cdef ptrdiff_t step = max(g.b.column, -g.b.column)
+    return is_scattered(&g.b, g.k, g.n) and step * g.m <= SKIPPED_WORK and g.n > 1 and can_skip(g)
+
+
+cdef inline bint skips_rows(const Problem *g) noexcept nogil:
+    """Return whether the rows between those of A are multiplied too, and skipped in C."""
+    cdef ptrdiff_t step = max(g.a.row, -g.a.row)
+    return is_scattered(&g.a, g.m, g.k) and step * g.n <= SKIPPED_WORK and g.m > 1 and can_skip(g)
 
 
 cdef inline bint copies_a(const Problem *g) noexcept nogil:
-    """Return whether A is copied. If A is uncached and C has few columns, few_columns copies some rows at a time."""
-    return is_scattered(&g.a, g.m, g.k) and not is_generated(g) and not (
-        g.n <= COPIED_COLUMNS and g.m >= g.n and g.m * g.k > g.machine.l2)
+    """Return whether A is copied or spread."""
+    return is_scattered(&g.a, g.m, g.k) and not is_generated(g)
 
 
 cdef inline bint copies_b(const Problem *g) noexcept nogil:
-    """Return whether B is copied."""
+    """Return whether B is copied or spread."""
     return g.panels.data is NULL and g.four_bits.data is NULL and is_scattered(&g.b, g.k, g.n)
 
 
 cdef inline bint copies_operands(const Problem *g) noexcept nogil:
-    """Return whether A or B is copied before the product is planned."""
+    """Return whether A or B is copied or spread before the product is planned."""
     return copies_a(g) or copies_b(g)

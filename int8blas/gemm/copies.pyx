@@ -1,17 +1,21 @@
-"""Copies of operands that have neither contiguous rows nor contiguous columns.
+"""Operands that have neither contiguous rows nor contiguous columns: copy them, or read the bytes between them.
 
 Paths read contiguous bytes by vectors, and other operands byte by byte. Copying a large operand takes less time than
 reading it byte by byte: the copy reads 16 bytes at a time, and keeps the bytes that are a step apart
 (csrc/gemm/copy_vectors.h).
+
+If the other operand has few vectors, spreading these is faster: A[:, ::2] @ v equals A @ w, where w has the elements of
+v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every other column of v @ B.
 """
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from int8blas.core.memory cimport carve
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport THREAD_BYTES, paid_threads, run_parts
-from int8blas.gemm.operand cimport Operand
+from int8blas.gemm.operand cimport Operand, zero_of
 
 
 # The lines of an operand, and their copy. Lines are the rows or the columns: those with a smaller step between bytes.
@@ -37,7 +41,7 @@ cdef void copy_operand(Operand *x, const Problem *g, int64_t rows, int64_t colum
     cdef uint8_t *copy = <uint8_t *>carve(memory, rows * columns)
     cdef int threads = paid_threads(<double>rows * columns, THREAD_BYTES, g.threads)
     cdef Lines job = Lines(copy, x.data, NULL, x.row, x.column, rows, columns)
-    cdef bint by_rows = max(x.column, -x.column) <= max(x.row, -x.row)
+    cdef bint by_rows = rows == 1 or (columns > 1 and max(x.column, -x.column) <= max(x.row, -x.row))
     if not by_rows:
         job.line, job.step, job.lines, job.length = x.column, x.row, columns, rows
     job.end = x.data + max(<ptrdiff_t>0, (rows - 1) * x.row) + max(<ptrdiff_t>0, (columns - 1) * x.column) + 1
@@ -48,6 +52,30 @@ cdef void copy_operand(Operand *x, const Problem *g, int64_t rows, int64_t colum
         x.row, x.column = 1, job.length
 
 
+cdef void spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y_step, ptrdiff_t *y_vector, int64_t few,
+                         int64_t k, int64_t spread_k, char *memory, bint dry_run) noexcept nogil:
+    """Replace the `few` vectors of y by copies that are spread like x, and let x include the bytes between its k. The
+    bytes of x and y are `x_step` and `y_step` apart along k, and the vectors of y begin `y_vector` apart."""
+    cdef ptrdiff_t step = max(x_step[0], -x_step[0])
+    cdef uint8_t *copy = <uint8_t *>memory
+    cdef const uint8_t *line = y.data
+    cdef ptrdiff_t line_step = y_step[0]
+    cdef int64_t i, j
+    if x_step[0] < 0:
+        x.data += (k - 1) * x_step[0]
+        line += (k - 1) * line_step
+        line_step = -line_step
+    for j in range(0 if dry_run else few):
+        memset(copy, <uint8_t>zero_of(y, j) ^ y.sign_flip, spread_k)
+        for i in range(k):
+            copy[i * step] = line[i * line_step]
+        line += y_vector[0]
+        copy += spread_k
+    y.data = <const uint8_t *>memory
+    x_step[0] = y_step[0] = 1
+    y_vector[0] = spread_k
+
+
 cdef bint shares_copy(const Problem *g) noexcept nogil:
     """Return whether A is copied and B is A.T, so that the copy of A serves both."""
     return (
@@ -55,9 +83,20 @@ cdef bint shares_copy(const Problem *g) noexcept nogil:
         and g.a.data == g.b.data and g.a.row == g.b.column and g.a.column == g.b.row)
 
 
+cdef inline int64_t with_gaps(int64_t count, ptrdiff_t step) noexcept nogil:
+    """Return how many bytes `count` bytes span that are `step` apart."""
+    return (count - 1) * max(step, -step) + 1
+
+
 cdef size_t copied_bytes(const Problem *g) noexcept nogil:
     """Return the bytes of memory for the copies of a problem's operands."""
     cdef char *end = NULL
+    if spreads_b(g):
+        return with_gaps(g.k, g.a.column) * g.n
+    if spreads_a(g):
+        return with_gaps(g.k, g.b.row) * g.m
+    if skips_columns(g):
+        return g.m * with_gaps(g.n, g.b.column) * sizeof(int32_t)
     if copies_a(g):
         carve(&end, g.m * g.k)
     if copies_b(g) and not shares_copy(g):
@@ -69,9 +108,40 @@ cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcep
     """Set `own` to a problem whose operands are copies in `memory`."""
     cdef char *rest = <char *>memory
     own[0] = g[0]
+    if spreads_b(g):
+        own.k = with_gaps(g.k, g.a.column)
+        spread_operand(&own.a, &own.a.column, &own.b, &own.b.row, &own.b.column, g.n, g.k, own.k, rest, g.c.dry_run)
+        return
+    if spreads_a(g):
+        own.k = with_gaps(g.k, g.b.row)
+        spread_operand(&own.b, &own.b.row, &own.a, &own.a.column, &own.a.row, g.m, g.k, own.k, rest, g.c.dry_run)
+        return
+    if skips_columns(g):
+        own.n = with_gaps(g.n, g.b.column)
+        own.b.data += min(<ptrdiff_t>0, (g.n - 1) * g.b.column)
+        own.b.column = 1
+        own.c.data, own.c.row, own.c.column = rest, own.n * sizeof(int32_t), sizeof(int32_t)
+        return
     if copies_a(g):
         copy_operand(&own.a, g, g.m, g.k, &rest)
     if shares_copy(g):
         own.b.data, own.b.row, own.b.column = own.a.data, own.a.column, own.a.row
     elif copies_b(g):
         copy_operand(&own.b, g, g.k, g.n, &rest)
+
+
+cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil:
+    """Copy the columns of C from a product `own` with the columns between them."""
+    cdef ptrdiff_t step = g.b.column
+    cdef int64_t i, j
+    cdef const int32_t *row
+    cdef char *c
+    for i in range(0 if g.c.dry_run else g.m):
+        row = <const int32_t *>(own.c.data + i * own.c.row) - min(<ptrdiff_t>0, (g.n - 1) * step)
+        c = g.c.data + i * g.c.row
+        if g.c.column == sizeof(int32_t):
+            for j in range(g.n):
+                (<int32_t *>c)[j] = row[j * step]
+        else:
+            for j in range(g.n):
+                (<int32_t *>(c + j * g.c.column))[0] = row[j * step]

@@ -13,13 +13,15 @@ from int8blas.core.kernels cimport I8_MAX_COLUMNS, I8_PANEL, i8_output_args
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, part_count, share
 from int8blas.core.threads cimport run_parts
-from int8blas.gemm.copies cimport copied_bytes, copies_operands, copy_operands
+from int8blas.gemm.copies cimport (
+    copied_bytes, copies_operands, copy_operands, keep_columns, skips_columns, skips_rows, spreads_b)
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport Resolved, fit_threads, resolve, skips_plan
-from int8blas.gemm.problem cimport LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows
+from int8blas.gemm.problem cimport (
+    LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows, transpose_problem)
 from int8blas.gemm.squares cimport find_column_squares
 
 
@@ -161,11 +163,17 @@ cdef int multiply_copies(const Problem *g, int *threads) noexcept nogil:
     memory."""
     cdef Problem own
     cdef int status
-    cdef uint8_t *memory = <uint8_t *>acquire(copied_bytes(g))
+    cdef uint8_t *memory
+    if skips_rows(g) and not skips_columns(g) and not spreads_b(g):
+        transpose_problem(&own, g)
+        return gemm(&own, threads)
+    memory = <uint8_t *>acquire(copied_bytes(g))
     if memory is NULL:
         return -1
     copy_operands(&own, g, memory)
     status = gemm(&own, threads)
+    if status == 0 and own.c.data != g.c.data:
+        keep_columns(g, &own)
     release(memory)
     return status
 

@@ -278,7 +278,7 @@ cdef object explain_problem(const Problem *g, numerics, certified, bint has_valu
         return explain_plan(g, numerics, certified, has_values)
     memory = np.empty(copied_bytes(g), np.uint8)
     copy_operands(&own, g, <uint8_t *>cnp.PyArray_DATA(memory))
-    return replace(explain_plan(&own, numerics, certified, has_values), copied=copied_bytes(g))
+    return replace(explain_plan(&own, numerics, certified, has_values), shape=(g.m, g.n, g.k), copied=copied_bytes(g))
 
 
 cdef object explain_plan(const Problem *g, numerics, certified, bint has_values):

@@ -87,7 +87,9 @@ class Explanation:
         operands are unknown before the call, as in layers.
     copied : int
         The bytes of copies of A and B. An operand is copied before the product is planned if neither its rows nor its
-        columns are contiguous. All other attributes describe the product of the copies.
+        columns are contiguous. If the other operand has few rows or columns, the product reads the bytes between the
+        elements instead, and the copies are of the other operand or of C. All other attributes, except `shape`,
+        describe the product of the copies.
     """
 
     shape: tuple[int, int, int]

@@ -1,10 +1,10 @@
 # Which path computes a product, and how (see plan.pyx).
 from libc.string cimport memset
 
-from int8blas.core.kernels cimport I8_PANEL
+from int8blas.core.kernels cimport I8_PANEL, I8_STACK_SIDE
 from int8blas.gemm.block_plan cimport BlocksPlan
 from int8blas.gemm.path cimport PLAN_BYTES, Description, Path, Plan, find_facts
-from int8blas.gemm.paths.sizes cimport TINY_K, WHOLE_ROWS, is_small_k, is_tiny
+from int8blas.gemm.paths.sizes cimport REGISTER_ROWS, TINY_K, WHOLE_ROWS, is_small_k, is_tiny
 from int8blas.gemm.problem cimport LOWER, UPPER, WHOLE, Problem, is_quantized, size_of_c, transpose_problem, zero_by_row
 
 cdef enum:
@@ -39,6 +39,7 @@ cdef struct Resolved:
 # The table of paths (plan.pyx), in the order in which `resolve` tries them. The last path takes every problem.
 cdef const Path **first_path
 
+cdef bint is_register_of_columns(const Problem *g) noexcept nogil
 cdef void fit_threads(Resolved *r) noexcept nogil
 cdef int threads_of(const Problem *given) noexcept nogil
 cdef void describe(const Resolved *r, Description *d) noexcept nogil
@@ -47,10 +48,13 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
     """Return whether C.T := B.T @ A.T is faster to compute: C has few columns and A has contiguous columns (the
     transposed problem reads A along them), but not if C is one whole panel and K is small; or C has contiguous columns
-    and K is small; or all three matrices are tiny and have contiguous columns."""
+    and K is small; or all three matrices are tiny and have contiguous columns; or A is one row and the kernel of stacks
+    takes the transposed problem."""
     if (g.panels.data is not NULL or g.four_bits.data is not NULL or is_quantized(g) or g.saturating
             or zero_by_row(g) or g.b.zero_points is not NULL):
         return False
+    if g.m == 1 and g.n >= REGISTER_ROWS and g.k <= I8_STACK_SIDE and is_register_of_columns(g):
+        return True
     if g.a.row == 1 and g.a.column != 1 and g.n <= TRANSPOSED_COLUMNS and not (
             g.n == I8_PANEL and 1 < g.k <= WHOLE_PANEL_K):
         if g.m >= g.n * (TRANSPOSED_FEW_ROWS if g.n <= g.kernels.gemm.few_rows.mr else TRANSPOSED_ROWS):

@@ -8,6 +8,8 @@ from libc.stdlib cimport malloc
 
 from int8blas.core.threads cimport region_threads
 from int8blas.gemm.path cimport from_capsule, planned_threads
+from int8blas.gemm.paths.sizes cimport is_register
+from int8blas.gemm.problem cimport transpose_problem
 
 from int8blas.gemm import blocks
 from int8blas.gemm.paths import few_columns, few_rows, four_bits, long_k, register, small_k, tiny, triangle
@@ -46,6 +48,13 @@ def paths():
         (first_path[i].name.decode(), first_path[i].summary.decode(), bool(first_path[i].names_kernel))
         for i in range(len(PATHS))
     ]
+
+
+cdef bint is_register_of_columns(const Problem *g) noexcept nogil:
+    """Return whether the path register takes the transpose of a problem with a plain B."""
+    cdef Problem t
+    transpose_problem(&t, g)
+    return is_register(&t)
 
 
 cdef void fit_threads(Resolved *r) noexcept nogil:

@@ -28,6 +28,10 @@
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
+/* Whether the last bytes of x may be read by whole loads: these end before `end`, and y has zeros for the bytes after
+ * x. */
+#define I8_HAS_WHOLE_TAIL (end - x >= (x_row > 0 ? (rows - 1) * x_row : 0) + bytes)
+
 #ifdef I8_SHIFT
 #define I8_FLIP_X(t) ((uint8_t)((t)->x_flip ^ 0x80))
 #else
@@ -54,7 +58,7 @@
 
 /* Add the products of all k, lane by lane. */
 I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
-                            const int in_line)
+                            const int in_line, const uint8_t *end)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
@@ -79,7 +83,10 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
             for (; steps > 0 && k >= bytes; --steps, k -= bytes)
                 I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
             if (steps > 0 && k > 0) {
-                I8_ADD_HALVES(i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
+                if (I8_HAS_WHOLE_TAIL)
+                    I8_ADD_HALVES(i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+                else
+                    I8_ADD_HALVES(i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
                 k = 0;
             }
         }
@@ -90,7 +97,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *acc, const i8_dot_args *t, const uint8_t *x,
 #else
 /* Add the products of all k, lane by lane, from halves of bytes. */
 I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *x, const int rows, const int columns,
-                            const int in_line)
+                            const int in_line, const uint8_t *end)
 {
     (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
@@ -138,7 +145,9 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
         for (; depth > 1 && k >= bytes; k -= bytes)
             I8_ADD_BYTES(acc[0], i8_xor(i8_load(x + i * x_row), flip));
     }
-    if (k > 0)
+    if (k > 0 && I8_HAS_WHOLE_TAIL)
+        I8_ADD_BYTES(acc[0], i8_xor(i8_repeat(x + i * x_row, bytes), flip));
+    else if (k > 0)
         I8_ADD_BYTES(acc[0], i8_xor(i8_repeat_some(x + i * x_row, bytes, (int)k), flip));
 
     I8_FOR(d, depth - 1) I8_FOR(i, sums) acc[0][i] = i8_add(acc[0][i], acc[d + 1][i]);
@@ -167,7 +176,7 @@ I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, co
 
 I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32_t *x_squares, void *dst,
                              const i8_vec start, const int32_t *order, int in_rows, const int rows, const int columns,
-                             const int in_line, const int uncached)
+                             const int in_line, const int uncached, const uint8_t *end)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int sums = rows * vectors;
@@ -178,10 +187,10 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
         /* Take one row after the other: memory delivers one stream 1.5x as fast as several streams side by side. */
         i8_vec sum[I8_DOT_SUMS];
         for (int i = 0; i < rows; ++i)
-            I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0);
+            I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0, end);
         I8_FOR(i, sums) acc[i] = sum[i];
     } else
-        I8_NAME(add)(acc, t, x, rows, columns, in_line);
+        I8_NAME(add)(acc, t, x, rows, columns, in_line, end);
     if (lanes > 1)
         I8_FOLD(i8_fold_lanes, sums);
     if (lanes > 2)
@@ -224,11 +233,13 @@ I8_INLINE void I8_NAME(body)(const i8_dot_args *t, const int full, const int col
     const int32_t *x_squares = columns == I8_LANES ? t->x_squares : NULL;
     char *dst = t->dst;
     int64_t rows = t->rows;
+    /* The end of readable memory. A gap between vectors is readable if it is shorter than a page. */
+    const uint8_t *end = x + t->k + (t->x_row > 0 && t->x_row - t->k < 4096 ? (rows - 1) * t->x_row : 0);
     /* whether C has the results in the order of the tile, without gaps */
     const int in_rows = t->count == columns && t->dst_row == 4 * columns && (columns == 1 || t->dst_column == 4);
 #define I8_TILE(height, uncached)                                                                                      \
     do {                                                                                                               \
-        I8_NAME(tile)(t, x, x_squares, dst, start, order, in_rows, height, columns, (height) == full, uncached);       \
+        I8_NAME(tile)(t, x, x_squares, dst, start, order, in_rows, height, columns, (height) == full, uncached, end);  \
         x += (height)*t->x_row;                                                                                        \
         x_squares += x_squares ? (height) : 0;                                                                         \
         dst += (height)*t->dst_row;                                                                                    \
@@ -265,6 +276,7 @@ I8_DEFINE(4, 1) I8_DEFINE(4, 2) I8_DEFINE(2, 3) I8_DEFINE(2, 4) I8_DEFINE(4, 8)
 #undef I8_FOLD
 #undef I8_ADD_BYTES
 #undef I8_FLIP_X
+#undef I8_HAS_WHOLE_TAIL
 #undef I8_SHIFT
 #undef I8_STEP_16
 #undef I8_STEP

@@ -1,10 +1,9 @@
 """Dot products of vectors (csrc/gemm/dot_body.h): many vectors, read in place, times a few packed vectors.
 
 The many vectors, x, are the rows of A if C has few columns, or the columns of a plain B if C has few rows. The few
-vectors, y, belong to the other operand. The kernels read contiguous x. Other x are copied, some at a time, because
-copying takes less time than packing. If x has a negative stride along k, the path reverses k in x and y. If y has zero
-points, the path needs the sums of x, which are products of x with a vector of ones. If a kernel has a free column, the
-vector of ones is one more y; otherwise a kernel of one column multiplies it.
+vectors, y, belong to the other operand. The kernels read contiguous x. If y has zero points, the path needs the sums
+of x, which are products of x with a vector of ones. If a kernel has a free column, the vector of ones is one more y;
+otherwise a kernel of one column multiplies it.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -14,19 +13,16 @@ from libc.string cimport memset
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_DOT4, I8_DOTS_1, I8_DOTS_8, I8_DOTS_16, I8_GROUP, I8_PANEL, I8_X_UNSIGNED, I8_Y_UNSIGNED, i8_dot_args,
     i8_dot_fn, i8_matrix, i8_output_args)
-from int8blas.core.memory cimport acquire, release
+from int8blas.core.memory cimport acquire, aligned, release
 from int8blas.core.split cimport ceil_div, part_count, share, split
 from int8blas.core.threads cimport run_parts
-from int8blas.gemm.copies cimport i8_copy_vectors
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
-from int8blas.gemm.paths.sizes cimport COPIED_COLUMNS, is_dot_k
+from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quantized, matrix_of, thread_work
 
 cdef enum:
-    # The bytes of rows that are copied at a time if rows of A are not contiguous.
-    COPIED_BYTES = 1 << 14
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
     # it: MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves, otherwise FEW_ROWS. If the path reads A
     # in place, C has at most as many columns as a dot kernel.
@@ -53,9 +49,7 @@ cdef bint reads_a(const Problem *g) noexcept nogil:
     of B."""
     cdef const i8_matrix *matrix = matrix_of(g)
     cdef int64_t columns = g.kernels.gemm.dots.columns if matrix is NULL else matrix.dots_columns
-    if g.a.column != 1 and g.a.column != -1:
-        columns = min(columns, <int64_t>COPIED_COLUMNS) if g.a.row != 1 else 0
-    return g.m >= g.n and g.n <= columns
+    return g.a.column == 1 and g.m >= g.n and g.n <= columns
 
 
 cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
@@ -76,7 +70,7 @@ cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
     if reads_a(g):
         return True
     return (
-        g.panels.data is NULL and (g.b.row == 1 or g.b.row == -1)
+        g.panels.data is NULL and g.b.row == 1
         and g.m <= (MORE_ROWS if pays_for_more_rows(g, p) else FEW_ROWS)
     )
 
@@ -117,9 +111,7 @@ cdef struct Piece:
 cdef struct Vectors:
     bint is_unsigned            # x is u8 and y is s8, or the reverse
     const uint8_t *data
-    ptrdiff_t row, step         # bytes from one vector to the next, and from one k to the next
-    const uint8_t *end          # the end of the memory of x
-    uint8_t *copied             # memory for copies of x, or NULL
+    ptrdiff_t row               # bytes from one vector to the next
     uint8_t flip                # the kernel XORs x with this byte, to get the sign that it multiplies
     Zeros zeros
 
@@ -198,7 +190,8 @@ cdef void store_rows(const Problem *g, const Operands *o, const Piece *piece, co
 cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Operands *o, int64_t first,
                            int64_t end) noexcept nogil:
     """Multiply some of the vectors x by all vectors y, which are packed."""
-    cdef int32_t tile[BLOCK * MAX_Y + I8_CHUNK]
+    cdef int32_t sums[BLOCK * MAX_Y + 2 * I8_CHUNK]
+    cdef int32_t *tile = <int32_t *>aligned(<char *>sums)
     cdef int64_t x_sums[BLOCK]
     cdef int64_t x_zeros[BLOCK]
     cdef int64_t rows = o.block, x_zero = o.x.zeros.value if o.x.zeros.values is NULL else 0
@@ -211,16 +204,10 @@ cdef void multiply_vectors(const Problem *g, const FewColumnsPlan *p, const Oper
         by_y.epilogue.co_rows, by_y.epilogue.co_cols = g.epilogue.co_cols, g.epilogue.co_rows
     t.k, t.ahead, t.x_squares = g.k, 0, NULL
     t.x_row, t.x_flip, t.uncached = o.x.row, o.x.flip, p.uncached
-    if o.x.copied is not NULL:
-        t.x_row, t.uncached = g.k, False
     while first < end:
         rows = min(rows, end - first)
         t.rows = rows
         t.x = o.x.data + first * o.x.row
-        if o.x.copied is not NULL:
-            t.x = o.x.copied
-            for x in range(rows):
-                i8_copy_vectors(o.x.copied + x * g.k, 0, 1, g.k, o.x.data + (first + x) * o.x.row, o.x.step, o.x.end)
         if o.x.zeros.values is not NULL:
             for x in range(rows):
                 x_zeros[x] = zero_of(&o.x.zeros, first + x)
@@ -349,40 +336,27 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             piece.start[y] = <int32_t>(-<uint32_t>o.x.zeros.value * <uint32_t>piece.sums[y])
 
 
-cdef void turn_round(Problem *g) noexcept nogil:
-    """Reverse the direction of k in both operands, which are plain."""
-    g.a.data += (g.k - 1) * g.a.column
-    g.b.data += (g.k - 1) * g.b.row
-    g.a.column, g.b.row = -g.a.column, -g.b.row
-
-
 cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Multiply one thread's vectors x by all vectors y. Return 0, or -1 if there is no memory."""
-    cdef Problem own = (<const Planned *>job).g[0]
-    cdef const Problem *g = &own
+    cdef const Problem *g = (<const Planned *>job).g
     cdef const FewColumnsPlan *p = <const FewColumnsPlan *>(<const Planned *>job).p
     cdef int64_t many = g.m if p.by_rows else g.n
     cdef int64_t first = share(many, part, parts), end = share(many, part + 1, parts)
     cdef Operands o
     cdef int i, few = <int>(g.n if p.by_rows else g.m)
-    cdef int64_t size, one_size, copied_size = 0, block = BLOCK
+    cdef int64_t size, one_size
     cdef char *memory
     cdef uint8_t *y
-    if g.panels.data is NULL and (g.a.column if p.by_rows else g.b.row) < 0:
-        turn_round(&own)
     o.by_rows = p.by_rows
-    o.x.data, o.x.row, o.x.step = g.a.data, g.a.row, g.a.column
+    o.x.data, o.x.row = g.a.data, g.a.row
     o.c_x, o.c_y = g.c.row, g.c.column
     if not o.by_rows:
-        o.x.data, o.x.row, o.x.step = g.b.data, g.b.column, g.b.row
+        o.x.data, o.x.row = g.b.data, g.b.column
         o.c_x, o.c_y = g.c.column, g.c.row
     set_signs(g, &o)
     size = cut(g, &o, few)
     one_size = g.kernels.gemm.dots.size(1, g.k)
-    if o.x.step != 1:
-        block = max(<int64_t>MIN_BLOCK, min(block, COPIED_BYTES // g.k // MIN_BLOCK * MIN_BLOCK))
-        copied_size = block * g.k
-    memory = <char *>acquire(2 * size + one_size + copied_size)
+    memory = <char *>acquire(2 * size + one_size)
     if memory is NULL:
         return -1
     if g.c.dry_run:
@@ -394,17 +368,13 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size + g.k, 0, one_size - g.k)
     o.direct = p.common.identity and is_zero(&o.y_zeros) and o.x.zeros.values is NULL
     # If there is nothing to do between rows, one call of the kernel takes all of x.
-    o.block = end - first if o.direct and o.x.step == 1 else block
-    o.x.copied = NULL
-    if o.x.step != 1:
-        o.x.copied = <uint8_t *>memory + 2 * size + one_size
-        o.x.end = o.x.data + max(<ptrdiff_t>0, (many - 1) * o.x.row) + max(<ptrdiff_t>0, (g.k - 1) * o.x.step) + 1
+    o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):
         o.piece[i].y = y
         y += g.kernels.gemm.dots.size(o.piece[i].columns, g.k)
         pack_piece(g, &o, &o.piece[i], <uint8_t *>o.ones + one_size)
         if o.pieces > 1:
-            o.block = max(<int64_t>MIN_BLOCK, min(block, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
+            o.block = max(<int64_t>MIN_BLOCK, min(<int64_t>BLOCK, g.machine.l1 // 2 // g.k // MIN_BLOCK * MIN_BLOCK))
     multiply_vectors(g, p, &o, first, end)
     release(memory)
     return 0

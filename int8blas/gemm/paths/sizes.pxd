@@ -2,7 +2,7 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 
-from int8blas.core.kernels cimport I8_DOT2, I8_MAX_MR, I8_PANEL, I8_STACK_UNIT
+from int8blas.core.kernels cimport I8_DOT2, I8_MAX_MR, I8_PANEL, I8_STACK_SIDE, I8_STACK_UNIT
 from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
@@ -12,18 +12,16 @@ cdef enum:
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. For 1000 x 4 x 32 dot products
-    # take 3.5 us and tiles 2.6 us; for 1000 x 1 x 32 dot products take 1.5 us and tiles 3.5 us (AVX512-VNNI).
+    # few_columns: the minimum K, if more than two vectors are packed. For 1000 x 4 x 32 dot products take 3.5 us and
+    # tiles 2.6 us; for 1000 x 1 x 16 dot products take 1.0 us and tiles 1.9 us (AVX512-VNNI).
     MIN_DOT_K = 64
-    MIN_DOT_K_OF_TWO = 32
-    # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. All
-    # columns use one copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
-    COPIED_COLUMNS = 4
     # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
     # in place for each packed vector. For 16 vectors tiles are as fast. For fewer bytes the path tiny is faster,
-    # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
+    # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI). A vector of less than TINY_DOT_K
+    # bytes counts as TINY_DOT_K bytes.
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
+    TINY_DOT_K = 16
     # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps all sums of a part
     # of K while it reads both operands once. MIN_LONG_K is the minimum of K divided by the number of elements of C,
     # because each element costs an addition in s64. COPIED_VECTORS is the maximum number of vectors that the path
@@ -33,9 +31,12 @@ cdef enum:
     COPIED_VECTORS = 8
     # register: REGISTER_ROWS is the minimum number of rows of A, because making the tables takes 0.3 us.
     # ROWS_IN_REGISTER is the minimum number of rows of A that share a register, so that most of its lanes have an
-    # element of C.
+    # element of C. The kernel of stacks also computes short dot products, with one column, of at least SHORT_DOT_K k.
+    # For 9600 x 1 x 16 it takes 7 us with AVX512-VNNI and with AVX2, and the path few_columns 6 us and 15 us.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
+    SHORT_DOT_K = 5
+    STACK_STEP = 1 << 22        # vectors of a stack begin less than this many bytes apart
     # tiny: a tile of A, packed B and its start values fit on the stack, and one thread ends before another thread would
     # wake. If K exceeds TINY_K and B has enough columns, the path few_rows reads B in place.
     TINY_K = 256
@@ -66,23 +67,43 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
     )
 
 
+cdef inline bint is_short_dot(const Problem *g) noexcept nogil:
+    """Return whether C has one column, and short rows of A are contiguous."""
+    return (
+        g.n == 1 and SHORT_DOT_K <= g.k <= I8_STACK_SIDE and g.a.column == 1 and 1 < g.a.row < STACK_STEP
+        and -STACK_STEP < g.b.row < STACK_STEP
+    )
+
+
 cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
-    """Return the number of rows of A that fit a register. The kernel of stacks computes these rows of C in one step."""
-    cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
-    if column >= I8_STACK_UNIT:
+    """Return the number of rows of A that the kernel of stacks computes in one step: rows that fit a register, or
+    several short dot products."""
+    cdef ptrdiff_t column = max(g.a.column, -g.a.column) * (g.k - 1)
+    if is_short_dot(g):
+        return I8_STACK_SIDE
+    if column >= I8_STACK_UNIT or g.a.row < 1:
         return 0
-    return min(1 + (I8_STACK_UNIT - 1 - column) // max(<ptrdiff_t>1, row), <ptrdiff_t>I8_STACK_UNIT // g.n)
+    return min(
+        min(1 + (I8_STACK_UNIT - 1 - column) // g.a.row, I8_STACK_UNIT // g.a.row), <ptrdiff_t>I8_STACK_UNIT // g.n)
+
+
+cdef inline bint fits_register(const Problem *g) noexcept nogil:
+    """Return whether several rows of A, all of B and their rows of C fit a register."""
+    return (
+        0 < g.k <= I8_STACK_UNIT // ROWS_IN_REGISTER
+        and 0 < g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
+        and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
+    )
 
 
 cdef inline bint is_register(const Problem *g) noexcept nogil:
-    """Return whether a problem has many rows, and several rows of A, all of B and their rows of C fit a register."""
+    """Return whether a problem has many rows, and the kernel of stacks computes several of them in one step."""
     return (
-        g.m >= REGISTER_ROWS and 0 < g.k <= I8_STACK_UNIT // ROWS_IN_REGISTER
-        and 0 < g.n <= I8_STACK_UNIT // ROWS_IN_REGISTER and rows_in_register(g) >= ROWS_IN_REGISTER
-        and max(g.b.row, -g.b.row) * (g.k - 1) + max(g.b.column, -g.b.column) * (g.n - 1) < I8_STACK_UNIT
+        g.m >= REGISTER_ROWS and (fits_register(g) or is_short_dot(g))
         and g.kernels.gemm.stack is not NULL and g.panels.data is NULL and g.four_bits.data is NULL
         and g.c.half == WHOLE and is_product(g)
-        and not g.saturating and g.c.column == sizeof(int) and g.c.row == g.n * <ptrdiff_t>sizeof(int)
+        and not g.saturating and (g.c.column == sizeof(int) or g.n == 1)
+        and g.c.row == g.n * <ptrdiff_t>sizeof(int)
     )
 
 
@@ -94,21 +115,23 @@ cdef inline bint is_stack_of_dots(const Problem *g) noexcept nogil:
 
 cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
     """Return whether K is long enough for dot products with `vectors` packed vectors."""
-    return k >= (MIN_DOT_K_OF_TWO if vectors <= 2 else MIN_DOT_K)
+    return k >= MIN_DOT_K or vectors <= 2
 
 
 cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
     """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
     k, and the other one has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
-    # Compare K first, because this comparison alone decides for the smallest problems.
-    if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots.columns < most:
+    # Compare sizes first, because they alone decide for the smallest problems.
+    if not is_dot_k(g.k, min(g.m, g.n)) or g.saturating or g.kernels.matrix is not NULL:
+        return False
+    if g.kernels.gemm.dots.columns < most:
         return False
     if g.a.column == 1 and g.n <= most and g.m >= g.n:
-        return is_dot_k(g.k, g.n) and g.m * g.k >= TINY_DOT_BYTES * g.n
+        return g.m * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.n
     return (
-        g.panels.data is NULL and g.b.row == 1 and g.m <= most
-        and is_dot_k(g.k, g.m) and g.n * g.k >= TINY_DOT_BYTES * g.m
+        g.panels.data is NULL and g.b.row == 1 and g.m <= most and is_dot_k(g.k, g.m)
+        and g.n * max(g.k, <int64_t>TINY_DOT_K) >= TINY_DOT_BYTES * g.m
     )
 
 
