@@ -15,7 +15,8 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.arrays cimport (
     as_array, check_numerics, check_transpose, check_type, elements, flag, integers, is_output, is_within, output, real)
 from int8blas.core.results cimport empty, empty_like
-from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_b_operand, set_bo, set_c, warn_saturated
+from int8blas.gemm.call cimport (
+    is_usable, run_problem, set_a_operand, set_ao, set_b_operand, set_bo, set_c, warn_saturated)
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, start
@@ -101,9 +102,9 @@ cdef cnp.ndarray operand_array(object x, str name, int typenum):
     return array if cnp.PyArray_TYPE(array) in SIGNS else elements(x, name, (typenum,))
 
 
-cdef object call(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
-                 object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type,
-                 int b_type):
+cdef object multiply_arrays(
+        str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
+        object overwrite_c, object offsetc, object ao, object bo, object co, object numerics, int a_type, int b_type):
     """Check the arguments of a GEMM, set up the problem, and compute it."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
@@ -143,7 +144,7 @@ cdef object call(str name, object alpha, object a, object b, object beta, object
         given = c_operand(&g, c, overwrites)
         target = result_for(&g, given, overwrites, <cnp.ndarray>a, b)
     set_c(&g, target)
-    saturated = run(&g, name)
+    saturated = run_problem(&g, name)
     if given is not None and overwrites and target is not given:
         given[...] = target
     if saturated:
@@ -246,8 +247,8 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_u8s8s32(0.5, a, b, ao=5, co=[7], offsetc="R")
     array([[31757]], dtype=int32)
     """
-    return call("gemm_u8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_UINT8, cnp.NPY_INT8)
+    return multiply_arrays("gemm_u8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_UINT8, cnp.NPY_INT8)
 
 
 def gemm_s8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -270,8 +271,8 @@ def gemm_s8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_s8s8s32(1, a, a, trans_b=True, numerics="saturating")
     array([[255]], dtype=int32)
     """
-    return call("gemm_s8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_INT8, cnp.NPY_INT8)
+    return multiply_arrays("gemm_s8s8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_INT8, cnp.NPY_INT8)
 
 
 def gemm_s8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -291,8 +292,8 @@ def gemm_s8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_s8u8s32(1, a, b)
     array([[-97920, -97920]], dtype=int32)
     """
-    return call("gemm_s8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_INT8, cnp.NPY_UINT8)
+    return multiply_arrays("gemm_s8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_INT8, cnp.NPY_UINT8)
 
 
 def gemm_u8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -312,8 +313,8 @@ def gemm_u8u8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_u8u8s32(1, a, b)
     array([[195075, 195075]], dtype=int32)
     """
-    return call("gemm_u8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_UINT8, cnp.NPY_UINT8)
+    return multiply_arrays("gemm_u8u8s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_UINT8, cnp.NPY_UINT8)
 
 
 def gemm_u8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -331,8 +332,8 @@ def gemm_u8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_u8s4s32(1, np.full((1, 100), 255, np.uint8), b)
     array([[-204000, -204000]], dtype=int32)
     """
-    return call("gemm_u8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_UINT8, FOUR_BITS)
+    return multiply_arrays("gemm_u8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_UINT8, FOUR_BITS)
 
 
 def gemm_s8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, overwrite_c=False, *, offsetc="F", ao=0,
@@ -348,5 +349,5 @@ def gemm_s8s4s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     >>> int8blas.gemm_s8s4s32(1, np.full((1, 100), -128, np.int8), b, bo=[0, 15])
     array([[-192000,       0]], dtype=int32)
     """
-    return call("gemm_s8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co, numerics,
-                cnp.NPY_INT8, FOUR_BITS)
+    return multiply_arrays("gemm_s8s4s32", alpha, a, b, beta, c, trans_a, trans_b, overwrite_c, offsetc, ao, bo, co,
+                           numerics, cnp.NPY_INT8, FOUR_BITS)

@@ -1,7 +1,7 @@
 """The general path: the loop nest.
 
     run_blocks          packs B, one block after the other, unless B is packed already
-      multiply_part       one thread's part of C: five loops around the micro-kernel
+      multiply_blocks       one thread's part of C: five loops around the micro-kernel
 
             N                      nc panels         B' in panels of 16 columns, a packed B block at a time
         +-------+                 +---+---+
@@ -31,18 +31,16 @@ from int8blas.gemm.arena cimport lay_out_block, lay_out_thread, thread_bytes
 from int8blas.gemm.block_plan cimport BlocksPlan, plan_blocks
 from int8blas.gemm.matrix cimport multiply_by_matrix, unit_rows
 from int8blas.gemm.nest cimport Cursor, LoopState, PackedBlock
-from int8blas.gemm.pack_a cimport copy_tail, start_rows
+from int8blas.gemm.pack_a cimport copy_tail, point_to_a, start_rows
 from int8blas.gemm.pack_b cimport pack_block, set_block
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
-from int8blas.gemm.problem cimport Problem, has_scale_groups
+from int8blas.gemm.problem cimport PACK_PANELS, Problem, has_scale_groups
 from int8blas.gemm.scale_groups cimport multiply_scale_groups
-from int8blas.gemm.small_values cimport find_range, rebase_start, tile_of, unshift
+from int8blas.gemm.small_values cimport find_range, rebase_start, unshift
 from int8blas.gemm.spans cimport multiply_in_window
-from int8blas.gemm.tiles cimport load_panels, load_rows, set_tile, start_tiles, store_tile
+from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, point_to_c, start_tiles, store_tile
 
 cdef enum:
-    # Panels that a thread packs at a time: four are whole cache lines of a C-ordered B.
-    PACK_PANELS = 4
     # For up to this many panels of a packed B one thread computes all column vectors: that takes less time than a
     # barrier.
     FEW_PANELS = 64
@@ -58,56 +56,56 @@ cdef struct BlockJob:
     char *memory                    # the first thread's arena
 
 
-cdef void start_m_block(LoopState *x, bint has_vectors) noexcept nogil:
+cdef void start_m_block(LoopState *loop, bint has_vectors) noexcept nogil:
     """Compute an M block's row vectors (unless an earlier N block has done so), the tails of its rows, and the range of
     its values."""
-    if x.b.first_k_block == 0 and not has_vectors:
-        start_rows(x)
-    copy_tail(x)
-    find_range(x)
-    if x.rebase:
-        rebase_start(x)
+    if loop.b.first_k_block == 0 and not has_vectors:
+        start_rows(loop)
+    copy_tail(loop)
+    find_range(loop)
+    if loop.rebase:
+        rebase_start(loop)
 
 
-cdef void start_k_block(LoopState *x) noexcept nogil:
+cdef void start_k_block(LoopState *loop) noexcept nogil:
     """Set the first k and the size of the K block."""
-    x.at.k0 = x.at.k_block * x.p.kc
-    x.at.k = min(x.p.kc, x.g.k - x.at.k0)
-    x.at.is_first, x.at.is_last = x.at.k_block == 0, x.at.k_block == x.p.k_blocks - 1
+    loop.at.k0 = loop.at.k_block * loop.p.kc
+    loop.at.k = min(loop.p.kc, loop.g.k - loop.at.k0)
+    loop.at.is_first, loop.at.is_last = loop.at.k_block == 0, loop.at.k_block == loop.p.k_blocks - 1
 
 
-cdef int start_part(LoopState *x, const BlockJob *j, int64_t part, Piece *pieces) noexcept nogil:
+cdef int start_part(LoopState *loop, const BlockJob *j, int64_t part, Piece *pieces) noexcept nogil:
     """Set one thread's state and memory, and the rectangles of its part of C. Pack the panels that no other thread
     uses. Return the number of rectangles."""
     cdef const BlocksPlan *p = j.p
     cdef Grid grid = p.common.grid
     cdef int64_t panel
     cdef int count
-    x.g, x.p, x.b = j.g, p, j.b
-    lay_out_thread(j.g, p, &x.arena, j.memory + part * j.thread_bytes)
-    grid.columns = ceil_div(x.b.panels, p.grid_np)
+    loop.g, loop.p, loop.b = j.g, p, j.b
+    lay_out_thread(j.g, p, &loop.arena, j.memory + part * j.thread_bytes)
+    grid.columns = ceil_div(loop.b.panels, p.grid_np)
     count = pieces_of(&grid, <int>part, pieces)
     if j.shared_bytes > 0 and has_own_columns(&grid):
         panel = pieces[0].column * p.grid_np
-        pack_block(j.g, p, &x.b, panel, min(pieces[0].column_end * p.grid_np, x.b.panels) - panel)
+        pack_block(j.g, p, &loop.b, panel, min(pieces[0].column_end * p.grid_np, loop.b.panels) - panel)
     if p.matrix is not NULL:
         p.matrix.enter(unit_rows(j.g))
     return count
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept nogil:
+cdef int multiply_blocks(const void *job, int64_t part, int64_t _parts) noexcept nogil:
     """Compute one thread's part of C, in the K blocks of the packed B block: five loops for each rectangle of the
     part. Return 0."""
     cdef const BlocksPlan *p = (<const BlockJob *>job).p
     cdef Piece pieces[MAX_PIECES]
-    cdef LoopState x
-    cdef Cursor *at = &x.at
+    cdef LoopState loop
+    cdef Cursor *at = &loop.at
     cdef int64_t first_row, end_row, first_panel, end_panel, jr, ir, n_tiles, m_tiles
     cdef bint is_first_n, is_last_m
     cdef int i
-    for i in range(start_part(&x, <const BlockJob *>job, part, pieces)):
-        first_row, end_row = pieces[i].row * p.mr, min(pieces[i].row_end * p.mr, x.g.m)
-        first_panel, end_panel = pieces[i].column * p.grid_np, min(pieces[i].column_end * p.grid_np, x.b.panels)
+    for i in range(start_part(&loop, <const BlockJob *>job, part, pieces)):
+        first_row, end_row = pieces[i].row * p.mr, min(pieces[i].row_end * p.mr, loop.g.m)
+        first_panel, end_panel = pieces[i].column * p.grid_np, min(pieces[i].column_end * p.grid_np, loop.b.panels)
         at.panel = first_panel
         while at.panel < end_panel:                                             # jc: blocks of N
             at.panels = min(p.nc, end_panel - at.panel)
@@ -116,28 +114,29 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
             while at.row < end_row:                                             # ic: blocks of M
                 at.rows = min(p.mc, end_row - at.row)
                 m_tiles, is_last_m = ceil_div(at.rows, p.mr), at.row + at.rows == end_row
-                start_m_block(&x, not is_first_n and at.rows == end_row - first_row)
-                for at.k_block in range(x.b.first_k_block, x.b.end_k_block):    # pc: blocks of K
-                    start_k_block(&x)
-                    if has_scale_groups(x.g):
-                        multiply_scale_groups(&x)
+                start_m_block(&loop, not is_first_n and at.rows == end_row - first_row)
+                for at.k_block in range(loop.b.first_k_block, loop.b.end_k_block):    # pc: blocks of K
+                    start_k_block(&loop)
+                    if has_scale_groups(loop.g):
+                        multiply_scale_groups(&loop)
                         continue
                     if p.matrix is not NULL:
-                        multiply_by_matrix(&x, is_first_n, end_panel, is_last_m)
+                        multiply_by_matrix(&loop, is_first_n, end_panel, is_last_m)
                         continue
-                    start_tiles(&x)
+                    start_tiles(&loop)
                     jr = 0
                     while jr < n_tiles:                                         # jr: panels of a tile
-                        jr += load_panels(&x, jr, n_tiles)
+                        jr += go_to_panels(&loop, jr, n_tiles)
                         ir = 0
                         while ir < m_tiles:                                     # ir: rows of a tile
-                            ir += load_rows(&x, ir, m_tiles)
-                            set_tile(&x)
+                            ir += go_to_rows(&loop, ir, m_tiles)
+                            point_to_a(&loop)                                   # loop.tile.a
+                            point_to_c(&loop)                                   # loop.tile.dst
                             if p.forms.skips:
-                                multiply_in_window(&x)
-                            else:
-                                tile_of(x.g, x.dot, at.height, at.width)(&x.tile)   # the micro-kernel
-                            store_tile(&x)
+                                multiply_in_window(&loop)
+                            else:  # the micro-kernel
+                                loop.g.kernels.gemm.tiles[loop.dot].of[at.height - 1][at.width - 1](&loop.tile)
+                            store_tile(&loop)
                 at.row += at.rows
             at.panel += at.panels
     if p.matrix is not NULL:
@@ -147,7 +146,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t _parts) noexcept n
     return 0
 
 
-cdef int pack_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int pack_blocks(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Pack one thread's part of the panels that all threads share."""
     cdef const BlockJob *j = <const BlockJob *>job
     cdef int64_t steps = ceil_div(j.b.panels, PACK_PANELS), first = share(steps, part, parts) * PACK_PANELS
@@ -188,9 +187,9 @@ cdef int run_blocks(const Problem *g, const Plan *plan) noexcept nogil:
             pack_block(g, p, b, 0, b.panels)
             pack_first = False
         if pack_first:
-            run_in_turn(pack_part, parts, multiply_part, parts, &job, parts)
+            run_in_turn(pack_blocks, parts, multiply_blocks, parts, &job, parts)
         else:
-            run_parts(multiply_part, &job, parts, parts)
+            run_parts(multiply_blocks, &job, parts, parts)
         b.first_k_block = b.end_k_block
         if b.first_k_block == p.k_blocks:
             b.first_k_block = 0

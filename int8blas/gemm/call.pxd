@@ -11,7 +11,7 @@ cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except 
 cdef cnp.ndarray set_ao(Problem *g, object value, str count)
 cdef cnp.ndarray set_bo(Problem *g, object value, str count)
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
-cdef int run(Problem *g, str name) except -1
+cdef int run_problem(Problem *g, str name) except -1
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil
 cdef int no_memory(str name) except -1
 cdef int warn_saturated(str name) except -1

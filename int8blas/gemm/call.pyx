@@ -116,7 +116,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
     return low >= to or from_ >= high
 
 
-cdef int run(Problem *g, str name) except -1:
+cdef int run_problem(Problem *g, str name) except -1:
     """Compute a problem. Release the GIL, unless releasing it takes longer than the product. Return whether an element
     saturated."""
     cdef int status, saturated = 0
@@ -164,7 +164,7 @@ cdef int run_verbose(Problem *g, str name) except -1:
 
 
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
-    """Do the same as `run`, for a thread that may have no Python state. Return 0, or -1 if there is no memory."""
+    """Compute like `run_problem`, in a thread that may have no Python state. Return 0, or -1 if there is no memory."""
     cdef int status
     cdef char line[LINE_BYTES]
     g.threads = max_threads()

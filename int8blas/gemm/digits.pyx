@@ -19,7 +19,7 @@ from int8blas.core.kernels cimport I8_DOT2, I8_WIDE_S16_FULL, current_kernels, i
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
-from int8blas.gemm.call cimport run, set_a, set_b, set_c
+from int8blas.gemm.call cimport run_problem, set_a, set_b, set_c
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 
 cnp.import_array()
@@ -113,7 +113,7 @@ cdef int multiply(cnp.ndarray a, cnp.ndarray b, cnp.ndarray c, str name) except 
     set_a(&g, a, False)
     set_b(&g, b, False)
     set_c(&g, c)
-    run(&g, name)
+    run_problem(&g, name)
     return 0
 
 

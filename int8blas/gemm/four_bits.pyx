@@ -21,7 +21,7 @@ from int8blas.core.streams import aligned_bytes
 from int8blas.core.threads cimport THREAD_PACKED_BYTES, run_parts, threads_for
 from int8blas.gemm.operand cimport set_as_s8
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes
-from int8blas.gemm.problem cimport STEP_BYTES, STEP_K
+from int8blas.gemm.problem cimport PACK_PANELS, STEP_BYTES, STEP_K
 
 cnp.import_array()
 
@@ -133,11 +133,6 @@ cdef class PackedB4(Packed):
         if self._typenum == cnp.NPY_UINT8:
             return np.array(b, order="C")
         return np.subtract(b.view(np.int8), np.int8(8), order="C")
-
-
-cdef enum:
-    # Panels that are packed at a time: whole cache lines of a C-ordered B.
-    PACK_PANELS = 4
 
 
 # A job that packs B into values of 4 bits. Strides are in bytes. The job adds `shift` to each value: 8 for int8, 0 for

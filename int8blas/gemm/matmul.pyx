@@ -14,7 +14,8 @@ from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.bits cimport Bits, bits_of, integer_type, levels
-from int8blas.gemm.call cimport check_memory, is_usable, run, set_a, set_ao, set_b, set_bo, set_c, warn_saturated
+from int8blas.gemm.call cimport (
+    check_memory, is_usable, run_problem, set_a, set_ao, set_b, set_bo, set_c, warn_saturated)
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.integers cimport (
     RAISE, SATURATE, WRAP, Overflow, as_bytes, integer_operand, integer_output, multiply_integers, overflow_mode, store,
@@ -450,7 +451,7 @@ cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB 
     g.c.data = <char *>cnp.PyArray_DATA(target)
     g.c.column = cnp.PyArray_ITEMSIZE(target) if b_is_vector else cnp.PyArray_STRIDE(target, dims - 1)
     g.c.row = g.n * g.c.column if a_is_vector else cnp.PyArray_STRIDE(target, 0)
-    saturated = run(g, "matmul")
+    saturated = run_problem(g, "matmul")
     if given is not None and target is not given:
         given[...] = target
     if saturated:
@@ -506,7 +507,7 @@ cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray ta
         a_row, c_row = g.a.row, g.c.row
         if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
             g.m, g.a.row, g.c.row = a_rows, a_row, c_row
-            return run(g, "matmul")
+            return run_problem(g, "matmul")
     set_stack(&s, batch, x, y, target)
     open_arena()
     try:

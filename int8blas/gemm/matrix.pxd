@@ -9,4 +9,4 @@ from int8blas.gemm.problem cimport Problem
 cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil
 cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil
 cdef int unit_rows(const Problem *g) noexcept nogil
-cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil
+cdef void multiply_by_matrix(LoopState *loop, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil

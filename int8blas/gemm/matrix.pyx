@@ -16,7 +16,7 @@ from int8blas.gemm.operand cimport address
 from int8blas.gemm.output cimport EPILOGUE_SUMS
 from int8blas.gemm.pack_a cimport add_row_terms, generate_rows
 from int8blas.gemm.problem cimport is_generated
-from int8blas.gemm.tiles cimport choose_output, set_tile, start_tiles, store_tile
+from int8blas.gemm.tiles cimport choose_output, point_to_c, start_tiles, store_tile
 
 
 cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
@@ -39,87 +39,87 @@ cdef int unit_rows(const Problem *g) noexcept nogil:
     return <int>min(g.m, <int64_t>I8_MATRIX_ROWS)
 
 
-cdef void copy_tails(const LoopState *x, const int8_t *b) noexcept nogil:
+cdef void copy_tails(const LoopState *loop, const int8_t *b) noexcept nogil:
     """Copy the last, incomplete step of each panel of the N block, padded with zeros."""
-    cdef int64_t done = x.at.k // I8_MATRIX_K * I8_MATRIX_TILE, i
-    cdef size_t size = round_up(x.at.k, I8_GROUP) * I8_PANEL - done
-    cdef int8_t *tail = x.arena.b_tail
-    for i in range(x.at.panels):
-        memcpy(tail, b + i * x.b.panel_size + done, size)
+    cdef int64_t done = loop.at.k // I8_MATRIX_K * I8_MATRIX_TILE, i
+    cdef size_t size = round_up(loop.at.k, I8_GROUP) * I8_PANEL - done
+    cdef int8_t *tail = loop.arena.b_tail
+    for i in range(loop.at.panels):
+        memcpy(tail, b + i * loop.b.panel_size + done, size)
         memset(tail + size, 0, I8_MATRIX_TILE - size)
         tail += I8_MATRIX_TILE
 
 
-cdef void load_matrix_a(LoopState *x, bint exists) noexcept nogil:
+cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
     """Let the unit read the A of the current row of tiles: in place, or packed. Pack it now unless packed A
     `exists`."""
-    cdef const Problem *g = x.g
-    cdef const Cursor *at = &x.at
-    cdef i8_tile_args *t = &x.tile
+    cdef const Problem *g = loop.g
+    cdef const Cursor *at = &loop.at
+    cdef i8_tile_args *t = &loop.tile
     cdef ptrdiff_t step = padded_row(groups_of(at.k))
     cdef int64_t row = at.row + at.tile_row, i
-    cdef uint8_t *a = x.arena.a
+    cdef uint8_t *a = loop.arena.a
     t.rows = at.height
-    if x.p.forms.direct_a and t.rows % t.unit_rows == 0:
+    if loop.p.forms.direct_a and t.rows % t.unit_rows == 0:
         t.a.data, t.a.row, t.a.group = g.a.data + row * g.a.row + at.k0, g.a.row, I8_MATRIX_K
         return
-    if x.p.forms.keeps_a:
-        a += (row // x.p.mr * x.p.k_blocks + at.k_block) * tile_a_bytes(g, x.p)
+    if loop.p.forms.keeps_a:
+        a += (row // loop.p.mr * loop.p.k_blocks + at.k_block) * tile_a_bytes(g, loop.p)
     if is_generated(g):
         t.a.data, t.a.row, t.a.group = a, step, I8_MATRIX_K
     else:
         t.a.data, t.a.row, t.a.group = a, I8_MATRIX_K, round_up(t.rows, I8_MATRIX_ROWS) * I8_MATRIX_K
     if exists:
         if g.source.dynamic is not NULL:
-            add_row_terms(x, a, at.tile_row, t.rows)
+            add_row_terms(loop, a, at.tile_row, t.rows)
     elif not is_generated(g):
-        x.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.sign_flip)
+        loop.p.matrix.pack(a, t.rows, at.k, address(&g.a, row, at.k0), g.a.row, g.a.column, g.a.sign_flip)
     else:
-        generate_rows(x, a, at.tile_row, t.rows)
+        generate_rows(loop, a, at.tile_row, t.rows)
         if at.k % I8_MATRIX_K:
             for i in range(t.rows):
                 memset(a + i * step + at.k, 0, I8_MATRIX_K - at.k % I8_MATRIX_K)
 
 
-cdef const int8_t *next_block(const LoopState *x, int64_t panel_end, bint is_last_m) noexcept nogil:
+cdef const int8_t *next_block(const LoopState *loop, int64_t panel_end, bint is_last_m) noexcept nogil:
     """Return B of the block after the current one, to prefetch, or NULL. N blocks end before `panel_end`."""
-    cdef int64_t k_block = x.at.k_block + 1, panel = x.at.panel
-    if k_block == x.b.end_k_block:
-        k_block = x.b.first_k_block
+    cdef int64_t k_block = loop.at.k_block + 1, panel = loop.at.panel
+    if k_block == loop.b.end_k_block:
+        k_block = loop.b.first_k_block
         if is_last_m:
-            panel += x.at.panels
-    if not x.p.memory.fetch_b or panel == panel_end:
+            panel += loop.at.panels
+    if not loop.p.memory.fetch_b or panel == panel_end:
         return NULL
-    return x.b.data + panel * x.b.panel_size + (k_block * x.p.kc - x.b.k0) * I8_PANEL
+    return loop.b.data + panel * loop.b.panel_size + (k_block * loop.p.kc - loop.b.k0) * I8_PANEL
 
 
-cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
+cdef void multiply_by_matrix(LoopState *loop, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
     """Compute the tiles of one block. Packed A may exist from the first N block. Each row of tiles prefetches a part of
     the next block's B into the L2 cache."""
-    cdef Cursor *at = &x.at
-    cdef i8_tile_args *t = &x.tile
-    cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j, panel
+    cdef Cursor *at = &loop.at
+    cdef i8_tile_args *t = &loop.tile
+    cdef int64_t m_tiles = ceil_div(at.rows, loop.p.mr), n_tiles = ceil_div(at.panels, loop.p.np), i, j, panel
     cdef int64_t tail = at.k % I8_MATRIX_K, steps = at.k // I8_MATRIX_K
-    cdef const int8_t *b = x.b.data + at.panel * x.b.panel_size + (at.k0 - x.b.k0) * I8_PANEL
-    cdef const int8_t *ahead = next_block(x, panel_end, is_last_m)
-    start_tiles(x)
-    x.pending.along_n, x.pending.along_m = at.is_last, False
-    x.outlier_sums = NULL
+    cdef const int8_t *b = loop.b.data + at.panel * loop.b.panel_size + (at.k0 - loop.b.k0) * I8_PANEL
+    cdef const int8_t *ahead = next_block(loop, panel_end, is_last_m)
+    start_tiles(loop)
+    loop.pending.along_n, loop.pending.along_m = at.is_last, False
+    loop.outlier_sums = NULL
     at.along_n = at.along_m = 1
     t.groups = steps * (I8_MATRIX_K // I8_GROUP)
-    t.b.panel = x.b.panel_size
+    t.b.panel = loop.b.panel_size
     t.b.tail = NULL
     t.a.segment = t.b.segment = 0
-    t.unit_rows = unit_rows(x.g)
+    t.unit_rows = unit_rows(loop.g)
     t.ahead_step = round_up(ceil_div(I8_MATRIX_TILE, m_tiles), ALIGNMENT)
     if tail:
-        copy_tails(x, b)
+        copy_tails(loop, b)
     for i in range(m_tiles):
-        at.tile_row = i * x.p.mr
-        at.height = <int>min(x.p.mr, at.rows - at.tile_row)
-        load_matrix_a(x, x.p.forms.keeps_a and not is_first_n)
-        x.pending.panel = at.panel
-        x.pending.row_size = EPILOGUE_SUMS // at.height // I8_PANEL * I8_PANEL
+        at.tile_row = i * loop.p.mr
+        at.height = <int>min(loop.p.mr, at.rows - at.tile_row)
+        load_matrix_a(loop, loop.p.forms.keeps_a and not is_first_n)
+        loop.pending.panel = at.panel
+        loop.pending.row_size = EPILOGUE_SUMS // at.height // I8_PANEL * I8_PANEL
         for j in range(n_tiles):
             panel = share(at.panels, j, n_tiles)
             at.tile_panel = at.panel + panel
@@ -130,8 +130,8 @@ cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, b
             else:
                 t.ahead = NULL
             if tail:
-                t.b.tail = x.arena.b_tail + panel * I8_MATRIX_TILE
-            choose_output(x)
-            set_tile(x)
-            x.p.matrix.tile[(at.height - 1) // I8_MATRIX_ROWS][at.width - 1](t)
-            store_tile(x)
+                t.b.tail = loop.arena.b_tail + panel * I8_MATRIX_TILE
+            choose_output(loop)
+            point_to_c(loop)
+            loop.p.matrix.tile[(at.height - 1) // I8_MATRIX_ROWS][at.width - 1](t)
+            store_tile(loop)

@@ -140,9 +140,9 @@ cdef inline int64_t end_panel(const Cursor *at) noexcept nogil:
     return at.tile_panel + at.along_n * at.width
 
 
-cdef inline int64_t first_column(const LoopState *x) noexcept nogil:
+cdef inline int64_t first_column(const LoopState *loop) noexcept nogil:
     """Return the column of C with which the current tiles begin."""
-    return (x.b.first + x.at.tile_panel) * I8_PANEL
+    return (loop.b.first + loop.at.tile_panel) * I8_PANEL
 
 
 # Zero points reach the sums in one of two ways: in the start values of the tiles, or as outer products in the epilogue.

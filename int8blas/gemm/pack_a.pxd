@@ -10,11 +10,11 @@ cdef enum:
     COLUMN_K = 16
 
 
-cdef void start_rows(LoopState *x) noexcept nogil
-cdef void copy_tail(const LoopState *x) noexcept nogil
-cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil
-cdef void add_row_terms(const LoopState *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil
-cdef void pack_rows(LoopState *x) noexcept nogil
-cdef void load_a(LoopState *x) noexcept nogil
-cdef void load_columns(LoopState *x) noexcept nogil
-cdef void point_to_a(LoopState *x) noexcept nogil
+cdef void start_rows(LoopState *loop) noexcept nogil
+cdef void copy_tail(const LoopState *loop) noexcept nogil
+cdef void generate_rows(const LoopState *loop, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil
+cdef void add_row_terms(const LoopState *loop, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil
+cdef void pack_rows(LoopState *loop) noexcept nogil
+cdef void load_a(LoopState *loop) noexcept nogil
+cdef void load_columns(LoopState *loop) noexcept nogil
+cdef void point_to_a(LoopState *loop) noexcept nogil

@@ -23,11 +23,11 @@ cdef enum:
     PACKED_TILES = 8
 
 
-cdef void start_rows(LoopState *x) noexcept nogil:
+cdef void start_rows(LoopState *loop) noexcept nogil:
     """Compute the row vectors of an M block."""
-    cdef const Problem *g = x.g
-    cdef const RowVectors *v = &x.arena.rows
-    cdef int64_t row = x.at.row, rows = x.at.rows, i
+    cdef const Problem *g = loop.g
+    cdef const RowVectors *v = &loop.arena.rows
+    cdef int64_t row = loop.at.row, rows = loop.at.rows, i
     cdef const int64_t *zeros
     cdef uint32_t init
     if v.row_term is not NULL and g.source.dynamic is NULL:
@@ -46,21 +46,21 @@ cdef void start_rows(LoopState *x) noexcept nogil:
     if v.row_init is not NULL:
         for i in range(rows):
             init = 0
-            if g.b.zero_point != 0 and v.row_term is not NULL and not outer_bo(g, x.p):
+            if g.b.zero_point != 0 and v.row_term is not NULL and not outer_bo(g, loop.p):
                 init -= <uint32_t>g.b.zero_point * <uint32_t>v.row_term[i]
-            if x.p.common.from_registers:
+            if loop.p.common.from_registers:
                 init += <uint32_t>row_offset(g, row + i)
             v.row_init[i] = <int32_t>init
 
 
-cdef void copy_tail(const LoopState *x) noexcept nogil:
+cdef void copy_tail(const LoopState *loop) noexcept nogil:
     """Copy the last, incomplete group of each row of an A that is read in place, padded with zeros."""
-    cdef const Problem *g = x.g
-    cdef uint32_t *tail = x.arena.rows.a_tail
+    cdef const Problem *g = loop.g
+    cdef uint32_t *tail = loop.arena.rows.a_tail
     cdef int count = <int>(g.k % I8_GROUP), j
-    cdef int64_t rows = x.at.rows, whole = rows, i
+    cdef int64_t rows = loop.at.rows, whole = rows, i
     cdef ptrdiff_t step = g.a.row
-    cdef const uint8_t *a = address(&g.a, x.at.row, g.k - count)
+    cdef const uint8_t *a = address(&g.a, loop.at.row, g.k - count)
     if tail is NULL:
         return
     if g.k > I8_GROUP:
@@ -70,7 +70,7 @@ cdef void copy_tail(const LoopState *x) noexcept nogil:
             tail[i] >>= 8 * (I8_GROUP - count)
         return
     # Read the dword that begins with the row, if the next rows of A contain its end.
-    if step < count or (g.m - x.at.row - rows) * step + count < I8_GROUP:
+    if step < count or (g.m - loop.at.row - rows) * step + count < I8_GROUP:
         whole = max(<int64_t>0, rows - I8_GROUP)
     if step < count:
         whole = 0
@@ -83,38 +83,39 @@ cdef void copy_tail(const LoopState *x) noexcept nogil:
             (<uint8_t *>&tail[i])[j] = a[i * step + j]
 
 
-cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
+cdef void generate_rows(const LoopState *loop, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
     """Generate rows of A' in the K block, from a row of the M block on, by gathering windows of an image or quantizing
     real numbers."""
-    cdef const Problem *g = x.g
-    cdef int64_t k0 = x.at.k0, k = x.at.k
+    cdef const Problem *g = loop.g
+    cdef int64_t k0 = loop.at.k0, k = loop.at.k
     cdef ptrdiff_t step = padded_row(groups_of(k))
     if g.source.image is not NULL:
-        g.kernels.packing.im2col(dst, step, g.source.image, x.at.row + row, rows, k0, k, g.a.sign_flip)
+        g.kernels.packing.im2col(dst, step, g.source.image, loop.at.row + row, rows, k0, k, g.a.sign_flip)
     else:
-        quantize_rows(g, dst, step, x.at.row + row, rows, k0, k, x.arena.rows.scale + row, x.arena.rows.zero + row)
-        add_row_terms(x, dst, row, rows)
+        quantize_rows(g, dst, step, loop.at.row + row, rows, k0, k, loop.arena.rows.scale + row,
+                      loop.arena.rows.zero + row)
+        add_row_terms(loop, dst, row, rows)
 
 
-cdef void add_row_terms(const LoopState *x, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
+cdef void add_row_terms(const LoopState *loop, const uint8_t *a, int64_t row, int64_t rows) noexcept nogil:
     """Add the K block to the row terms of generated rows, if zero points of B need them."""
-    cdef const Problem *g = x.g
-    cdef int64_t *term = x.arena.rows.row_term
+    cdef const Problem *g = loop.g
+    cdef int64_t *term = loop.arena.rows.row_term
     cdef int64_t total, i
     if term is NULL:
         return
     for i in range(rows):
-        g.kernels.packing.row_sums(&total, 1, x.at.k, a + i * padded_row(groups_of(x.at.k)), 0, 1, 0)
-        if x.at.is_first:
-            term[row + i] = -g.k * (x.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero_point)
+        g.kernels.packing.row_sums(&total, 1, loop.at.k, a + i * padded_row(groups_of(loop.at.k)), 0, 1, 0)
+        if loop.at.is_first:
+            term[row + i] = -g.k * (loop.arena.rows.zero[row + i] if zero_by_row(g) else g.a.zero_point)
         term[row + i] += total
 
 
-cdef void pack_columns(const LoopState *x, uint8_t flip) noexcept nogil:
+cdef void pack_columns(const LoopState *loop, uint8_t flip) noexcept nogil:
     """Pack several micro-panels together from an A whose columns are contiguous."""
-    cdef const Problem *g = x.g
-    cdef const Cursor *at = &x.at
-    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), i = 0, first
+    cdef const Problem *g = loop.g
+    cdef const Cursor *at = &loop.at
+    cdef int64_t tiles = ceil_div(at.rows, loop.p.mr), i = 0, first
     cdef int starts[PACKED_TILES + 1]
     cdef int some, t
     while i < tiles:
@@ -122,50 +123,50 @@ cdef void pack_columns(const LoopState *x, uint8_t flip) noexcept nogil:
         first = leading_share(at.rows, i, tiles)
         for t in range(some + 1):
             starts[t] = <int>(leading_share(at.rows, i + t, tiles) - first)
-        g.kernels.packing.pack_tiles(x.arena.a + first * groups_of(at.k) * I8_GROUP, starts, some, at.k,
+        g.kernels.packing.pack_tiles(loop.arena.a + first * groups_of(at.k) * I8_GROUP, starts, some, at.k,
                                      address(&g.a, at.row + first, at.k0), g.a.column, g.m - at.row - first, flip)
         i += some
 
 
-cdef void pack_rows(LoopState *x) noexcept nogil:
+cdef void pack_rows(LoopState *loop) noexcept nogil:
     """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
     not interleaved stays in rows."""
-    cdef const Problem *g = x.g
-    cdef const Cursor *at = &x.at
-    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if x.p.forms.interleaves else 0
-    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first
+    cdef const Problem *g = loop.g
+    cdef const Cursor *at = &loop.at
+    cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if loop.p.forms.interleaves else 0
+    cdef int64_t tiles = ceil_div(at.rows, loop.p.mr), groups = groups_of(at.k), i, first
     cdef bint by_columns = g.a.row == 1 and g.a.column != 1 and not is_generated(g)
     cdef int height
     cdef uint8_t *panel
-    if is_generated(g) and not x.p.forms.interleaves:
-        generate_rows(x, x.arena.a, 0, at.rows)
+    if is_generated(g) and not loop.p.forms.interleaves:
+        generate_rows(loop, loop.arena.a, 0, at.rows)
         return
     if by_columns:
-        pack_columns(x, g.a.sign_flip ^ interleaved_flip)
+        pack_columns(loop, g.a.sign_flip ^ interleaved_flip)
     for i in range(tiles):
         first = leading_share(at.rows, i, tiles)
         height = <int>(leading_share(at.rows, i + 1, tiles) - first)
-        panel = x.arena.a + first * groups * I8_GROUP
+        panel = loop.arena.a + first * groups * I8_GROUP
         if is_generated(g):
-            generate_rows(x, x.arena.generated, first, height)
-            g.kernels.packing.pack_panel(panel, height, height, at.k, x.arena.generated, padded_row(groups), 1,
+            generate_rows(loop, loop.arena.generated, first, height)
+            g.kernels.packing.pack_panel(panel, height, height, at.k, loop.arena.generated, padded_row(groups), 1,
                                          interleaved_flip)
         elif not by_columns:
             g.kernels.packing.pack_panel(panel, height, height, at.k, address(&g.a, at.row + first, at.k0), g.a.row,
                                          g.a.column, g.a.sign_flip ^ interleaved_flip)
-        if x.p.forms.interleaves and g.kernels.gemm.interleaved.interleave is not NULL:
+        if loop.p.forms.interleaves and g.kernels.gemm.interleaved.interleave is not NULL:
             g.kernels.gemm.interleaved.interleave(panel, height, groups)
 
 
-cdef void widen_rows(const LoopState *x) noexcept nogil:
+cdef void widen_rows(const LoopState *loop) noexcept nogil:
     """Widen the A block to s16, in rows: from the caller's memory if its rows are contiguous, otherwise from the
     packed block."""
-    cdef const Problem *g = x.g
-    cdef const Cursor *at = &x.at
-    cdef int64_t tiles = ceil_div(at.rows, x.p.mr), groups = groups_of(at.k), i, first, height
+    cdef const Problem *g = loop.g
+    cdef const Cursor *at = &loop.at
+    cdef int64_t tiles = ceil_div(at.rows, loop.p.mr), groups = groups_of(at.k), i, first, height
     cdef ptrdiff_t dst_row = wide_row(groups)
-    cdef uint16_t *dst = x.arena.a_wide
-    cdef const uint8_t *a = x.arena.a
+    cdef uint16_t *dst = loop.arena.a_wide
+    cdef const uint8_t *a = loop.arena.a
     if is_generated(g):
         g.kernels.packing.widen_a(dst, dst_row, a, padded_row(groups), I8_GROUP, at.rows, groups * I8_GROUP, 0)
     elif has_contiguous_rows(g):
@@ -179,51 +180,52 @@ cdef void widen_rows(const LoopState *x) noexcept nogil:
                                       I8_GROUP * height, height, groups * I8_GROUP, 0)
 
 
-cdef void load_a(LoopState *x) noexcept nogil:
+cdef void load_a(LoopState *loop) noexcept nogil:
     """Make the form of the A block that the current multiply-add takes, unless it exists."""
-    cdef bint in_place = x.dot == I8_DOT2 and has_contiguous_rows(x.g)
-    if not x.a_forms & A_PACKED and not in_place:
-        pack_rows(x)
-        if x.rebase:
-            x.g.kernels.packing.rebase(x.arena.a, x.at.rows * groups_of(x.at.k) * I8_GROUP, x.rebase)
-        x.a_forms |= A_PACKED
-    if x.dot == I8_DOT2 and not x.a_forms & A_WIDENED:
-        widen_rows(x)
-        x.a_forms |= A_WIDENED
+    cdef bint in_place = loop.dot == I8_DOT2 and has_contiguous_rows(loop.g)
+    if not loop.a_forms & A_PACKED and not in_place:
+        pack_rows(loop)
+        if loop.rebase:
+            loop.g.kernels.packing.rebase(loop.arena.a, loop.at.rows * groups_of(loop.at.k) * I8_GROUP, loop.rebase)
+        loop.a_forms |= A_PACKED
+    if loop.dot == I8_DOT2 and not loop.a_forms & A_WIDENED:
+        widen_rows(loop)
+        loop.a_forms |= A_WIDENED
 
 
-cdef void load_columns(LoopState *x) noexcept nogil:
+cdef void load_columns(LoopState *loop) noexcept nogil:
     """Make the A block by columns, for outliers, unless it exists."""
-    cdef const Problem *g = x.g
+    cdef const Problem *g = loop.g
     cdef const i8_outlier_kernels *kernels = &g.kernels.gemm.outliers
-    cdef const Cursor *at = &x.at
+    cdef const Cursor *at = &loop.at
     cdef int64_t columns = round_up(at.k, COLUMN_K)
-    if x.a_forms & A_BY_COLUMNS:
+    if loop.a_forms & A_BY_COLUMNS:
         return
-    x.a_forms |= A_BY_COLUMNS
+    loop.a_forms |= A_BY_COLUMNS
     if is_generated(g):
-        kernels.columns_of(x.arena.a_columns, columns, x.arena.a, padded_row(groups_of(at.k)), 1, at.rows, at.k, 0)
+        kernels.columns_of(loop.arena.a_columns, columns, loop.arena.a, padded_row(groups_of(at.k)), 1, at.rows, at.k,
+                           0)
     else:
-        kernels.columns_of(x.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column, at.rows, at.k,
-                           g.a.sign_flip)
+        kernels.columns_of(loop.arena.a_columns, columns, address(&g.a, at.row, at.k0), g.a.row, g.a.column, at.rows,
+                           at.k, g.a.sign_flip)
 
 
-cdef void point_to_a(LoopState *x) noexcept nogil:
+cdef void point_to_a(LoopState *loop) noexcept nogil:
     """Let the micro-kernel read the A of the current tiles, in the form that load_a has made."""
-    cdef const Cursor *at = &x.at
-    cdef i8_tile_args *t = &x.tile
+    cdef const Cursor *at = &loop.at
+    cdef i8_tile_args *t = &loop.tile
     cdef int64_t groups = groups_of(at.k), row = at.tile_row
     t.a.group = I8_GROUP
-    if x.dot == I8_DOT2:
-        t.a.data = <const uint8_t *>(x.arena.a_wide + row * wide_row(groups))
+    if loop.dot == I8_DOT2:
+        t.a.data = <const uint8_t *>(loop.arena.a_wide + row * wide_row(groups))
         t.a.row = wide_row(groups) * <ptrdiff_t>sizeof(uint16_t)
-    elif x.p.forms.direct_a:
-        t.a.data, t.a.row = address(&x.g.a, at.row + row, at.k0), x.g.a.row
-        t.a.tail = x.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
-    elif is_generated(x.g) and not x.p.forms.interleaves:
-        t.a.data, t.a.row = x.arena.a + row * padded_row(groups), padded_row(groups)
+    elif loop.p.forms.direct_a:
+        t.a.data, t.a.row = address(&loop.g.a, at.row + row, at.k0), loop.g.a.row
+        t.a.tail = loop.arena.rows.a_tail + row if at.k % I8_GROUP else NULL
+    elif is_generated(loop.g) and not loop.p.forms.interleaves:
+        t.a.data, t.a.row = loop.arena.a + row * padded_row(groups), padded_row(groups)
     else:
-        t.a.data, t.a.row = x.arena.a + row * groups * I8_GROUP, I8_GROUP
+        t.a.data, t.a.row = loop.arena.a + row * groups * I8_GROUP, I8_GROUP
         t.a.group, t.a.tile = I8_GROUP * at.height, I8_GROUP * at.height * groups
         return
     t.a.tile = at.height * t.a.row

@@ -22,7 +22,7 @@ from int8blas.core.kernels cimport (
 from int8blas.gemm.four_bits cimport pack_four_bits
 from int8blas.gemm.operand cimport SIGN_BIT
 from int8blas.gemm.packed cimport Packed, can_keep, checked_bytes, make_constant
-from int8blas.gemm.problem cimport SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
+from int8blas.gemm.problem cimport PACK_PANELS, SPLIT_COLUMNS, SPLIT_ROWS, Panels, Problem
 from int8blas.gemm.sixteen_bits cimport pack_sixteen_bits
 from int8blas.gemm.small_values cimport CERTIFIED_SUM
 from int8blas.core.results cimport empty, empty_bytes
@@ -48,8 +48,6 @@ cdef int64_t SPLIT_WORK = 32
 cdef double MOST_BYTES = 1e15
 
 cdef enum:
-    # Panels that are packed together: whole cache lines of a C-ordered B.
-    PACK_PANELS = 4
     # k that are unpacked together.
     UNPACKED_K = 64
     WIDENED_PART = 9

@@ -53,6 +53,7 @@ cdef struct FourBits:
 
 
 cdef enum:
+    PACK_PANELS = 4             # panels that are packed together: whole cache lines of a C-ordered B
     STEP_K = 8                  # k of a step of B of 4 bits
     STEP_BYTES = 64             # bytes of such a step in a panel
 

@@ -2,4 +2,4 @@
 from int8blas.gemm.nest cimport LoopState
 
 
-cdef void multiply_scale_groups(LoopState *x) noexcept nogil
+cdef void multiply_scale_groups(LoopState *loop) noexcept nogil

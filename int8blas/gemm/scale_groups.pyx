@@ -23,96 +23,96 @@ from int8blas.gemm.small_values cimport choose_dot
 from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
-cdef void set_group_terms(const LoopState *x) noexcept nogil:
+cdef void set_group_terms(const LoopState *loop) noexcept nogil:
     """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
     zero points are out of the range of their types."""
-    cdef const Problem *g = x.g
-    cdef const RowVectors *v = &x.arena.rows
+    cdef const Problem *g = loop.g
+    cdef const RowVectors *v = &loop.arena.rows
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
-    cdef int64_t size = s.size, row = x.at.row, i, group, total, zero
-    for i in range(x.at.rows):
+    cdef int64_t size = s.size, row = loop.at.row, i, group, total, zero
+    for i in range(loop.at.rows):
         zero = 0 if g.known.large_zeros else zero_of(&g.a, row + i) if v.ao is NULL else v.ao[i]
         for group in range(g.k // size):
             if s.row_zeros is not NULL and not g.known.large_zeros:
                 zero = s.row_zeros[group * s.row_step + row + i]
             if is_generated(g):
                 g.kernels.packing.row_sums(&total, 1, size,
-                                           x.arena.a + i * padded_row(groups_of(g.k)) + group * size, 0,
+                                           loop.arena.a + i * padded_row(groups_of(g.k)) + group * size, 0,
                                            1, 0)
             else:
                 g.kernels.packing.row_sums(&total, 1, size, address(&g.a, row + i, group * size), 0, g.a.column,
                                            g.a.sign_flip)
-            v.group_terms[group * x.at.rows + i] = <int32_t>(total - size * zero)
+            v.group_terms[group * loop.at.rows + i] = <int32_t>(total - size * zero)
 
 
-cdef void start_scaled(LoopState *x, i8_scale_group_args *a) noexcept nogil:
+cdef void start_scaled(LoopState *loop, i8_scale_group_args *a) noexcept nogil:
     """Set the arguments that all micro-kernel and epilogue calls of a block share."""
-    cdef const Problem *g = x.g
-    cdef i8_tile_args *t = &x.tile
-    cdef i8_output_args *o = &x.pending.args
-    start_tiles(x)
+    cdef const Problem *g = loop.g
+    cdef i8_tile_args *t = &loop.tile
+    cdef i8_output_args *o = &loop.pending.args
+    start_tiles(loop)
     t.sequential = t.along_n = False
     t.ahead = NULL
     t.output = NULL
     t.a.tail = NULL
     t.acc_in = NULL
-    t.dst = x.arena.tile
-    a.acc, a.y = x.arena.tile, x.arena.scaled
+    t.dst = loop.arena.tile
+    a.acc, a.y = loop.arena.tile, loop.arena.scaled
     a.ao, a.far_size = g.a.zero_point, g.epilogue.scale_groups.size if g.known.large_zeros else 0
     a.panel_step = g.k // g.epilogue.scale_groups.size * I8_PANEL
-    o.acc32, o.acc64, o.acc_f32 = NULL, NULL, x.arena.scaled
+    o.acc32, o.acc64, o.acc_f32 = NULL, NULL, loop.arena.scaled
     o.ao = o.bo = o.col_sum = o.row_term = NULL
     o.row_scale = NULL
 
 
-cdef void set_scales(const LoopState *x, i8_scale_group_args *a) noexcept nogil:
+cdef void set_scales(const LoopState *loop, i8_scale_group_args *a) noexcept nogil:
     """Set the scales and zero points of the current tiles' rows and columns, in the first group."""
-    cdef const Problem *g = x.g
+    cdef const Problem *g = loop.g
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
-    cdef const RowVectors *v = &x.arena.rows
-    cdef int64_t row = x.at.tile_row, panel = x.b.first + x.at.tile_panel
-    a.rows = <int>(x.at.along_m * x.at.height)
-    a.panels = x.at.width
-    a.acc_row = a.y_row = x.at.width * I8_PANEL
+    cdef const RowVectors *v = &loop.arena.rows
+    cdef int64_t row = loop.at.tile_row, panel = loop.b.first + loop.at.tile_panel
+    a.rows = <int>(loop.at.along_m * loop.at.height)
+    a.panels = loop.at.width
+    a.acc_row = a.y_row = loop.at.width * I8_PANEL
     a.ao_rows = v.ao + row if v.ao is not NULL else NULL
-    a.bo = x.b.bo + x.at.tile_panel * I8_PANEL if x.b.bo is not NULL else NULL
+    a.bo = loop.b.bo + loop.at.tile_panel * I8_PANEL if loop.b.bo is not NULL else NULL
     a.row_scale = v.scale + row if v.scale is not NULL else NULL
     if g.epilogue.row_scales is not NULL:
-        a.row_scale = row_scales_from(g, x.at.row + row)
+        a.row_scale = row_scales_from(g, loop.at.row + row)
     a.scale = s.scales + panel * a.panel_step
     a.col_sum = NULL
     if v.ao is not NULL or g.a.zero_point != 0 or s.row_zeros is not NULL:
         a.col_sum = s.col_sums + panel * a.panel_step
     if s.row_scales is not NULL:
-        a.row_scale = s.row_scales + x.at.row + row
+        a.row_scale = s.row_scales + loop.at.row + row
     if s.row_zeros is not NULL:
-        a.ao_rows = s.row_zeros + x.at.row + row
+        a.ao_rows = s.row_zeros + loop.at.row + row
     if s.column_zeros is not NULL:
         a.bo = s.column_zeros + panel * I8_PANEL
 
 
-cdef void add_groups(LoopState *x, i8_scale_group_args *a) noexcept nogil:
+cdef void add_groups(LoopState *loop, i8_scale_group_args *a) noexcept nogil:
     """Add all groups of the current tiles, one by one."""
-    cdef const Problem *g = x.g
-    cdef const Cursor *at = &x.at
-    cdef i8_tile_args *t = &x.tile
+    cdef const Problem *g = loop.g
+    cdef const Cursor *at = &loop.at
+    cdef i8_tile_args *t = &loop.tile
     cdef const i8_scale_groups *s = g.epilogue.scale_groups
     cdef int64_t size = s.size, group, i
     # The distances from one group to the next.
-    cdef ptrdiff_t a_step = size // I8_GROUP * t.a.group * (2 if x.dot == I8_DOT2 else 1)
+    cdef ptrdiff_t a_step = size // I8_GROUP * t.a.group * (2 if loop.dot == I8_DOT2 else 1)
     cdef const int8_t *b = t.b.data
-    cdef const int32_t *terms = x.arena.rows.group_terms
+    cdef const int32_t *terms = loop.arena.rows.group_terms
     # Start with -0.0: adding it changes no number.
     for i in range(a.rows * t.cols):
         a.y[i] = <float>-0.0
     for group in range(g.k // size):
-        t.b.data, t.b.panel = b, x.b.panel_size
-        if x.dot == I8_DOT2:
+        t.b.data, t.b.panel = b, loop.b.panel_size
+        if loop.dot == I8_DOT2:
             for i in range(at.width):
-                g.kernels.packing.widen_b(x.arena.b_wide + i * size * I8_PANEL, b + i * x.b.panel_size,
+                g.kernels.packing.widen_b(loop.arena.b_wide + i * size * I8_PANEL, b + i * loop.b.panel_size,
                                           size // I8_GROUP)
-            t.b.data, t.b.panel = <const int8_t *>x.arena.b_wide, 2 * size * I8_PANEL
-        g.kernels.gemm.tiles[x.dot].of[at.height - 1][at.width - 1](t)
+            t.b.data, t.b.panel = <const int8_t *>loop.arena.b_wide, 2 * size * I8_PANEL
+        g.kernels.gemm.tiles[loop.dot].of[at.height - 1][at.width - 1](t)
         a.row_term = terms + group * at.rows + at.tile_row if terms is not NULL else NULL
         g.kernels.stage.add_scale_group(a)
         t.a.data += a_step
@@ -128,39 +128,39 @@ cdef void add_groups(LoopState *x, i8_scale_group_args *a) noexcept nogil:
             a.bo += s.column_step
 
 
-cdef void multiply_scale_groups(LoopState *x) noexcept nogil:
+cdef void multiply_scale_groups(LoopState *loop) noexcept nogil:
     """Compute the tiles of one block, whose K block is all of K."""
-    cdef const Problem *g = x.g
-    cdef Cursor *at = &x.at
-    cdef i8_tile_args *t = &x.tile
-    cdef i8_output_args *o = &x.pending.args
-    cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j
+    cdef const Problem *g = loop.g
+    cdef Cursor *at = &loop.at
+    cdef i8_tile_args *t = &loop.tile
+    cdef i8_output_args *o = &loop.pending.args
+    cdef int64_t m_tiles = ceil_div(at.rows, loop.p.mr), n_tiles = ceil_div(at.panels, loop.p.np), i, j
     cdef i8_scale_group_args a
-    start_scaled(x, &a)
+    start_scaled(loop, &a)
     if is_generated(g):  # packing also computes the terms of the scale groups
-        pack_rows(x)
-        x.a_forms |= A_PACKED
-    if x.arena.rows.group_terms is not NULL:
-        set_group_terms(x)
+        pack_rows(loop)
+        loop.a_forms |= A_PACKED
+    if loop.arena.rows.group_terms is not NULL:
+        set_group_terms(loop)
     for j in range(n_tiles):
         equal_parts(at.panels, j, n_tiles, &at.tile_panel, &at.width)
         at.tile_panel += at.panel
-        x.dot = choose_dot(x, at.tile_panel, at.width, &x.is_split)
-        load_a(x)
-        t.groups = g.epilogue.scale_groups.size // I8_GROUP * (2 if x.dot == I8_DOT2 else 1)
+        loop.dot = choose_dot(loop, at.tile_panel, at.width, &loop.is_split)
+        load_a(loop)
+        t.groups = g.epilogue.scale_groups.size // I8_GROUP * (2 if loop.dot == I8_DOT2 else 1)
         t.dst_row = t.acc_row = t.cols = at.width * I8_PANEL
-        o.cols, o.acc_row = <int>min(<int64_t>t.cols, g.n - first_column(x)), t.dst_row
+        o.cols, o.acc_row = <int>min(<int64_t>t.cols, g.n - first_column(loop)), t.dst_row
         i = 0
         while i < m_tiles:
             at.along_m = equal_parts(at.rows, i, m_tiles, &at.tile_row, &at.height)
             at.along_m = t.tiles = min(at.along_m, EPILOGUE_SUMS // (at.width * I8_PANEL) // at.height)
             i += at.along_m
-            point_to_a(x)
-            set_scales(x, &a)
-            t.b.data, t.b.panel = x.b.data + at.tile_panel * x.b.panel_size, x.b.panel_size
-            if x.p.forms.scaled_tiles:
+            point_to_a(loop)
+            set_scales(loop, &a)
+            t.b.data, t.b.panel = loop.b.data + at.tile_panel * loop.b.panel_size, loop.b.panel_size
+            if loop.p.forms.scaled_tiles:
                 g.kernels.gemm.scaled_tiles.of[at.height - 1][at.width - 1](t, &a, g.k // g.epilogue.scale_groups.size)
             else:
-                add_groups(x, &a)
-            o.rows, o.row, o.column = a.rows, at.row + at.tile_row, first_column(x)
+                add_groups(loop, &a)
+            o.rows, o.row, o.column = a.rows, at.row + at.tile_row, first_column(loop)
             store_rows(g, o)

@@ -72,88 +72,88 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
     return CERTIFIED_SUM if b.certified[panel] else I8_MAX_PAIR_SUM
 
 
-cdef bint may_rebase(const LoopState *x) noexcept nogil:
+cdef bint may_rebase(const LoopState *loop) noexcept nogil:
     """Return whether rows of A' may be rebased: the zero point must be in the start values of the tiles, which column
     sums then correct."""
     return (
-        x.g.a.sign_flip != 0 and x.g.a.zero_point != 0 and x.b.col_sums is not NULL and not x.p.common.wide
-        and not zero_by_row(x.g)
+        loop.g.a.sign_flip != 0 and loop.g.a.zero_point != 0 and loop.b.col_sums is not NULL and not loop.p.common.wide
+        and not zero_by_row(loop.g)
     )
 
 
-cdef void find_range(LoopState *x) noexcept nogil:
+cdef void find_range(LoopState *loop) noexcept nogil:
     """Find the largest value of A' in the M block, and rebase it if that helps the N block."""
-    cdef const Problem *g = x.g
+    cdef const Problem *g = loop.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
-    cdef bint rebases = may_rebase(x)
-    x.largest, x.rebase = LARGEST_A, 0
-    if (not x.p.forms.may_widen or is_generated(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
+    cdef bint rebases = may_rebase(loop)
+    loop.largest, loop.rebase = LARGEST_A, 0
+    if (not loop.p.forms.may_widen or is_generated(g) or has_scale_groups(g) or g.m < SPLIT_ROWS or g.n < LOOK_COLUMNS
             or (g.a.row != 1 and g.a.column != 1)):
         return
-    for panel in range(x.at.panel, x.at.panel + x.at.panels):
-        enough = max(enough, largest_that_helps(pair_sum_of(&x.b, panel)))
+    for panel in range(loop.at.panel, loop.at.panel + loop.at.panels):
+        enough = max(enough, largest_that_helps(pair_sum_of(&loop.b, panel)))
     # The range begins at 0, unless the rows may be rebased.
     found[0], found[1] = LARGEST_A if rebases else 0, 0
-    g.kernels.packing.value_range(found, x.at.rows, x.b.k, address(&g.a, x.at.row, x.b.k0), g.a.row, g.a.column,
-                                  g.a.sign_flip, <int>enough)
+    g.kernels.packing.value_range(found, loop.at.rows, loop.b.k, address(&g.a, loop.at.row, loop.b.k0), g.a.row,
+                                  g.a.column, g.a.sign_flip, <int>enough)
     if found[1] - found[0] > enough:
         return
-    x.largest = found[1]
+    loop.largest = found[1]
     # Widening reads the caller's A, without `rebase`. So rebase only if the maximum is then at most 127: all pair sums
     # fit, and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
-        x.largest, x.rebase = found[1] - found[0], found[0]
+        loop.largest, loop.rebase = found[1] - found[0], found[0]
 
 
-cdef void rebase_start(const LoopState *x) noexcept nogil:
+cdef void rebase_start(const LoopState *loop) noexcept nogil:
     """Compute the start values of the N block's columns for rebased rows, whose zero point is smaller by `rebase`."""
     cdef int64_t i
     cdef uint32_t init
-    for i in range(x.at.panel * I8_PANEL, (x.at.panel + x.at.panels) * I8_PANEL):
-        init = 0 if x.b.col_init is NULL else <uint32_t>x.b.col_init[i]
-        x.arena.rebased_init[i] = <int32_t>(init + <uint32_t>x.rebase * <uint32_t>x.b.col_sums[i])
+    for i in range(loop.at.panel * I8_PANEL, (loop.at.panel + loop.at.panels) * I8_PANEL):
+        init = 0 if loop.b.col_init is NULL else <uint32_t>loop.b.col_init[i]
+        loop.arena.rebased_init[i] = <int32_t>(init + <uint32_t>loop.rebase * <uint32_t>loop.b.col_sums[i])
 
 
-cdef int64_t groups_in_s16(const LoopState *x, int64_t panel, int width) noexcept nogil:
+cdef int64_t groups_in_s16(const LoopState *loop, int64_t panel, int width) noexcept nogil:
     """Return how many groups of some panels can be added in s16; at most one if K is divided into scale groups."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
-        pair_sum = max(pair_sum, pair_sum_of(&x.b, panel + i))
-    groups = groups_that_fit(x.largest, pair_sum)
-    return min(groups, <int64_t>1) if x.p.forms.skips or has_scale_groups(x.g) else groups
+        pair_sum = max(pair_sum, pair_sum_of(&loop.b, panel + i))
+    groups = groups_that_fit(loop.largest, pair_sum)
+    return min(groups, <int64_t>1) if loop.p.forms.skips or has_scale_groups(loop.g) else groups
 
 
-cdef bint are_split(const LoopState *x, int64_t panel, int width) noexcept nogil:
+cdef bint are_split(const LoopState *loop, int64_t panel, int width) noexcept nogil:
     """Return whether `width` panels from `panel` on are all split, and are multiplied as a dense part and outliers."""
     cdef int i
-    if not x.p.forms.splits:
+    if not loop.p.forms.splits:
         return False
     for i in range(width):
-        if not x.g.panels.split.panels[x.b.first + panel + i]:
+        if not loop.g.panels.split.panels[loop.b.first + panel + i]:
             return False
     return True
 
 
-cdef int choose_dot(const LoopState *x, int64_t panel, int width, bint *is_split) noexcept nogil:
+cdef int choose_dot(const LoopState *loop, int64_t panel, int width, bint *is_split) noexcept nogil:
     """Return the multiply-add for `width` panels and the M block. Set `is_split` if the dense part and the outliers are
     multiplied separately."""
     cdef int64_t groups
     is_split[0] = False
-    if x.g.saturating:
+    if loop.g.saturating:
         return I8_DOT4_SAT
-    if x.p.forms.interleaves:
+    if loop.p.forms.interleaves:
         return I8_DOT_INTERLEAVED
-    if not x.p.forms.may_widen:
-        return x.g.kernels.gemm.exact
-    groups = groups_in_s16(x, panel, width)
+    if not loop.p.forms.may_widen:
+        return loop.g.kernels.gemm.exact
+    groups = groups_in_s16(loop, panel, width)
     # Outliers multiply a copy of A that is not rebased.
-    if groups < 2 and x.rebase == 0 and are_split(x, panel, width):
+    if groups < 2 and loop.rebase == 0 and are_split(loop, panel, width):
         is_split[0] = True
         return I8_DOT8
     if groups == 0:
-        return x.p.forms.uncertified
-    return small_dot(groups, x.g.m < SPLIT_ROWS)
+        return loop.p.forms.uncertified
+    return small_dot(groups, loop.g.m < SPLIT_ROWS)
 
 
 cdef bint looks_at_values(const Problem *g) noexcept nogil:

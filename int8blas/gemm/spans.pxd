@@ -20,7 +20,7 @@ cdef struct Span:
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil
-cdef void multiply_in_window(LoopState *x) noexcept nogil
+cdef void multiply_in_window(LoopState *loop) noexcept nogil
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil
 

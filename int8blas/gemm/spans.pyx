@@ -158,11 +158,11 @@ cdef void move_on(const i8_image *m, Place *at, int rows) noexcept nogil:
             at.d = at.d + 1 if at.d + 1 < m.out[0] else 0
 
 
-cdef void multiply_in_window(LoopState *x) noexcept nogil:
+cdef void multiply_in_window(LoopState *loop) noexcept nogil:
     """Compute the current tile of the loop nest without products with padding, and go to the next tile's place."""
-    cdef const i8_image *m = x.g.source.image
+    cdef const i8_image *m = loop.g.source.image
     cdef Span spans[MAX_SPANS]
-    cdef int count = spans_of(m, &x.place, x.at.height, x.at.k0, x.at.k, spans)
-    move_on(m, &x.place, x.at.height)
-    x.tile.a.segment = m.line * (2 if x.dot == I8_DOT2 else 1)
-    multiply_spans(x.g.kernels, &x.tile, spans, count, x.dot, x.at.height, x.at.width, m.line)
+    cdef int count = spans_of(m, &loop.place, loop.at.height, loop.at.k0, loop.at.k, spans)
+    move_on(m, &loop.place, loop.at.height)
+    loop.tile.a.segment = m.line * (2 if loop.dot == I8_DOT2 else 1)
+    multiply_spans(loop.g.kernels, &loop.tile, spans, count, loop.dot, loop.at.height, loop.at.width, m.line)

@@ -14,7 +14,7 @@ from int8blas.core.kernels cimport i8_stack_args
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport verbose
-from int8blas.gemm.call cimport check_memory, run
+from int8blas.gemm.call cimport check_memory, run_problem
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.paths.long_k cimport Dot, dot
@@ -179,5 +179,5 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
     for i in range(job.shared, s.count):
         set_matrices(g, &job.first, s, i)
-        saturated |= run(g, name)
+        saturated |= run_problem(g, name)
     return saturated

@@ -15,7 +15,7 @@ import numpy as np
 from int8blas.core.arrays cimport check_numerics, flag, real
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.blas cimport c_operand, operand_array
-from int8blas.gemm.call cimport is_usable, run, set_a_operand, set_ao, set_c, warn_saturated
+from int8blas.gemm.call cimport is_usable, run_problem, set_a_operand, set_ao, set_c, warn_saturated
 from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, start
 
@@ -85,7 +85,7 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
             target = empty_like(given, cnp.NPY_INT32)
             target[...] = given
     set_c(&g, target)
-    saturated = run(&g, name)
+    saturated = run_problem(&g, name)
     if c is not None and overwrites and target is not given:
         np.copyto(given, target, where=np.tri(g.n, dtype=bool) if g.c.half == LOWER else np.tri(g.n, dtype=bool).T)
     if saturated:

@@ -31,7 +31,7 @@ from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport set_tensor_parameters
-from int8blas.gemm.call cimport is_usable, run, set_a, set_c
+from int8blas.gemm.call cimport is_usable, run_problem, set_a, set_c
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.matmul cimport limbs_of, sum_of_limbs
 from int8blas.gemm.operand cimport SIGN_BIT
@@ -424,7 +424,7 @@ cdef class InnerProduct(QuantizedLayer):
         set_a(&g, matrix, False)
         set_c(&g, target)
         self.set_layer(&g, &source, bound, cnp.PyArray_TYPE(matrix))
-        run(&g, "inner_product")
+        run_problem(&g, "inner_product")
         return 0
 
     cdef int multiply_wide(self, cnp.ndarray x, cnp.ndarray target, Bound bound) except -1:
@@ -506,7 +506,7 @@ cdef class InnerProduct(QuantizedLayer):
         cdef cnp.npy_intp[2] shape = [rows, self._n]
         cdef cnp.ndarray result = empty(2, shape, cnp.NPY_FLOAT32)
         self.set_rows(&g, &source, <const float *>src, rows, <float *>cnp.PyArray_DATA(result))
-        run(&g, "inner_product")
+        run_problem(&g, "inner_product")
         return result
 
     cdef tuple flattened(self, cnp.ndarray x):

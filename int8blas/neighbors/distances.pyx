@@ -13,7 +13,7 @@ from int8blas.core.results cimport empty
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport forget_regions, region_used
 from int8blas.core.verbose cimport report, seconds, verbose
-from int8blas.gemm.call cimport check_memory, is_usable, run, set_a, set_b, set_c
+from int8blas.gemm.call cimport check_memory, is_usable, run_problem, set_a, set_b, set_c
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.plan cimport threads_of
 from int8blas.gemm.problem cimport Problem, set_product_type, start
@@ -94,7 +94,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
         short_row_squares(a, x_squares, 1)
         return run_in_place(g)
     short_row_squares(a, x_squares, product_threads(g, a))
-    run(g, "sqeuclidean")
+    run_problem(g, "sqeuclidean")
     return 0
 
 
@@ -213,7 +213,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     if g.k <= SHORT_SQUARES_K:
         run_staged(&g, a, packed)
     else:
-        run(&g, "sqeuclidean")
+        run_problem(&g, "sqeuclidean")
         add_squares(target, row_squares(a, product_threads(&g, a)),
                     packed.squares_array()[:g.n] if packed is not None else row_squares(b, product_threads(&g, b)))
     if is_s64 and typenum == cnp.NPY_INT32:

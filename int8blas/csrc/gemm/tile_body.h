@@ -333,6 +333,14 @@ I8_INLINE void I8_NAME(shifted_columns)(int32_t *col_init, const i8_tile_args *t
 }
 #endif
 
+/* Store `columns` columns of a panel, whose vectors in row i of the tile begin at v + i * I8_ROW_NP * I8_VECS. */
+I8_INLINE void I8_NAME(store_columns)(int32_t *dst, const ptrdiff_t dst_row, const i8_vec *v, const int mr,
+                                      const int columns)
+{
+    I8_FOR(i, mr) I8_FOR(j, I8_VECS)
+        i8_store_some(dst + i * dst_row + j * I8_LANES, v[i * I8_ROW_NP * I8_VECS + j], columns - j * I8_LANES);
+}
+
 /* Compute tile number `tile`. */
 I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const int mr, const int np)
 {
@@ -377,18 +385,19 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
         i8_output_tile(t->output, row, column, acc[0], I8_ROW_NP * I8_VECS, mr, width);
         return;
     }
+    /* Only the last panel may have columns beyond C. The usual widths have constants, so that they need no mask. */
     int32_t *dst = t->dst + row * t->dst_row + column;
-    if (t->cols == np * I8_PANEL) {
-        I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store(dst + j * I8_LANES, acc[i][j]);
-            dst += t->dst_row;
-        }
-    } else {
-        I8_FOR(i, mr) {
-            I8_FOR(j, width) i8_store_some(dst + j * I8_LANES, acc[i][j], t->cols - j * I8_LANES);
-            dst += t->dst_row;
-        }
-    }
+    const int last = t->cols - (np - 1) * I8_PANEL;
+    I8_FOR(i, mr) I8_FOR(j, width - I8_VECS) i8_store(dst + i * t->dst_row + j * I8_LANES, acc[i][j]);
+    dst += (np - 1) * I8_PANEL;
+    if (last == I8_PANEL)
+        I8_NAME(store_columns)(dst, t->dst_row, &acc[0][width - I8_VECS], mr, I8_PANEL);
+    else if (last == 8)
+        I8_NAME(store_columns)(dst, t->dst_row, &acc[0][width - I8_VECS], mr, 8);
+    else if (last == 4)
+        I8_NAME(store_columns)(dst, t->dst_row, &acc[0][width - I8_VECS], mr, 4);
+    else
+        I8_NAME(store_columns)(dst, t->dst_row, &acc[0][width - I8_VECS], mr, last);
 }
 
 #ifdef I8_PREPARE

@@ -58,7 +58,7 @@ const i8_tiles I8_OF_SET(dot8_tiles) = I8_TILES(I8_OF_SET(dot8));
 #define I8_STEP(acc, a, b) (acc) = i8_dot4_sat(acc, a, b)
 #define I8_STEP_SMALL(acc, a, b) (acc) = i8_dot_16(acc, a, b)
 #include "gemm/tile_body.h"
-const i8_tiles I8_OF_SET(dot_small_tiles) = I8_FULL_TILES(I8_OF_SET(dot_small));
+const i8_tiles I8_OF_SET(dot_small_tiles) = I8_FULL_TILES(I8_OF_SET(dot_small), I8_OF_SET(dot8));
 #endif
 
 #ifdef I8_INTERLEAVED_FLIP

@@ -62,11 +62,16 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* VPMASKMOVD stores are slow on some CPUs, so this rare case goes through memory. */
+    /* VPMASKMOVD stores are slow on some CPUs, so rare widths go through memory. */
     int32_t lanes[I8_LANES];
-    i8_store(lanes, v);
-    if (n > 0)
-        memcpy(p, lanes, sizeof(int32_t) * (size_t)(n < I8_LANES ? n : I8_LANES));
+    if (n >= I8_LANES)
+        i8_store(p, v);
+    else if (n == 4)
+        _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(v));
+    else if (n > 0) {
+        i8_store(lanes, v);
+        memcpy(p, lanes, sizeof(int32_t) * (size_t)n);
+    }
 }
 /* Store the lanes [from, to); `from` and `to` may lie outside the vector. */
 I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)

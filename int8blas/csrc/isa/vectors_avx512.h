@@ -63,8 +63,10 @@ I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
         _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(v));
     else if (n == 8)
         _mm256_storeu_si256((__m256i *)(void *)p, _mm512_castsi512_si256(v));
+    else if (n >= I8_LANES)
+        i8_store(p, v);
     else if (n > 0)
-        _mm512_mask_storeu_epi32(p, n < I8_LANES ? (__mmask16)((1u << n) - 1) : (__mmask16)0xffff, v);
+        _mm512_mask_storeu_epi32(p, (__mmask16)((1u << n) - 1), v);
 }
 I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
 {

@@ -37,8 +37,9 @@ from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, address, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport WHOLE_ROWS, is_tiny, is_tiny_triangle
-from int8blas.gemm.problem cimport UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c
-from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot, tile_of
+from int8blas.gemm.problem cimport (
+    PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
+from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
     # If the call computes all of C, the smallest k for which the path mirrors a triangle. For this k, storing the
@@ -54,8 +55,6 @@ cdef enum:
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of the whole C with several threads, which synchronize twice on this path.
     SHARED_WORK = 1 << 23
-    # Panels that are packed together: whole cache lines of an A with contiguous columns.
-    PREPARED_PANELS = 4
     # The maximum number of bytes of a packed block, unless one K block needs more.
     PACKED_BYTES = 4 << 20
     # From this many panels for each thread on, each thread packs the panels that it needs. Packing then takes a fifth
@@ -294,7 +293,7 @@ cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *m
     if p.private_panels:
         carve_packed(g, p, t, &memory)
     t.mine.tile = <int32_t *>carve(&memory, 4 * t.cells.side * I8_PANEL * p.np)
-    t.mine.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PREPARED_PANELS * I8_PANEL if widens(g) else 0)
+    t.mine.scratch = <int8_t *>carve(&memory, round_up(p.kc, I8_GROUP) * PACK_PANELS * I8_PANEL if widens(g) else 0)
     t.thread_size = memory - start
     return memory
 
@@ -346,7 +345,7 @@ cdef inline int rows_of(const Triangle *t, int64_t row) noexcept nogil:
 
 
 cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64_t block) noexcept nogil:
-    """Pack at most PREPARED_PANELS panels of a block of K for both operands, and find their sums."""
+    """Pack at most PACK_PANELS panels of a block of K for both operands, and find their sums."""
     cdef const Problem *g = t.g
     cdef int64_t k0 = block * t.p.kc, k = min(t.p.kc, g.k - k0), groups = ceil_div(k, I8_GROUP), i, j
     cdef int64_t size = groups * I8_GROUP * I8_PANEL, column = panel * I8_PANEL
@@ -382,7 +381,7 @@ cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) n
     """Prepare some columns of cells, in all K blocks of the packed block, and their start values."""
     cdef int64_t panels, block
     while panel < panel_end:
-        panels = min(<int64_t>PREPARED_PANELS, panel_end - panel)
+        panels = min(<int64_t>PACK_PANELS, panel_end - panel)
         if t.terms.sums is not NULL and t.first_block == 0:
             memset(t.terms.sums + panel * I8_PANEL, 0, panels * I8_PANEL * sizeof(int64_t))
         for block in range(t.first_block, t.end_block):
@@ -395,11 +394,11 @@ cdef void prepare_columns(const Triangle *t, int64_t panel, int64_t panel_end) n
 cdef int prepare_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Prepare one thread's part of the panels of a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
-    cdef int64_t steps = ceil_div(t.p.panels, PREPARED_PANELS)
+    cdef int64_t steps = ceil_div(t.p.panels, PACK_PANELS)
     lay_out(t.g, t.p, &t, t.memory, <int>part)
     t.mine.first_row, t.mine.end_row = 0, t.cells.bands
-    prepare_columns(&t, share(steps, part, parts) * PREPARED_PANELS,
-                    min(share(steps, part + 1, parts) * PREPARED_PANELS, t.p.panels))
+    prepare_columns(&t, share(steps, part, parts) * PACK_PANELS,
+                    min(share(steps, part + 1, parts) * PACK_PANELS, t.p.panels))
     return 0
 
 
@@ -429,7 +428,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
         part.acc_in = a.acc_in + first * a.acc_row if a.acc_in is not NULL else NULL
         part.fetch = a.fetch + first * a.fetch_row if a.fetch is not NULL else NULL
         part.row_init = a.row_init + first if a.row_init is not NULL else NULL
-        tile_of(t.g, t.form.dot, height, panels)(&part)
+        t.g.kernels.gemm.tiles[t.form.dot].of[height - 1][panels - 1](&part)
         number += part.tiles
 
 
