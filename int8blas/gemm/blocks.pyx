@@ -1,6 +1,6 @@
 """The general path: the loop nest.
 
-    run_blocks          packs B, one block after the other, unless B is packed already
+    run_blocks          packs B block by block, unless B is packed already
       multiply_part       one thread's part of C: five loops around the micro-kernel
 
             N                      nc panels         B' in panels of 16 columns, a packed B block at a time
@@ -13,9 +13,9 @@
     |   |       |
     +---+-------+
 
-The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. Unlike in
-BLIS, the loop over K is inside the loops over M and N. So the sums of one block of C stay in the L2 cache between two K
-blocks. In BLIS's order the sums of all of C would go to memory.
+The loops have the names of BLIS: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. Unlike
+in BLIS, the loop over K is inside the loops over M and N, so the sums of one block of C stay in the L2 cache between
+two K blocks. In the order of BLIS the sums of all of C would go to memory.
 
 Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """
@@ -41,10 +41,10 @@ from int8blas.gemm.spans cimport multiply_in_window
 from int8blas.gemm.tiles cimport load_panels, load_rows, set_tile, start_tiles, store_tile
 
 cdef enum:
-    # Panels that a thread packs at a time: four are whole cache lines of a C-ordered B.
+    # The number of panels that a thread packs at a time. Four panels have whole cache lines of a C-ordered B.
     PACK_PANELS = 4
-    # For up to this many panels of a packed B one thread computes all column vectors: that takes less time than a
-    # barrier.
+    # For up to this many panels of a packed B, one thread computes all column vectors, which takes less time than a
+    # barrier does.
     FEW_PANELS = 64
 
 
@@ -53,14 +53,14 @@ cdef struct BlockJob:
     const Problem *g
     const BlocksPlan *p
     PackedBlock b
-    size_t shared_bytes             # of the packed B block; 0 if B is packed and needs no vectors
+    size_t shared_bytes             # bytes of the packed B block; 0 if B is packed and needs no vectors
     size_t thread_bytes
     char *memory                    # the first thread's arena
 
 
 cdef void start_m_block(LoopState *x, bint has_vectors) noexcept nogil:
-    """Compute an M block's row vectors (unless an earlier N block has done so), the tails of its rows, and the range of
-    its values."""
+    """Compute the row vectors of an M block unless an earlier N block has computed them. Copy the tails of the rows.
+    Find the range of the values."""
     if x.b.first_k_block == 0 and not has_vectors:
         start_rows(x)
     copy_tail(x)

@@ -11,7 +11,8 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum number of bytes: a smaller operand takes less time to read byte by byte than to copy.
+    # The minimum number of bytes of a copied operand. Reading a smaller operand byte by byte takes less time than a
+    # copy.
     COPIED_OPERAND = 512
 
 
@@ -20,12 +21,13 @@ cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcep
 
 
 cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) noexcept nogil:
-    """Return whether neither rows nor columns of an operand are contiguous, and it is large enough for a copy."""
+    """Return whether an operand is large enough for a copy, and neither its rows nor its columns are contiguous."""
     return x.row != 1 and x.column != 1 and rows > 1 and columns > 1 and rows * columns >= COPIED_OPERAND
 
 
 cdef inline bint copies_a(const Problem *g) noexcept nogil:
-    """Return whether A is copied. If A is uncached and C has few columns, few_columns copies some rows at a time."""
+    """Return whether A is copied. If A is uncached and C has few columns, the path few_columns copies some rows at a
+    time instead."""
     return is_scattered(&g.a, g.m, g.k) and not is_generated(g) and not (
         g.n <= COPIED_COLUMNS and g.m >= g.n and g.m * g.k > g.machine.l2)
 

@@ -1,9 +1,10 @@
-"""The GEMM driver: ``gemm`` asks ``plan.resolve`` for a plan, and carries it out.
+"""The GEMM driver: ``gemm`` gets a plan from ``plan.resolve``, and carries it out.
 
-The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
-plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a
-part of K, because C has too few tiles for the threads, or sums could exceed s32. The driver adds the sums of the parts
-in s64. In the second kind the smaller problem has some rows or columns of C, and each thread packs its own B.
+The path of the plan carries out most plans. In two kinds of plans each thread computes a smaller problem instead. The
+driver makes a plan for the smaller problem, because its size decides path and blocks. In the first kind the smaller
+problem has a part of K, because C has too few tiles for the threads, or sums could exceed s32. The driver adds the sums
+of the parts in s64. In the second kind the smaller problem has some rows or columns of C, and each thread packs B for
+itself.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -25,12 +25,12 @@ cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the size of packed A: of one row of tiles, or of all of A if it is kept for later N blocks."""
+    """Return the size of packed A: all of A if it is kept for later N blocks, otherwise one row of tiles."""
     return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.forms.keeps_a else 1)
 
 
 cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the bytes of the last steps of all panels of an N block, or 0 if the last step is complete."""
+    """Return the bytes of the incomplete last steps of all panels of an N block, or 0 if the last step is complete."""
     return min(p.nc, p.panels) * I8_MATRIX_TILE if g.k % I8_MATRIX_K else 0
 
 
@@ -51,8 +51,7 @@ cdef void copy_tails(const LoopState *x, const int8_t *b) noexcept nogil:
 
 
 cdef void load_matrix_a(LoopState *x, bint exists) noexcept nogil:
-    """Let the unit read the A of the current row of tiles: in place, or packed. Pack it now unless packed A
-    `exists`."""
+    """Let the unit read the A of the current row of tiles, in place or packed. Pack this A unless packed A `exists`."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
@@ -94,8 +93,8 @@ cdef const int8_t *next_block(const LoopState *x, int64_t panel_end, bint is_las
 
 
 cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Compute the tiles of one block. Packed A may exist from the first N block. Each row of tiles prefetches a part of
-    the next block's B into the L2 cache."""
+    """Compute the tiles of one block. The first N block may have packed all of A. Each row of tiles prefetches a part
+    of the next block's B into the L2 cache."""
     cdef Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j, panel

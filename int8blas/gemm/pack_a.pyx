@@ -1,4 +1,4 @@
-"""Make the A block: the vectors with a value for each row, and the forms of A. A form is made when panels first need
+"""Make the A block: its row vectors, and the forms of A that multiply-adds read. A form is made when a tile first needs
 it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
@@ -19,7 +19,7 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
-    # The number of tiles that are packed together if A has contiguous columns: their rows fill a cache line at most.
+    # The number of tiles that are packed together if A has contiguous columns. Their rows take at most a cache line.
     PACKED_TILES = 8
 
 
@@ -84,8 +84,8 @@ cdef void copy_tail(const LoopState *x) noexcept nogil:
 
 
 cdef void generate_rows(const LoopState *x, uint8_t *dst, int64_t row, int64_t rows) noexcept nogil:
-    """Generate rows of A' in the K block, from a row of the M block on, by gathering windows of an image or quantizing
-    real numbers."""
+    """Generate rows of A' in the K block, from a row of the M block on: gather windows of an image, or quantize real
+    numbers."""
     cdef const Problem *g = x.g
     cdef int64_t k0 = x.at.k0, k = x.at.k
     cdef ptrdiff_t step = padded_row(groups_of(k))
@@ -128,8 +128,8 @@ cdef void pack_columns(const LoopState *x, uint8_t flip) noexcept nogil:
 
 
 cdef void pack_rows(LoopState *x) noexcept nogil:
-    """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
-    not interleaved stays in rows."""
+    """Pack the A block: a micro-panel for each row of tiles, interleaved if the plan says so. A generated A that is not
+    interleaved stays in rows."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if x.p.forms.interleaves else 0

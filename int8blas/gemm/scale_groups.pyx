@@ -1,11 +1,11 @@
-"""The inner two loops of the loop nest for a packed B whose columns have a scale for each group of K.
+"""The inner two loops of the loop nest for a packed B whose columns have a scale for each group of k.
 
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
-in f32, each operation rounded once; the epilogue computes C from y. If the kernel table has a micro-kernel for scale
-groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the integer sums and y in
-registers. Otherwise several tiles along M go through the groups together, and their integer sums and y stay in the L1
-cache.
+The operations are in f32, and each is rounded once. The epilogue computes C from y. If the kernel table has a
+micro-kernel for scale groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the
+integer sums and y in registers. Otherwise the loops compute each group for several tiles along M, and the integer sums
+and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -24,8 +24,8 @@ from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
 cdef void set_group_terms(const LoopState *x) noexcept nogil:
-    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
-    zero points are out of the range of their types."""
+    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group. If zero points are
+    out of the range of their types, compute the sums of A'."""
     cdef const Problem *g = x.g
     cdef const RowVectors *v = &x.arena.rows
     cdef const i8_scale_groups *s = g.epilogue.scale_groups

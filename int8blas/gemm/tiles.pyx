@@ -1,4 +1,4 @@
-"""The tiles of a block of C: their panels and rows, and the start values and the destination of their sums.
+"""The tiles of a block of C: their panels and rows, and the start values and destinations of their sums.
 
 One call of the micro-kernel computes several tiles, along M or along N. The sums have one of four destinations:
 
@@ -46,8 +46,9 @@ cdef void start_tiles(LoopState *x) noexcept nogil:
 cdef int64_t tiles_along_n(const LoopState *x, int64_t most) noexcept nogil:
     """Return the number of tiles that one call computes along N: 1, or up to `most` tiles of equal width.
 
-    Several tiles need an M block of few rows, a single K block, and a kernel or an epilogue that takes their sums side
-    by side. All tiles must lie completely in C and use one multiply-add, which must read B in its packed order.
+    One call computes several tiles if the M block has few rows, there is one K block, and the kernel or the epilogue
+    takes sums side by side. All tiles must lie completely in C and use one multiply-add that reads B in its packed
+    order.
     """
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending
@@ -76,7 +77,7 @@ cdef inline const int64_t *outlier_starts(const LoopState *x, int64_t panel) noe
 
 
 cdef bint has_outliers(const LoopState *x) noexcept nogil:
-    """Return whether the current panels have outliers, in any K block."""
+    """Return whether the current panels have outliers in any K block."""
     cdef int64_t panel = x.b.first + x.at.tile_panel, blocks = x.p.k_blocks * I8_PANEL
     return x.g.panels.split.starts[panel * blocks] != x.g.panels.split.starts[(panel + x.at.width) * blocks]
 
@@ -115,7 +116,7 @@ cdef void widen_panels(LoopState *x) noexcept nogil:
     t.groups = 2 * groups
     t.ahead_step //= 2
     if x.at.width > 1:
-        t.ahead = NULL  # prefetching uses b_panel too, which is the distance of the widened panels now
+        t.ahead = NULL  # prefetching would use b_panel, which is now the distance between widened panels
 
 
 cdef int64_t load_panels(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
@@ -157,16 +158,16 @@ cdef inline bint is_in_line(const LoopState *x) noexcept nogil:
 
 
 cdef void choose_output(LoopState *x) noexcept nogil:
-    """Decide whether the micro-kernel applies the epilogue to the tile. It can do so only if the tile ends with whole
-    panels of C and its rows are in one line of the output."""
+    """Decide whether the micro-kernel applies the epilogue to the tile: the tile must consist of whole panels of C, and
+    its rows must be in one line of the output."""
     x.tile.output = NULL
     if x.at.is_last and x.p.common.to_output and first_column(x) + x.at.width * I8_PANEL <= x.g.n and is_in_line(x):
         x.tile.output = &x.output
 
 
 cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nogil:
-    """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles along M one call computes: tiles
-    of equal height, whose sums go to the same place and fit Arena.tile."""
+    """Go to the rows of tile `number` of `tiles` in the M block. Return the number of tiles along M that one call
+    computes. These tiles have equal height and one destination, and their sums fit Arena.tile."""
     cdef Cursor *at = &x.at
     cdef bint waits
     cdef int64_t room
@@ -187,8 +188,8 @@ cdef int64_t load_rows(LoopState *x, int64_t number, int64_t tiles) noexcept nog
 
 
 cdef inline int32_t *partial_sums(const LoopState *x) noexcept nogil:
-    """Return the address of the current tiles' sums of the earlier K blocks, tile by tile. Return NULL if there is one
-    K block."""
+    """Return the address of the sums of the earlier K blocks for the current tiles, tile by tile. Return NULL if there
+    is one K block."""
     cdef const Cursor *at = &x.at
     if x.arena.partial is NULL:
         return NULL
@@ -226,8 +227,7 @@ cdef inline void set_output(LoopState *x) noexcept nogil:
 
 
 cdef void set_tile(LoopState *x) noexcept nogil:
-    """Set the start values of the current tiles' sums, and the address for the sums: in C, or in memory where they
-    wait."""
+    """Set the start values and the destination of the current tiles' sums."""
     cdef const Problem *g = x.g
     cdef const Cursor *at = &x.at
     cdef const Pending *z = &x.pending
@@ -262,8 +262,8 @@ cdef inline void add_wide(const LoopState *x) noexcept nogil:
 
 
 cdef inline bint is_full(LoopState *x) noexcept nogil:
-    """Return whether the epilogue takes the sums that wait now: no more tiles follow that could wait with them, or
-    there is no room for the next tile."""
+    """Return whether to apply the epilogue to the sums that wait now: no more tiles can wait with them, or there is no
+    room for the next tile."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     if not z.along_m:
@@ -305,7 +305,7 @@ cdef void double_sums(const i8_output_args *o) noexcept nogil:
 cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
     """Apply the epilogue to sums and store C: all rows at once, or the rows of each line of C."""
     cdef i8_output_args part
-    cdef int64_t line, row      # of C, and in its line
+    cdef int64_t line, row      # the line of C, and the row in this line
     cdef int rows, done = 0
     o.c = element(&g.c, o.row, o.column)
     if g.c.line == 0:

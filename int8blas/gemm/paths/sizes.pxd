@@ -7,27 +7,28 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: the minimum number of rows of A (B is shifted once for all rows), of columns (a row of A is loaded once
-    # for all columns), and of elements of C (the plan takes time). Smaller problems are faster on other paths.
+    # small_k: the minimum number of rows of A, of columns of C, and of elements of C. The path shifts B once for all
+    # rows, and loads a row of A once for all columns. Smaller problems are faster on other paths.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. For 1000 x 4 x 32 dot products
-    # take 3.5 us and tiles 2.6 us; for 1000 x 1 x 32 dot products take 1.5 us and tiles 3.5 us (AVX512-VNNI).
+    # few_columns: the minimum K, and the minimum K if one or two vectors are packed. For 1000 x 4 x 32, dot products
+    # take 3.5 us and tiles 2.6 us. For 1000 x 1 x 32, dot products take 1.5 us and tiles 3.5 us (AVX512-VNNI).
     MIN_DOT_K = 64
     MIN_DOT_K_OF_TWO = 32
-    # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. All
-    # columns use one copy. Packing A would take as long as multiplying it by 8 columns (1024 x 8 x 1024, AVX512-VNNI).
+    # few_columns: the maximum number of columns of C for which the path copies rows of A that are not contiguous. For
+    # more columns, packing A for tiles is faster. It takes as long as a product with 8 columns (1024 x 8 x 1024,
+    # AVX512-VNNI).
     COPIED_COLUMNS = 4
     # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
-    # in place for each packed vector. For 16 vectors tiles are as fast. For fewer bytes the path tiny is faster,
-    # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
+    # in place for each packed vector. For 16 vectors, tiles take the same time. For fewer bytes the path tiny is
+    # faster, because it needs no plan. 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
-    # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps all sums of a part
-    # of K while it reads both operands once. MIN_LONG_K is the minimum of K divided by the number of elements of C,
-    # because each element costs an addition in s64. COPIED_VECTORS is the maximum number of vectors that the path
-    # copies because they are not contiguous along k. For more vectors, packing for tiles takes less time.
+    # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps the sums of all
+    # elements while it reads the operands. MIN_LONG_K is the minimum of K divided by the number of elements of C,
+    # because each element needs an addition in s64. COPIED_VECTORS is the maximum number of vectors that the path
+    # copies. For more vectors that are not contiguous along k, packing for tiles takes less time.
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
@@ -36,20 +37,21 @@ cdef enum:
     # element of C.
     REGISTER_ROWS = 192
     ROWS_IN_REGISTER = 3
-    # tiny: a tile of A, packed B and its start values fit on the stack, and one thread ends before another thread would
-    # wake. If K exceeds TINY_K and B has enough columns, the path few_rows reads B in place.
+    # tiny: the maximum sizes for which a tile of A and packed B fit on the stack, and one thread ends before another
+    # thread would wake. For a larger K and enough columns, the path few_rows reads B in place.
     TINY_K = 256
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # tiny: the maximum K and columns of products that have any number of rows of int8. NARROW_K_OF_PAIRS is the maximum
-    # K without VNNI. For 142,903 x 17 x 20 the path tiny takes 700 us, and the path blocks 1090 us (Zen 4).
+    # tiny: the maximum K and the maximum number of columns if A is int8 and has any number of rows. NARROW_K_OF_PAIRS
+    # is the maximum K without VNNI. 142,903 x 17 x 20 takes 700 us on the path tiny, and 1090 us on the path blocks
+    # (Zen 4).
     NARROW_K = 64
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
-    # tiny: to store a triangle, the path computes the whole C if C has up to TINY_TRIANGLE rows and the product has up
-    # to TINY_TRIANGLE_WORK multiply-adds. If A has contiguous rows and the CPU has VNNI, the limit is TINY_ROWS_WORK:
-    # up to 64 x 64 x 64, preparing the operands for the path triangle takes longer than multiplying all of C.
+    # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits
+    # computing all of C takes less time than the path triangle needs to prepare the operands. If A has contiguous rows
+    # and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
@@ -67,7 +69,7 @@ cdef inline bint is_small_k(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t rows_in_register(const Problem *g) noexcept nogil:
-    """Return the number of rows of A that fit a register. The kernel of stacks computes these rows of C in one step."""
+    """Return the number of rows of A that fit a register. The kernel of stacks multiplies these rows in one step."""
     cdef ptrdiff_t row = max(g.a.row, -g.a.row), column = max(g.a.column, -g.a.column) * (g.k - 1)
     if column >= I8_STACK_UNIT:
         return 0
@@ -87,8 +89,8 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_stack_of_dots(const Problem *g) noexcept nogil:
-    """Return whether the kernel of stacks computes C faster as dot products: C has one row or one column, and the other
-    operand is not contiguous across k."""
+    """Return whether dot products compute C faster than the kernel of stacks: C has one row or one column, and the
+    operand with more vectors is not contiguous across k."""
     return g.k > 1 and (g.n == 1 and g.m > 1 and g.a.row != 1 or g.m == 1 and g.n > 1 and g.b.column != 1)
 
 
@@ -98,8 +100,8 @@ cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
 
 
 cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
-    """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
-    k, and the other one has few vectors."""
+    """Return whether dot products are faster than the path tiny: one operand is large and contiguous along k, and the
+    other operand has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
     # Compare K first, because this comparison alone decides for the smallest problems.
     if g.k < MIN_DOT_K_OF_TWO or g.saturating or g.kernels.matrix is not NULL or g.kernels.gemm.dots.columns < most:
@@ -132,8 +134,8 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_narrow(const Problem *g) noexcept nogil:
-    """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path tiny then
-    shifts several rows in one step. The path blocks would pack these rows. It has threads, and AMX."""
+    """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path tiny
+    shifts several such rows in one step. The path blocks would pack them, but is faster with several threads or AMX."""
     return (
         g.threads <= 1 and g.kernels.matrix is NULL and g.n <= NARROW_COLUMNS
         and g.k <= (NARROW_K_OF_PAIRS if g.kernels.gemm.exact == I8_DOT2 else NARROW_K)
