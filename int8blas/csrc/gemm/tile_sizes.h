@@ -1,11 +1,11 @@
-/* Tables of the functions of tile_body.h as an i8_tiles. A second macro expands names before it pastes them. */
+/* Initializers of an i8_tiles with the functions of tile_body.h. Macros expand names before other macros paste them. */
 #define I8_ROW_OF_3(t, mr) {t##_##mr##x1, t##_##mr##x2, t##_##mr##x3}
 #define I8_TILES_8X3(t)                                                                                                \
     {{I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                   \
       I8_ROW_OF_3(t, 6), I8_ROW_OF_3(t, 7), I8_ROW_OF_3(t, 8)}}
 #define I8_TILES_6X1(t) {{I8_ROW_OF_3(t, 1), {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
 #define I8_TILES_OF_A_PANEL(t) {{{t##_1x1}, {t##_2x1}, {t##_3x1}, {t##_4x1}, {t##_5x1}, {t##_6x1}}}
-/* Only nearly full tiles: with all rows of the full tile or one row less, and with all its panels or one panel less. */
+/* Only nearly full tiles, which have all rows of the full tile or one row less, and all panels or one panel less. */
 #define I8_FULL_TILES_8X3(t) {.of[6] = {NULL, t##_7x2, t##_7x3}, .of[7] = {NULL, t##_8x2, t##_8x3}}
 #define I8_FULL_TILES_6X1(t) {.of[4] = {t##_5x1}, .of[5] = {t##_6x1}}
 #if I8_LANES == 16
