@@ -47,7 +47,7 @@ from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Tar
 
 MAGIC = b"int8blas"
 VERSION = 1
-MOST_EMPTY = 1 << 24  # maximum size along a dimension of an empty array (see _check_empty)
+MOST_EMPTY = 1 << 24  # maximum product of the sizes of an empty array that are not 0 (see _check_empty)
 # Magic, version, checksum and size of the index. The checksum of the header before it follows.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

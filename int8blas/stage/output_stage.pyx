@@ -707,7 +707,7 @@ cdef class Bound:
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """Return the zero point of the source if it is one value."""
+        """Return the zero point of a source with one zero point."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:
