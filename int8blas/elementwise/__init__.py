@@ -1,12 +1,16 @@
-"""Element-wise operators, and operators on rows and windows. It imports core, gemm and stage.
+"""Element-wise operators, and operators on rows and windows. The package imports core, gemm and stage.
 
-quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
-functions       eltwise, binary, sum, concat; fused, several in one pass over memory
+quantization    quantize, dequantize and requantize
+quantization_factors    the factors of weights and activations
+functions       eltwise, binary, sum and concat
+fused           the driver of these functions: several operators in one pass over memory
 epilogue        scales, zero points and post-ops after any of these operators
-elements        a kernel for every element of an array, in the order of memory
-pooling         the public functions; pool, their driver
-normalization   softmax and layer_norm; normalize, their driver
-gather          rows of a table; reorder and packed_weights, layouts of weights
+elements        the driver of the functions in quantization: a kernel that runs over arrays in the order of memory
+pooling         the public functions of pooling, and pool, their driver
+normalization   softmax and layer_norm, and normalize, their driver
+gather          gather, which dequantizes rows of a table
+reorder         reorder, which converts types and layouts
+packed_weights  weights as PackedB, for reorder
 """
 
 from int8blas.elementwise.functions import binary, concat, eltwise, sum

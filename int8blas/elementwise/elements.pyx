@@ -2,8 +2,9 @@
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
 evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short, a
-longer run has several values of each parameter. Memory then has the parameters of a stretch of the run, after which
-they repeat. If the stretch would be long, memory has the parameters of one block of elements at a time.
+run is longer and has several values of each parameter. The parameters of a stretch of the run are then written to
+memory, one for each element, and all stretches of the run use them. If a stretch would be long, the parameters are
+written to memory for one block of elements at a time.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -22,14 +23,14 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# SHORT_RUN: a run of at least this many elements with one parameter gets its own kernel call. STRETCH: for shorter
-# runs, parameters are repeated in memory until they cover this many elements.
+# A run of at least SHORT_RUN elements with constant parameters gets its own kernel call. Otherwise parameters are
+# repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# If a stretch would have more elements, parameters are written out for one block at a time: three parameters of 16 KiB
-# exceed the L1 cache.
+# The maximum number of elements of a stretch whose parameters are all in memory. They are up to three arrays of 16 KiB,
+# and larger arrays would not fit the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
-# PIECE: the elements of a piece, the unit of work of threads. GATHERED: the elements of a block that is first gathered
-# from memory.
+# PIECE is the number of elements of a piece, the unit of work of threads. GATHERED is the number of elements of a block
+# that is copied to a buffer first.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
@@ -65,7 +66,7 @@ cdef struct ElementsJob:
 
 
 cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count, int32_t *dst) noexcept nogil:
-    """Write out a parameter for `count` elements."""
+    """Write a parameter to memory for each of `count` elements."""
     cdef int64_t value = first // job.spread % job.values, same = job.spread - first % job.spread, i
     cdef int32_t word
     while count > 0:
@@ -80,7 +81,7 @@ cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count,
 
 
 cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
-    """Compute elements whose parameters are written out, GATHERED at a time."""
+    """Write the parameters of GATHERED elements to memory, compute these elements, and go on with the next elements."""
     cdef int32_t words[PARAMETERS][GATHERED]
     cdef i8_elements_args e
     cdef int p
@@ -133,7 +134,8 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
-    """Copy bytes like memcpy, but short runs without a call. Their last copy overlaps the copy before it."""
+    """Copy bytes like memcpy. Short runs are copied without a call, in pieces of 16 bytes, and the last two pieces may
+    overlap."""
     cdef int64_t i
     if n < 16 or n > 1024:
         memcpy(to, source, n)
@@ -145,7 +147,7 @@ cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept no
 
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil:
-    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
+    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced in the source and in the target."""
     cdef int64_t i
     cdef int32_t value
     if to_step == size and step == size:
@@ -264,7 +266,7 @@ cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
 
 
 cdef bint is_dense(cnp.ndarray array) noexcept:
-    """Return whether the elements fill their memory without gaps, with positive strides in any order of dimensions."""
+    """Return whether an array is contiguous, with positive strides, for some order of its dimensions."""
     cdef int ndim = cnp.PyArray_NDIM(array), left = 0, d, found
     cdef int64_t step = cnp.PyArray_ITEMSIZE(array)
     cdef bint used[cnp.NPY_MAXDIMS]
@@ -356,7 +358,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
 
 
 cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list parameters) noexcept:
-    """Set the runs if all elements have the same parameters."""
+    """Set the runs for parameters that are the same for all elements."""
     cdef Order order
     cdef int d, p
     job.each, job.outer, job.n = False, 1, 1
@@ -409,7 +411,7 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
 
 
 cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
-    """Set the runs if `x` and `out` are in C order and the parameters differ along one dimension."""
+    """Set the runs for `x` and `out` in C order, and parameters that differ along one dimension."""
     cdef int64_t outer = 1, inner = 1, repeats = 1, size = cnp.PyArray_DIM(x, axis)
     cdef int d, p
     for d in range(axis):

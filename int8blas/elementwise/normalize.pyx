@@ -1,7 +1,7 @@
 """The driver of softmax and layer normalization. It applies a kernel of rows to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place. All other rows are copied to a buffer
-in this form, a block at a time.
+Rows that are contiguous, aligned and at least a chunk long are read and written in place. All other rows are copied to
+a buffer, one block at a time.
 """
 
 from libc.math cimport sqrtf
@@ -26,7 +26,7 @@ cdef enum:
     PARTS = 64                  # partial sums of a row, as in the kernels
 
 
-# One side, source or destination: the places of its rows, and whether they are copied.
+# The places of the rows of the source or of the destination, and whether these rows are copied.
 cdef struct Side:
     char *data
     ptrdiff_t row, step                 # bytes from one row to the next, and from one element to the next
@@ -50,7 +50,7 @@ cdef struct NormalizeJob:
 
 cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *memory, int64_t rows,
                      bint back) noexcept nogil:
-    """Copy rows of an array, from `at` on, to a buffer or back. The inner loop takes the smaller stride of the
+    """Copy rows of an array, from `at` on, to a buffer or back. The inner loop runs along the smaller stride of the
     array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
     cdef int64_t i, outer_count = rows, inner_count = job.args.n
@@ -151,9 +151,9 @@ cdef int do_part(const void *shared, int64_t part, int64_t parts) noexcept nogil
 cdef int normalize(i8_normalize_fn function, i8_normalize_args *args, cnp.ndarray src, cnp.ndarray dst) except -1:
     """Apply a kernel to the rows of an array, along its last dimension.
 
-    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have one address, equal strides
-    and types of one size. In `args` all members except addresses must be set. `plus` has the strides of `src`; with
-    `plus`, rows of `src` are read in place.
+    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have the same address, equal
+    strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`, it has
+    the strides of `src`, and rows of `src` can be read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

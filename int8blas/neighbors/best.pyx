@@ -1,17 +1,17 @@
-"""The best rows of a query so far: a heap of few, a list of many.
+"""The best rows of a query so far: a heap of a few rows, or a list of many rows.
 
-A heap has the worst row on top, which the next better row replaces. That takes a time that grows with the number of
-rows to find. A list takes all rows above a threshold, in the order in which they come; when it is full, the rows below
-a new threshold are removed. So each row that enters the list is moved about twice, for any length of the list. Both are
-sorted at the end, by key and then by index.
+A heap has the worst row on top, and the next better row replaces it. This takes longer if more rows are to be found. A
+list takes all rows above a threshold, in the order in which they are found. When it is full, the rows below a new
+threshold are removed. So each row that enters the list is moved about twice, for any length of the list. At the end the
+heap or the list is sorted, by key and then by index.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum:
-    # The bits of a digit of keys, for selecting and for sorting. Up to MANY_ENTRIES entries have digits of FEW_BITS,
-    # because clearing and adding up the counts of all digits takes time too.
+    # The bits of a digit of the keys, in selecting and sorting. Up to MANY_ENTRIES entries use digits of FEW_BITS,
+    # because clearing and adding up the counters of all digits takes time too.
     FEW_BITS = 8
     MANY_BITS = 11
     MANY_ENTRIES = 1024
@@ -72,10 +72,10 @@ cdef inline void find_range(const Best *best, int64_t *low, int64_t *high) noexc
 
 
 cdef void shorten(Best *best, int64_t most) noexcept nogil:
-    """Remove entries that are not among the `most` best, until there are at most `most_listed`; keep their order.
+    """Remove entries that are not among the `most` best, until there are at most `most_listed`. Keep their order.
 
-    Counts of the keys' leading digits say which digit the worst of the `most` best entries has. Entries with a worse
-    digit go. If too many entries have the same digit, their next digits are counted."""
+    The number of keys with each leading digit tells which digit the worst of the `most` best entries has. Entries with
+    a worse digit are removed. If too many entries have this digit, their next digits are counted."""
     cdef int64_t counts[1 << FEW_BITS]
     cdef int64_t low, high, i, kept, digit, left = most
     cdef uint64_t from_high, span
@@ -117,7 +117,7 @@ cdef void shorten(Best *best, int64_t most) noexcept nogil:
 
 
 cdef void sort_list(Best *best, Entry *scratch) noexcept nogil:
-    """Sort the entries, best first, digit by digit from the last; entries with equal keys keep their order."""
+    """Sort the entries, best first, digit by digit from the last. Entries with equal keys keep their order."""
     cdef int64_t starts[1 << MANY_BITS]
     cdef int64_t low, high, i, some, at
     cdef Entry *source = best.entries
@@ -161,7 +161,7 @@ cdef void finish_best(Best *best, int64_t most) noexcept nogil:
 
 
 cdef void merge(Best *best, int64_t most, Best *other) noexcept nogil:
-    """Merge other finished entries into finished ones."""
+    """Merge the finished entries of two objects into the first object."""
     cdef Entry *merged = best.entries + most_listed(most)
     cdef int64_t total = min(most, best.count + other.count), i = 0, j = 0, k
     for k in range(total):
