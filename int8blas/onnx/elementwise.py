@@ -1,5 +1,5 @@
-"""Element-wise operators. float32 operators use the functions of int8blas that exist, which give the same bits on every
-CPU."""
+"""Element-wise operators. If int8blas has the function of a float32 operator, the operator uses this function, which
+gives the same bits on every CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from int8blas.stage.attributes import Eltwise, PReLU
 FLOAT32 = np.dtype(np.float32)
 
 
-# Post-ops check their numbers when they are created, which takes longer than a small array does.
+# Creating a post-op checks its numbers, which takes longer than computing a small array.
 MADE: dict[tuple[str, float | None, float | None], Eltwise] = {}
 
 
@@ -33,7 +33,7 @@ def post_op(name: str, alpha: float | None = None, beta: float | None = None) ->
     return MADE[key]
 
 
-# A prepared function for each function and each shape. It repeats its last call in a microsecond.
+# A prepared function for each function and each shape. A prepared function can repeat its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
@@ -88,7 +88,7 @@ def placed(op: Any, order: tuple[int, ...]) -> Any:
 
 def prelu(x: Array, slope: Array) -> Array:
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
-        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions have one value for each channel
     if x.dtype == FLOAT32 and x.ndim >= slope.ndim != 1:
         to, back = order_of(x)
         return np.asarray(eltwise(x.transpose(to), placed(PReLU(slope), to)).transpose(back))
@@ -158,7 +158,7 @@ def hard_swish(x: Array) -> Array:
 
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
-    """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
+    """Limit x, first from below and then from above. Old versions pass the limits as attributes."""
     if min is not None:
         x = np.asarray(np.maximum(x, np.asarray(min, x.dtype)))
     if max is not None:
@@ -206,18 +206,19 @@ def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> A
                       bool) | np.zeros(x.shape, bool)  # fmt: skip
 
 
-# The grid of points at which erf is known: points for each unit, and the last point. The nearest point is at most 1 /
-# 256 away, where a Taylor series of third order has an error below 1e-10.
+# The grid of points for which a table has erf: the number of points between successive integers, and the last point.
+# The nearest point is at most 1 / 256 away. A Taylor series of third order then has an error below 1e-10.
 STEPS, END = np.float32(128), np.float32(4)
 POINTS = np.arange(STEPS * END + 1) / 128
 VALUES = np.array([math.erf(x) for x in POINTS], np.float32)
 SLOPES = np.array([2 / math.sqrt(math.pi) * math.exp(-x * x) for x in POINTS], np.float32)
-# Elements of erf at a time: their intermediate results stay in the cache, which is up to 3x faster.
+# The number of elements of erf that are computed at a time. Their intermediate results stay in cache, which is up to 3x
+# as fast.
 PART = 1 << 13
 
 
 def erf(x: Array) -> Array:
-    """Compute erf: float64 in the C library, other types by a table, with an error of up to 2.5 units in the last
+    """Compute erf. float64 uses the C library. Other types use a table, with an error of up to 2.5 units in the last
     place of float32."""
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))

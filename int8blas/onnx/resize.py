@@ -21,8 +21,8 @@ Coordinates = Literal[
     "tf_crop_and_resize",
 ]  # fmt: skip
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
-# A coordinate counts as half way between two positions up to this distance, in positions, from it: float32 coordinates
-# have rounding errors. onnxruntime 1.32.0 has the same limit.
+# A coordinate at most this distance from the middle between two positions counts as the middle, because float32
+# coordinates have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
 
 
@@ -105,7 +105,7 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
 def find_sources(
     size: int, count: int, scale: float, region: tuple[float, float], way: Way
 ) -> list[tuple[Array, Array]]:  # fmt: skip
-    """Return the input position and the weight of each output position, for each tap; for "nearest" one tap."""
+    """Return the input position and the weight of each output position, for each tap. "nearest" has one tap."""
     where = coordinates(size, count, scale, region, way).astype(np.float64)
     if way.mode == "nearest":
         return [(np.clip(nearest_index(where, way.nearest), 0, size - 1), np.ones(count))]
@@ -136,8 +136,8 @@ def along(x: Array, axis: int, count: int, scale: float, region: tuple[float, fl
 
 
 class Choice(NamedTuple):
-    """How a Resize chooses elements: the order of dimensions in memory, the way back, and the chosen positions along
-    dimensions of that order."""
+    """The choice of elements by a Resize: the order of dimensions in memory, the inverse order, and the chosen
+    positions along the dimensions in memory."""
 
     order: list[int]
     back: list[int]
@@ -148,7 +148,8 @@ def find_choice(
     shape: tuple[int, ...], strides: tuple[int, ...], turns: tuple[tuple[int, int, float], ...], way: Way
 ) -> Choice:
     """Return the choice of the nearest elements of an array. Each of `turns` has an axis, the size of the result along
-    the axis, and a scale. The axis with the shortest stride comes first, while there are few elements."""
+    the axis, and a scale. The axis with the shortest stride comes first, because the array then still has few
+    elements."""
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     back = [order.index(axis) for axis in range(len(shape))]
     indices = [
