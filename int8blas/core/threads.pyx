@@ -70,8 +70,8 @@ cdef bint looks_at_ends = True
 cdef double LATE = 1e-3, LONGEST = 0.2
 # A number of ticks that is less than LATE on every CPU. A shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
-# Time and ticks when this module was loaded. Their differences from the present time and ticks give the number of ticks
-# in a second.
+# Time and ticks when this module was loaded. The number of ticks in a second is the difference between the present
+# ticks and these ticks, divided by the difference of the times.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 

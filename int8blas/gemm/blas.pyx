@@ -219,7 +219,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -229,7 +229,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Notes
     -----
     The product is exact for every K: sums that could overflow int32 are kept in int64. If alpha is 1 and beta is 0 or
-    1, the formula is evaluated in integers. Otherwise it is evaluated in double precision, in the order written,
+    1, the formula is evaluated in integers. Otherwise it is evaluated in double precision, in the order of the formula,
     without fused multiply-adds. Zero points are subtracted, as in oneDNN; MKL adds them. oneDNN's "Nuances of int8
     Computations" describes the saturation.
 

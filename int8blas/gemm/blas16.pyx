@@ -161,7 +161,7 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -248,7 +248,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----

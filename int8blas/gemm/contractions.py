@@ -195,7 +195,7 @@ def einsum(
     Raises
     ------
     TypeError, ValueError, OverflowError
-        As from :func:`dot`, and if `subscripts` are not as above.
+        As for :func:`dot`, and if `subscripts` are not as described above.
 
     Examples
     --------

@@ -125,7 +125,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
     OverflowError
         If an element is beyond the result's dtype and `overflow` is 'raise', before anything is written.
 

@@ -605,7 +605,7 @@ def pack_b(b, *, trans_b=False, bits=8):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from int8blas.core.threads cimport THREAD_BYTES
 from int8blas.gemm.operand cimport Operand, clear
 
 
-# A source of real numbers, which the call quantizes to A' (see dynamic_source.pyx). Each row has a range of its own, or
-# all rows share one range.
+# A source of real numbers, which the call quantizes to A' (see dynamic_source.pyx). Each row has its own range, or all
+# rows share one range.
 cdef struct DynamicSource:
     int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
     bint symmetric              # True: quantize to s8 with zero point 0; False: to u8
@@ -77,7 +77,7 @@ cdef struct Output:
     uint8_t dry_run             # only acquire and release the memory of the call
 
 
-# The source of an A' that is not in memory. The product makes rows of this A' block by block.
+# The source of an A' that is not in memory. The product computes rows of A' from this source, block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip

@@ -19,7 +19,7 @@ cnp.import_array()
 
 @dataclass(frozen=True)
 class Saturation:
-    """The result of :func:`would_saturate`. It is true if any sum saturates.
+    """The result of :func:`would_saturate`. This object is true if any sum saturates.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------

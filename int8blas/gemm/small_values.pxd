@@ -21,7 +21,7 @@ cdef bint unshift(Problem *other, const Problem *g) noexcept nogil
 
 
 cdef inline i8_tile_fn tile_of(const Problem *g, int dot, int height, int width) noexcept nogil:
-    """Return a micro-kernel. I8_DOT_SMALL has only nearly full tiles. For other tiles return the micro-kernel of
-    I8_DOT8, which adds two groups."""
+    """Return a micro-kernel. I8_DOT_SMALL has micro-kernels only for tiles that are nearly full. For other tiles return
+    the micro-kernel of I8_DOT8, which adds two groups."""
     cdef i8_tile_fn tile = g.kernels.gemm.tiles[dot].of[height - 1][width - 1]
     return g.kernels.gemm.tiles[I8_DOT8].of[height - 1][width - 1] if tile is NULL else tile

@@ -129,7 +129,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----

@@ -154,7 +154,7 @@ static inline int int8blas_find(PyObject *capsules, const char *name, const char
     Py_XDECREF(capsule);
     if (address == NULL)
         return -1;
-    memcpy(function, &address, sizeof address); /* C has no cast from an object's address to a function's */
+    memcpy(function, &address, sizeof address); /* C has no cast from an object pointer to a function pointer */
     return 0;
 }
 

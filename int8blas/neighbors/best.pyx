@@ -10,8 +10,8 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum:
-    # The bits of a digit of the keys, in selecting and sorting. Up to MANY_ENTRIES entries use digits of FEW_BITS,
-    # because clearing and adding up the counters of all digits takes time too.
+    # The number of bits of a digit of the keys, for selecting and sorting. Up to MANY_ENTRIES entries use digits of
+    # FEW_BITS, because clearing and adding up the counters of all digits takes time too.
     FEW_BITS = 8
     MANY_BITS = 11
     MANY_ENTRIES = 1024

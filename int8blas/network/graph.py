@@ -228,7 +228,7 @@ def fuse_quantization(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
@@ -361,7 +361,7 @@ def move_strides(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes ----- "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision
     Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results

@@ -40,7 +40,7 @@ ELTWISE_DEFAULTS = {
     "soft_relu": (1.0, 0.0),
     "hardsigmoid": (1 / 6, 0.5),
 }
-# The functions that limit their argument. Their limits alpha and beta have no defaults.
+# The functions that limit their argument to [alpha, beta]. These functions have no default of alpha and beta.
 CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")

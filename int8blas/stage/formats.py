@@ -201,7 +201,7 @@ def from_float(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def from_matmul_nbits(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -329,7 +329,7 @@ def from_gguf(blocks: npt.ArrayLike, kind: str) -> GroupedWeights:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -402,7 +402,7 @@ def from_gptq(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -444,7 +444,7 @@ def from_awq(qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLik
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------

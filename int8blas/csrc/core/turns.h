@@ -19,8 +19,8 @@ static inline void i8_end_turn(void) { }
 static inline void i8_take_turn(void) { }
 #else
 
-/* The number of checks before a waiting thread takes the turn. They take about 150 us, more than Python needs between
- * two kernels. */
+/* The number of checks before a waiting thread takes the turn. All checks together take about 150 us, more than Python
+ * needs between two kernels. */
 enum { I8_TURN_SPINS = 1 << 13 };
 
 static int i8_runs;                    /* number of threads that have a run */
@@ -77,7 +77,7 @@ static inline void i8_end_turn(void)
 }
 
 /* Wait for the turn before the thread takes the lock. After a long wait take the turn from the other thread, which may
- * have stopped running networks. The lock, not the turn, orders the memory accesses of the threads. */
+ * have stopped running networks. The turn does not order the memory accesses of the threads. The lock does. */
 static inline void i8_take_turn(void)
 {
     if (!i8_shares())

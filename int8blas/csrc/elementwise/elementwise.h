@@ -78,8 +78,8 @@ typedef void (*i8_bytes_fn)(const i8_bytes_args *);
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
  * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
  * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, or twice
- * this number for a softmax with `log`. It holds the rows that are computed together. Long rows are computed one by
- * one. */
+ * this number for a softmax with `log`. The workspace has the rows that are computed together. Long rows are computed
+ * one after the other. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 4
 #define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)

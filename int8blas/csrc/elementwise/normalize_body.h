@@ -1,4 +1,5 @@
-/* Softmax and layer normalization of rows, in f32 in the order written. Arguments: i8_normalize_args in elementwise.h.
+/* Softmax and layer normalization of rows. Operations are f32, in the order of the formulas. elementwise.h has the
+ * arguments (i8_normalize_args).
  *
  *   softmax      t = f32(src - max(src)) * scale         the difference of integers is exact
  *                e = exp(t), 0 for t < -87.3
@@ -356,7 +357,7 @@ static void i8_softmax(const i8_normalize_args *a)
     }
 }
 
-/* Return whether scale / sqrt(scale * scale * variance + epsilon) has the precision of f32. It does not if a term
+/* Return whether scale / sqrt(scale * scale * variance + epsilon) has the precision of f32. The result is 0 if a term
  * overflows, if a term is subnormal, or if the rounding error of the mean is too large. */
 I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
 {

@@ -20,8 +20,8 @@
  * at a time for the hardware to detect a stream. If B is in the L2 cache, kernels of one or two rows are faster without
  * prefetching. */
 
-/* The offset in bytes of row q of a group. In the last group, missing rows alias row 0. A has zeros for missing rows.
- * */
+/* The offset in bytes of row q of a group. In the last group, row 0 replaces missing rows. A has zeros for missing
+ * rows. */
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
@@ -117,8 +117,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 }
 
 #ifdef I8_STEP_16
-/* For one row of A, split into halves. Interleaving rows of B in pairs takes half of the shuffles. The products of
- * I8_HALVES_STEPS pairs can be added in s16, or of half as many pairs if the row is centered. */
+/* Add products for one row of A that is split into halves. Interleaving rows of B in pairs takes half of the shuffles.
+ * A sum of the products of I8_HALVES_STEPS pairs fits s16. If the row is centered, only half of these pairs fit. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \

@@ -8,9 +8,9 @@
  *
  * Memory: the kernel reads a panel and its scales as two streams, in the order of their addresses. With one row, a
  * product takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the
- * last AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. With one row, a distance of 1 KiB
- * is 1.1x as fast as a prefetch of 8 KiB to the L1 cache, without huge pages. With two rows, 4 KiB are 1.1x as fast as
- * 2 KiB (N = K = 4096 from memory, AVX512-VNNI, Zen 4).
+ * last AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. With one row, AHEAD = 1 KiB is
+ * 1.1x as fast as prefetching 8 KiB ahead to the L1 cache, without huge pages. With two rows, AHEAD = 4 KiB is 1.1x as
+ * fast as AHEAD = 2 KiB (N = K = 4096 from memory, AVX512-VNNI, Zen 4).
  *
  * Registers: with VNNI and AVX-512, 8 rows take 20 of 32 registers: 8 sums, 8 sums of groups, 2 vectors of B, a mask
  * and a scale. Up to 4 rows have separate sums for the low and the high halves. With 16 registers, a panel is two

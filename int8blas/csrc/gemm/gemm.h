@@ -33,7 +33,7 @@
  * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
  *   - A: a step of 64 bytes of k takes the place of a dword. The kernel reads step s of row i at a.data + i * a.row + s
  *     * a.group. `groups`, a multiple of 16, is 16 times the number of steps. The kernel reads all rows of the unit's
- *     registers, not only `rows` rows. It is fast if a.data and all strides are multiples of 64.
+ *     registers, not only `rows` rows. The kernel is fast if a.data and all strides are multiples of 64.
  *   - The kernel ignores `tiles` and `fetch`. For each step of each panel it prefetches ahead_step bytes, a multiple of
  *     64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
  *   - b.tail: if not NULL, one more step of B, with 1024 bytes for each panel and a single segment. A has zeros for the
@@ -113,7 +113,7 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 typedef struct {
     i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
-     * gap, then advances p by `step` bytes. With suitable `gap` and `step` the loop reads one stream or four. */
+     * gap, then advances p by `step` bytes. `gap` and `step` determine whether these are one stream or four streams. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;

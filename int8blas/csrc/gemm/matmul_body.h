@@ -44,7 +44,7 @@ static void i8_zip_panel(int8_t *dst, const int8_t *b, int64_t groups)
         i8_zip_groups(dst, b, 0);
 }
 
-/* Load 8 k of two rows of a packed A. If not both_groups, zeros replace the second group of 4 k. If not both_rows,
+/* Load 8 k of two rows of a packed A. If both_groups is 0, zeros replace the second group of 4 k. If both_rows is 0,
  * zeros replace the second row. */
 I8_INLINE i8_unit i8_two_rows(const uint8_t *a, const int both_groups, const int both_rows)
 {

@@ -29,7 +29,7 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
     }
 }
 
-/* Interleave a panel, set by set of columns. Return whether two products fit s16. */
+/* Interleave a panel, one set of columns at a time. Return whether two products fit s16. */
 static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;

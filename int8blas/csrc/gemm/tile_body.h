@@ -48,7 +48,7 @@
         }                                                                                                              \
     } while (0)
 
-/* Add `count` groups, each to accumulators of its own. */
+/* Add `count` groups, each to separate accumulators. */
 #define I8_ADD_GROUPS(count)                                                                                           \
     I8_FOR(d, count) {                                                                                                 \
         I8_FETCH_AHEAD(1);                                                                                             \
@@ -109,7 +109,7 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
 
 /* Widen bytes of B when they are loaded. One instruction widens half a vector. Widening a whole vector in the order of
  * its pairs would take three instructions. Some instruction sets multiply bytes instead, and widen the products. Each
- * of the two pairs of a group of k has a lane of its own. The two lanes are added at the end. */
+ * of the two pairs of a group of k has a separate lane. The two lanes are added at the end. */
 #ifdef I8_STEP_APART
 #define I8_APART 1
 #define I8_APART_A I8_A

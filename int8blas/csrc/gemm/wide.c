@@ -196,13 +196,13 @@ I8_INLINE void i8_wide_part(const i8_wide_tile_args *t, const int kind, const in
                             const int panel)
 {
     const int pairs = I8_WIDE_PAIRS(kind), halves = I8_WIDE_CROSS(kind), size = pairs ? 4 : 8;
-    /* 2 * (-32768)**2 is 2**31, one more than s32 holds. So sums of pairs begin at -1. */
+    /* 2 * (-32768)**2 is 2**31, which is 1 too large for s32. So sums of pairs begin at -1. */
     const i8_vec minus_one = i8_set_32(-1);
     const int step = pairs ? I8_PANEL * size : panel * (int)sizeof(i8_vec);
     i8_vec acc[I8_WIDE_MAX_ROWS][3], cross[I8_WIDE_MAX_ROWS][3];
     const char *a = t->a, *b = t->b;
     ptrdiff_t at[3];
-    /* Vectors that C does not have alias the first panel. */
+    /* The first panel replaces vectors that C does not have. */
     I8_FOR(v, vecs) at[v] = v * (int)sizeof(i8_vec);
     if (pairs)
         I8_FOR(v, vecs) at[v] = v * I8_LANES < t->cols ? v * I8_LANES / I8_PANEL * t->panel + at[v] % step : 0;

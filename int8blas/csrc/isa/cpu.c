@@ -29,8 +29,8 @@ static uint64_t xgetbv(void)
 #ifdef I8_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
-/* Linux saves tile registers only after the process has requested them once. It refuses if the alternate signal stack
- * of a thread is too small for them. */
+/* Linux saves tile registers only after the process has requested this once. The request fails if the alternate signal
+ * stack of a thread is too small for these registers. */
 static int may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };

@@ -12,7 +12,7 @@
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* `ref` fills every slot that a driver calls without a check. Families that multiply belong to an instruction set; all
+/* `ref` has every kernel that a driver calls without a check. Families that multiply belong to an instruction set; all
  * instruction sets of a vector width share the other families. isa/table.c defines the table. */
 typedef struct {
     const char *name;

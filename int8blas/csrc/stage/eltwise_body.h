@@ -1,6 +1,6 @@
 /* Element-wise operators in f32, for epilogues and as primitives, in plain C without branches, which the compiler
  * vectorizes. The functions use only additions, multiplications, divisions and square roots. Each operation is rounded
- * once, in the order written, so every instruction set gives equal bits. NaN stays NaN.
+ * once, in the order of the code, so every instruction set gives equal bits. NaN stays NaN.
  *
  * The largest errors for normal results, in units in the last place, are: exp 1, expm1 2, log 1, log1p 3, tanh 3,
  * logistic 3, erfc 8, pow 0.51. The docstring of Eltwise (attributes.py) has the errors of composed functions.

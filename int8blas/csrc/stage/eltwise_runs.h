@@ -11,7 +11,7 @@
  * they would be too much code. */
 enum { I8_ABREAST = 8 * I8_CHUNK, I8_LONG_ABREAST = 32 * I8_CHUNK };
 
-/* Loop over the next numbers of a run; the compiler turns each chunk into whole vectors. */
+/* Loop over the next numbers of a run. The compiler uses whole vectors for each chunk. */
 #define I8_EACH_ABREAST(count)                                                                                         \
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
         for (int v = chunk; v < chunk + I8_CHUNK; ++v)

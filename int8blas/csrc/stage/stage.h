@@ -103,8 +103,8 @@ enum {
  *
  *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
  *
- * The formula is computed in integers if alpha is 1 and beta is 0 or 1, otherwise in f64 in the order written. C is
- * read only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless
+ * The formula is computed in integers if alpha is 1 and beta is 0 or 1, otherwise in f64 in the order of the terms. C
+ * is read only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless
  * `saturated` is NULL. At most one of the three co is given. I8_DISTANCES has alpha = -2, and sums of squares in both
  * co_rows and co_cols. */
 typedef struct {
@@ -142,7 +142,8 @@ typedef struct {
  *
  * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum are both
  * given or both NULL, and so are bo and row_term. NULL stands for zeros. With a `stage` in f32, acc_f32 may replace
- * acc32 and acc64. It has f32(X), and no other terms are added. The driver sets most members once for many tiles. */
+ * acc32 and acc64. acc_f32 has f32(X), and no other terms are added. The driver sets most members once for many
+ * tiles. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;

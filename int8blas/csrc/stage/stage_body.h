@@ -1,7 +1,7 @@
 /* The epilogue of the quantized primitives: compute the destination from a tile of s32 sums in one pass, while the sums
  * are in the L1 cache. stage.h has formula and arguments (i8_stage). Loops have 16 iterations, one for each column of a
- * chunk, and the compiler turns them into whole vectors. Operations are in f32, in the order written. Each operation is
- * rounded once.
+ * chunk, and the compiler turns them into whole vectors. Operations are f32, in the order of the formulas. Each
+ * operation is rounded once.
  *
  * A whole chunk of sums, and of values for columns, is readable. Values beyond the last column do not change stored
  * results. */

@@ -36,9 +36,9 @@ cdef enum:
     # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
-    # The size of a block. If the path reads all vectors in place, it is IN_PLACE_K k, because long streams are fastest.
-    # If the path copies some vectors, it is COPIED_BYTES bytes of vectors: half of an L1 cache, because the source of
-    # the copies takes the other half.
+    # The size of a block. If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are
+    # fastest. If the path copies some vectors, a block has COPIED_BYTES bytes of vectors, which is half of an L1 cache,
+    # because the source of the copies needs the other half.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
     # TOTALS is the maximum number of elements of C. SUMS also counts a sum for each vector of A and B.
