@@ -93,8 +93,8 @@ cdef const int8_t *next_block(const LoopState *x, int64_t panel_end, bint is_las
 
 
 cdef void multiply_by_matrix(LoopState *x, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Compute the tiles of one block. The first N block may have packed all of A. Each row of tiles prefetches a part
-    of the next block's B into the L2 cache."""
+    """Compute the tiles of one block. If the first N block has packed all of A, do not pack A again. Each row of tiles
+    prefetches a part of the next block's B into the L2 cache."""
     cdef Cursor *at = &x.at
     cdef i8_tile_args *t = &x.tile
     cdef int64_t m_tiles = ceil_div(at.rows, x.p.mr), n_tiles = ceil_div(at.panels, x.p.np), i, j, panel

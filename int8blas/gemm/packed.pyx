@@ -49,7 +49,7 @@ cdef class Packed:
     __signature__ = Signature()
     # The name of the class in errors.
     _what = "packed matrix"
-    # The call that makes such a matrix, as errors name it.
+    # The text of a call that creates such a matrix, for errors.
     _call = "pack_b(b)"
 
     def __cinit__(self):
