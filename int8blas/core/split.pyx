@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t
 
 
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
-    """Divide a grid of at least one unit into at most `threads` parts. Among divisions with equal largest parts, choose
-    the most parts of the columns if `columns_first`, or else of the rows."""
+    """Divide a grid of at least one unit into at most `threads` parts, so that the largest part is small. If several
+    divisions are equally good, choose the one that divides the columns (with `columns_first`) or the rows most."""
     cdef int64_t n, m, units, best = 0
     cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
     cdef double total = <double>rows * <double>columns

@@ -386,7 +386,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
-    # products of digits allocate memory after some rows are stored. Both may fail then, so they use a new array.
+    # products of digits allocate memory after some rows are stored. Both allocations may fail, so
+    # these calls use a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)

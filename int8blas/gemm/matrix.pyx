@@ -20,7 +20,7 @@ from int8blas.gemm.tiles cimport choose_output, set_tile, start_tiles, store_til
 
 
 cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the size of A of one row of tiles, in whole registers."""
+    """Return the size of the part of A that one row of tiles reads, in whole registers."""
     return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * padded_row(groups_of(p.kc))
 
 

@@ -90,8 +90,8 @@ cdef struct SquaresJob:
     int64_t *squares
 
 
-# Panels to divide into a dense part and outliers. The outliers of a panel are counted first. If they are few, they are
-# stored.
+# Panels to divide into a dense part and outliers. The outliers of a panel are counted first. If a panel has few
+# outliers, they are stored.
 cdef struct SplitJob:
     const i8_kernels *kernels
     const int8_t *data

@@ -376,7 +376,7 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
             g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
                                          <uint8_t *>b + i * step, 0, 1, SIGN_BIT)
         elif i % t.cells.panels == 0:
-            # Beyond K, A' has zeros. Products with them are 0, so B' may have any bytes there.
+            # Beyond K, A' has zeros, and all products are 0. So B' may have any bytes there.
             t.p.matrix.pack(t.packed.a + at + i * t.packed.panel_size, rows_of(t, (panel + i) // t.cells.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
@@ -507,7 +507,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
 
 
 cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end) noexcept nogil:
-    """Copy rows of cells below the diagonal of a stored C to the columns above it."""
+    """Copy rows of cells below the diagonal of C to the columns above the diagonal."""
     cdef const Problem *g = t.g
     cdef int64_t first = row * t.cells.side, left = column * t.cells.side
     g.kernels.stage.transpose_store(
