@@ -26,8 +26,8 @@ cnp.import_array()
 # A run of at least SHORT_RUN elements with constant parameters gets its own kernel call. Otherwise parameters are
 # repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# The maximum number of elements of a stretch whose parameters are all in memory. They are up to three arrays of 16 KiB,
-# and larger arrays would not fit the L1 cache.
+# The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
+# three arrays of more than 16 KiB would not fit the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
 # PIECE is the number of elements of a piece, the unit of work of threads. GATHERED is the number of elements of a block
 # that is copied to a buffer first.

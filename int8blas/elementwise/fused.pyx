@@ -55,7 +55,7 @@ cdef struct Operand:
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
 
-# One step, as in the class Step.
+# A step in the form that C code reads. The class Step has the same step as a Python object.
 cdef struct Link:
     bint reads
     bint plain                      # whether the operand is float32 with scale 1 and zero point 0

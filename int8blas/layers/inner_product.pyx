@@ -324,7 +324,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     @property
     def zero_points(self):
-        """The zero points of every execution."""
+        """The zero points that are constant for all executions."""
         constant = self._layer.constants["zero_points"]
         return constant if self._given_zeros is None else MappingProxyType({**constant, "weights": self._given_zeros})
 

@@ -49,7 +49,7 @@ def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
     return (signal[..., None] if signal.ndim == 2 else signal, *others)
 
 
-# Functions that adapt inputs where onnx's implementation accepts less than the specification or onnxruntime.
+# Functions that adapt inputs which the specification or onnxruntime accepts, but onnx's implementation does not.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component}
 # Functions that compute the shape of an empty result, for operators whose implementation in onnx cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {

@@ -247,8 +247,8 @@ I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.
  * corrected. */
 I8_INLINE float i8_erfc_variable(float a) { return 1.0f / (1.0f + a * 0.353553391f); }
 
-/* Return a * a - square, which is exact if it is a normal number. Without a fused instruction it is computed from the
- * halves of a. */
+/* Return a * a - square. The result is exact if it is a normal number. Without a fused instruction, the result is
+ * computed from the halves of a. */
 I8_INLINE float i8_error_of_square(float a, float square)
 {
 #if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
