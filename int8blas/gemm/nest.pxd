@@ -57,8 +57,8 @@ cdef struct RowVectors:
     int32_t *group_terms            # row_term of each scale group: [groups][rows]
 
 
-# One thread's memory: pointers into the call's one allocation (see arena.pyx). Memory that the product does not need is
-# NULL.
+# One thread's memory. All pointers point into one allocation of the call (see arena.pyx). Memory that the product does
+# not need is NULL.
 cdef struct Arena:
     RowVectors rows
     uint8_t *a                      # the packed A block

@@ -73,8 +73,8 @@ cdef inline bint skips_plan(const Problem *g) noexcept nogil:
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
-    """Return whether to compute the other triangle of C.T instead of a triangle of C: columns of C are contiguous, and
-    the product is symmetric."""
+    """Return whether to compute C.T, with the triangles exchanged, instead of C. This is possible because the product
+    is symmetric, and faster if columns of C are contiguous."""
     return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
 
 

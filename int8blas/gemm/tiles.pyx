@@ -262,8 +262,8 @@ cdef inline void add_wide(const LoopState *x) noexcept nogil:
 
 
 cdef inline bint is_full(LoopState *x) noexcept nogil:
-    """Return whether to apply the epilogue to the sums that wait now: no more tiles can wait with them, or there is no
-    room for the next tile."""
+    """Return whether to apply the epilogue now to the sums that wait for it. This is so if no more tiles can wait, or
+    if there is no room for the sums of the next tile."""
     cdef const Cursor *at = &x.at
     cdef Pending *z = &x.pending
     if not z.along_m:

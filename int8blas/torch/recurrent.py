@@ -176,7 +176,7 @@ def run(
 
 
 def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors of a layer. Leave out its first weights, and the empty tensors that stand for missing
+    """Return the tensors of a layer, except the first weights, and except the empty tensors that stand for missing
     biases."""
     return [*weights[1:], *scales, *(bias for bias in biases if bias.numel())]
 

@@ -58,7 +58,7 @@ static int detect(void)
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
     /* AVX2, F16C, FMA */
     const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29) && BIT(leaf1[ECX], 12);
-    /* F, DQ, BW and VL, for which both AVX-512 files are compiled */
+    /* the extensions F, DQ, BW and VL, which both AVX-512 instruction sets of int8blas need */
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
     const int vnni = avx512 && BIT(leaf7[ECX], 11);
