@@ -450,7 +450,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. Half of its channels take the same time as all of them."""
+        """Return whether the kernel for stride 2 is faster. It takes the same time for half of its channels as for all
+        its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED

@@ -21,8 +21,8 @@ cdef enum:
     # AVX512-VNNI).
     COPIED_COLUMNS = 4
     # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
-    # in place for each packed vector. For 16 vectors, tiles take the same time. For fewer bytes the path tiny is
-    # faster, because it needs no plan. 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
+    # in place for each packed vector. For 16 vectors, tiles are as fast as few_columns. For fewer bytes the path tiny
+    # is faster, because it needs no plan. 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI).
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
     # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps the sums of all
