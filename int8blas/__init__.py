@@ -4,7 +4,7 @@ Functions accept arrays of other libraries (buffers, DLPack, ``__array__``) on t
 through NumPy's views of them. If a function accepts float32, it also accepts float16, bfloat16 (of ml_dtypes), and
 float64, which it rounds to float32. If it accepts uint8, it also accepts bool. docs/howto/arrays.md has the rules.
 
-The rooms. Each imports only the rooms to its left::
+The parts of the package are called rooms. Each room imports only the rooms to its left::
 
     core <- gemm <- stage <-+- convolution <-+- network <- onnx <- torch
                             +- layers      <-+
@@ -20,15 +20,14 @@ The rooms. Each imports only the rooms to its left::
     network       calibration, calibrate, fuse_quantization, move_strides, fold_batch_norm, shifted_bias
     neighbors     nearest, sqeuclidean, hamming, Index
     onnx          networks from ONNX files: onnx.load, onnx.Model; modules are imported when they are used
-    sklearn       scikit-learn's estimators on bytes: only its user imports it, and scikit-learn with it
-    torch         int8 in PyTorch models: int8blas.torch.quantize_; only its user imports it, and torch with it
+    sklearn       scikit-learn's estimators on bytes; int8blas itself does not import this room, which needs sklearn
+    torch         int8 in PyTorch models: int8blas.torch.quantize_; int8blas itself does not import this room
 
+These modules belong to no room: ``calibration``, ``formats`` and ``cython_blas``, whose paths are public; ``__main__``,
+``_bench`` and ``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old
+pickles; and ``_version``.
 
-Outside the rooms are ``calibration``, ``formats`` and ``cython_blas``, whose paths are public; ``__main__``, ``_bench``
-and ``_golden``, the commands of ``python -m int8blas``; ``_former``, the former paths of modules, for old pickles;
-``_version``.
-
-A product goes through the rooms like this. A layer goes the same way, and also sets the epilogue::
+A product calls these modules. A layer calls them too, and also sets the epilogue::
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run
@@ -37,8 +36,8 @@ A product goes through the rooms like this. A layer goes the same way, and also 
             -> core.kernels      the table of the selected instruction set: csrc/gemm, csrc/stage
               -> C                 sums, or the results of the epilogue
 
-Each room's ``__init__`` says what lives there. docs/architecture.md follows a product, a convolution and a set of
-weights through them, and has a glossary.
+Each room's ``__init__`` describes its modules. docs/architecture.md follows a product, a convolution and a set of
+weights through the rooms, and has a glossary.
 """
 
 from int8blas import calibration, onnx

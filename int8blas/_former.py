@@ -3,8 +3,8 @@
 import importlib
 import sys
 
-# The present name of a module by its former name. If a package now has the former name of a module, the package exports
-# the objects that pickles name.
+# The present name of each module by its former name. If a package now has the former name of a module, the package
+# exports the objects that pickles contain.
 PLACES = {
     "_config": "core.config",
     "_explain": "gemm.explain",

@@ -1,4 +1,4 @@
-"""The version, which only this file states, and the commit."""
+"""The version and the commit. Only this file has the version."""
 
 import subprocess
 from pathlib import Path
@@ -11,8 +11,8 @@ BUILT_FROM = PACKAGE / "_commit.txt"
 
 
 def describe(root: Path) -> str:
-    """Return `git describe` of a checkout, such as ``v0.1.0-12-g1234567``; empty if `root` is not the top of a
-    checkout."""
+    """Return `git describe` of a checkout, such as ``v0.1.0-12-g1234567``. Return an empty string if `root` is not the
+    top folder of a checkout."""
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "describe", "--tags", "--always", "--dirty"]

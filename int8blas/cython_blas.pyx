@@ -1,12 +1,12 @@
-"""The GEMMs and the search for nearest rows, for compiled code. Cython code uses ``cimport``; Numba, ctypes and other
+"""The GEMMs and the search for nearest rows, for compiled code. Cython code uses ``cimport``. Numba, ctypes and other
 languages use the addresses of the functions.
 
 ``cython_blas.pxd`` documents the functions, their arguments and error codes. Cython code imports them by
 
     from int8blas.cython_blas cimport gemm_u8s8s32
 
-``__pyx_capi__`` holds a capsule for each function. The name of a capsule is the C signature, its pointer is the
-address. The functions have no Python objects in their signatures, raise no exceptions and need no GIL.
+``__pyx_capi__`` has a capsule for each function. The name of a capsule is the C signature, and its pointer is the
+address of the function. The functions have no Python objects in their signatures, raise no exceptions and need no GIL.
 
 Examples
 --------
@@ -46,7 +46,7 @@ cdef extern from *:
 
 cdef enum:
     NO_MEMORY = 1
-    HEADER_ALIGNMENT = 8        # of a PackedMatrix
+    HEADER_ALIGNMENT = 8        # alignment of a PackedMatrix
     DATA_ALIGNMENT = 64
 
 
@@ -56,7 +56,7 @@ cdef inline char *aligned(const void *memory, uintptr_t alignment) noexcept nogi
 
 
 cdef inline int transposes(char flag) noexcept nogil:
-    """Return 0 or 1 for a transpose flag, -1 for another letter."""
+    """Return 0 or 1 for a transpose flag, or -1 for any other letter."""
     if flag == c"N" or flag == c"n":
         return 0
     return 1 if flag == c"T" or flag == c"t" or flag == c"C" or flag == c"c" else -1
@@ -163,7 +163,7 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
     g.c.data = <char *>c
     g.c.row, g.c.column = ldc * <int64_t>sizeof(int32_t), sizeof(int32_t)
     if k == 0:
-        # Operands may be NULL; no offset may be added to them.
+        # Operands may be NULL, and an offset from NULL is not allowed.
         g.a.row = g.a.column = g.b.row = g.b.column = 0
     return NO_MEMORY if run_nogil(&g, name) else 0
 
@@ -171,7 +171,8 @@ cdef int call(const char *name, char transa, char transb, char offsetc, int64_t 
 cdef inline int call_packed(const char *name, char transa, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,
                             const void *a, int64_t lda, int ao, bint a_signed, const void *b, int bo, bint b_unsigned,
                             double beta, int32_t *c, int64_t ldc, const int32_t *co) noexcept nogil:
-    """Call a GEMM with a packed B. Its arguments and error codes lack transb, argument 2, and ldb, argument 12."""
+    """Call a GEMM with a packed B. Such a GEMM has no arguments transb (argument 2) and ldb (argument 12), so the
+    numbers of later arguments in error codes change."""
     cdef int status = call(name, transa, c"N", offsetc, m, n, k, alpha, a, lda, ao, a_signed, b, 1, bo, b_unsigned,
                            True, beta, c, ldc, co)
     return status + (status < -2) + (status < -12)
@@ -369,7 +370,7 @@ cdef int64_t packed_b_size(int64_t k, int64_t n) noexcept nogil:
         return -2
     cdef double panels = n // I8_PANEL + 1.0, groups = k // I8_GROUP + 1.0
     cdef double panel_bytes = groups * I8_GROUP * I8_PANEL + I8_PANEL * sizeof(int64_t) + 1
-    # Also refuse sizes of more than half of the range, so that the int64 below cannot overflow.
+    # Sizes of more than half of the range are errors too, so that the int64 below cannot overflow.
     if panels * panel_bytes >= PTRDIFF_MAX / 2:
         return -2
     # The alignments may skip bytes before the header and before the data.

@@ -1,8 +1,8 @@
 """``python -m int8blas bench``, and code that it shares with the benchmarks of a checkout.
 
-The modules, and who calls whom::
+The modules, each with the modules that it calls::
 
-    command       options, the process that measures, the course of a run
+    command       options, the process that measures, the order of a run
       |
       +-> contest       contestants bound to a problem and checked; one interleaved run
       |     +-> timing      the order of the samples, and their times

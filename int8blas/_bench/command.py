@@ -1,4 +1,4 @@
-"""``python -m int8blas bench``: options, the process that measures, the course of a run."""
+"""``python -m int8blas bench``: its options, the process that measures, and the order of a run."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SUMMARY = "measure the speed of this machine, in about a minute"
 DESCRIPTION = """Measure the speed of int8blas on this machine, in about a minute, and compare it with the machine's
 limits, NumPy, SciPy and the installed int8 libraries."""
 ROUNDS = 40  # samples of a contestant, at most
-# The largest share of the time for the first shape of a class, and the part of the time in which it must end. The first
-# shapes run in the order of their sizes, so that only large shapes take longer.
+# The largest share of the time for the first shape of a class. If its preparation would exceed the whole time by more
+# than the share FIRST_LATE, it is skipped. The first shapes run in the order of their sizes.
 FIRST_SHARE, FIRST_LATE = 1 / 40, 1 / 2
 LARGE = 1 << 20  # bytes of a problem; the preparation of a smaller problem takes constant time
 FEWEST_CALLS = 2 * (MIN_SAMPLES + 1)  # calls of a contestant: samples and calibration, each with a call before it
@@ -88,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def settings(options: argparse.Namespace) -> dict[str, str]:
     """Return the variables that other libraries read when they are loaded."""
-    # Idle workers of one library must not spin on the CPUs on which the next library is measured.
+    # Idle threads of one library must not spin on the CPUs on which the next library is measured.
     found = {name: str(options.threads) for name in THREAD_VARIABLES} | {"OPENBLAS_THREAD_TIMEOUT": "20"}
     if options.isa in onednn_gemm.ISAS:
         found["ONEDNN_MAX_CPU_ISA"] = onednn_gemm.ISAS[options.isa]
@@ -121,8 +121,8 @@ class Run:
         problems = [Problem(cls, *shape, "u8s8") for cls, shape in MINUTE]
         rows: dict[Problem, GemmRow] = {}
         try:
-            # Measure small problems first: their times show which problems do not fit a short run. At least one is
-            # measured.
+            # Measure small problems first, because their times show which problems do not fit a short run. Measure at
+            # least one problem.
             for index, problem in enumerate(in_order(problems)):
                 share, late = self._left() / (len(problems) - index), 0.0
                 if problem.cls not in {row.problem.cls for row in rows.values()}:
@@ -134,8 +134,8 @@ class Run:
         return [rows[problem] for problem in problems if problem in rows], [p for p in problems if p not in rows]
 
     def _row(self, problem: Problem, share: float, late: float) -> GemmRow | None:
-        """Measure a problem in its share of the time. Skip it if its preparation would end more than `late` seconds
-        late. A prepared problem is always measured."""
+        """Measure a problem in its share of the time. Skip the problem if its preparation would end more than `late`
+        seconds late. If `late` is not 0, a prepared problem is always measured."""
 
         def show() -> None:
             self._bar.show(1 - self._left() / self._seconds, f"{problem.cls} {problem}")
@@ -197,7 +197,7 @@ def run(options: argparse.Namespace, start: float) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run in a new process with the settings, because NumPy has already read its settings in this process."""
+    """Run in a new process with these settings, because NumPy has already read its settings in this process."""
     start = time.perf_counter()
     wanted = settings(options)
     try:

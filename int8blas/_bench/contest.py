@@ -1,4 +1,4 @@
-"""One measured run. Contestants are bound to problems and checked, and take turns."""
+"""One measured run: bind contestants to problems, check their results, and measure them in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from int8blas._bench.results import Entry
 from int8blas._bench.timing import Plan, Timing, measure
 
 MIN_SAMPLE = 5e-4  # seconds; shorter calls are repeated within a sample
-SETTLE = 5e-3  # seconds between contestants when workers of the last one may still spin
+SETTLE = 5e-3  # seconds between contestants if threads of the previous contestant may still spin
 
 
 def prepare(operands: Any, contestants: Iterable[Peer], threads: int) -> tuple[dict[str, Entry], dict[str, Prepared]]:

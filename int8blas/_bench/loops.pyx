@@ -1,4 +1,4 @@
-"""The machine's own limits, measured with loops of the selected instruction set: multiply-adds and reading."""
+"""The limits of the machine, measured with loops of the selected instruction set: multiply-adds and reading."""
 
 from libc.stdint cimport int64_t, uint8_t
 cimport int8blas.core.cnumpy as cnp
@@ -43,7 +43,7 @@ def multiply_add(int64_t iterations, int threads):
     Returns
     -------
     int
-        The number of multiply-adds of all threads; 0 if the instruction set has no such loop.
+        The number of multiply-adds of all threads, or 0 if the instruction set has no such loop.
     """
     cdef const i8_kernels *kernels = current_kernels()
     cdef PeakJob job

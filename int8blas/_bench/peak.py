@@ -1,7 +1,7 @@
 """The peaks of compute and of reading, as contestants of the same run.
 
-Compute: multiply-adds of the selected instruction set on registers only. Reading: the sum of a buffer's vectors. Both
-are loops of the kernel table (``csrc/gemm/limits_body.h``).
+The peak of compute is measured with multiply-adds of the selected instruction set in registers. The peak of reading is
+measured with the sum of a buffer's vectors. Both are loops of the kernel table (``csrc/gemm/limits_body.h``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from int8blas._bench import loops
 from int8blas._bench.timing import Timing
 
-RUN_SECONDS = 2e-4  # seconds of a call of a compute contestant; starting threads takes far less
-GUESSED_GOPS = 2000  # GOPS of a thread; with a matrix unit about 6000
+RUN_SECONDS = 2e-4  # seconds of a call of a compute contestant; starting threads takes far less time
+GUESSED_GOPS = 2000  # first estimate of the GOPS of a thread; a matrix unit has about 6000
 SMALLEST_PASS = 1 << 20  # bytes; smaller buffers are read several times per call
 
 
@@ -42,18 +42,18 @@ class Peak:
         return peak_gops, max(read_bytes / timings[name].best for name in reads) / 1e9
 
     def compute(self) -> dict[str, Callable[[], object]]:
-        """Return "compute", a call of `compute_operations` operations. Return an empty dict if the ISA has no peak
-        loop."""
+        """Return a dict with the contestant "compute", a call of `compute_operations` operations. Return an empty dict
+        if the ISA has no peak loop."""
         if not self.compute_operations:
             return {}
         return {"compute": partial(loops.multiply_add, self._iterations, self._threads)}
 
     def read(self, size: int) -> tuple[int, dict[str, Callable[[], object]]]:
-        """Return calls that read a buffer of about `size` bytes as one stream and as four, and the bytes that each call
-        reads."""
+        """Return calls that read a buffer of about `size` bytes as one stream and as four streams. Also return the
+        number of bytes that each call reads."""
         granule = 256 * self._threads
         size = max(size // granule, 1) * granule
-        # The memory is aligned to a cache line. It has ones, because the system could share a page of zeros.
+        # The memory is aligned to a cache line. It is filled with ones, because all pages of zeros could be one page.
         memory = np.ones(size + 64, np.uint8)
         start = -memory.ctypes.data % 64
         buffer = memory[start : start + size]

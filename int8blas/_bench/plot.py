@@ -1,4 +1,4 @@
-"""The figures: a roofline, and int8blas's speed over each other contestant by class of shapes."""
+"""Draw the figures: a roofline, and the speed of int8blas relative to each contestant, by class of shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from int8blas._bench.results import GemmRow, class_means
 
 
 def obstacle(path: Path) -> str:
-    """Return in one line why no figure can be written to the file, or an empty string."""
+    """Return the reason why no figure can be written to the file, in one line, or an empty string."""
     try:
         bases = importlib.import_module("matplotlib.backend_bases")
     except ImportError:

@@ -1,4 +1,4 @@
-"""A bar on the error stream."""
+"""A progress bar on the error stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERVAL = 0.1  # seconds between two drawings
 
 
 class Progress:
-    """A bar on a terminal; nothing is written to a pipe or a file."""
+    """A progress bar on a terminal. If the stream is a pipe or a file, nothing is written."""
 
     def __init__(self) -> None:
         self._drawn = 0.0

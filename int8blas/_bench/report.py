@@ -1,4 +1,4 @@
-"""The tables on the terminal."""
+"""Print the tables on the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def print_items(start: str, items: Iterable[str], separator: str = ", ", indent:
 
 
 def print_text(text: str, start: str = "") -> None:
-    """Write a sentence in full lines; lines after the first are indented by the length of `start`."""
+    """Write a sentence in full lines. Lines after the first line are indented by the length of `start`."""
     indent = " " * len(start)
     print(textwrap.fill(text, columns(), initial_indent=start, subsequent_indent=indent or "  "))
 

@@ -1,4 +1,4 @@
-"""Numbers from times: one `Row` per problem, with its ratios and percentages; one `ClassMeans` per class of shapes."""
+"""Compute ratios and percentages from times: a `Row` for each problem, and a `ClassMeans` for each class of shapes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Entry:
     kind: str  # the kind of its `Peer`
     ours: bool
     comparable: bool
-    timing: Timing | None = None  # None if it could not run
-    fault: str = ""  # the error of its result, or the reason why it did not run
+    timing: Timing | None = None  # None if the contestant could not run
+    fault: str = ""  # the error of the result, or the reason why the contestant did not run
 
     @property
     def counts(self) -> bool:
-        """Whether it may be the best peer: it computes in int8, with the right result."""
+        """Whether the contestant may be the best peer, because it computes in int8 and has the right result."""
         return self.timing is not None and not self.fault and not self.ours and self.comparable and self.kind != "f32"
 
 
@@ -119,7 +119,7 @@ class GemmRow(Row):
 
     @property
     def best_peers(self) -> dict[str, str | None]:
-        """Packed B competes with all peers."""
+        """The fastest peer for a plain B and for a packed B of int8blas. The packed B is compared with all peers."""
         kinds = {"plain": ("plain",), "packed": ("plain", "packed")}
 
         def fastest(allowed: tuple[str, ...]) -> str | None:
@@ -149,13 +149,13 @@ class GemmRow(Row):
         return self.problem.operand_bytes / self.read_gbs > self.problem.operations / self.peak_gops
 
     def speed_over(self, name: str) -> float | None:
-        """Return int8blas's speed divided by the speed of a correct contestant. B is packed if it is packed for the
-        contestant."""
+        """Return int8blas's speed divided by the speed of a correct contestant. int8blas gets a packed B if the
+        contestant gets a packed B."""
         entry = self.entries[name]
         return None if entry.fault else self.ratio(PACKED if entry.kind == "packed" else PLAIN, name)
 
     def read_share(self, name: str) -> float | None:
-        """Return the fraction of the streaming-read bandwidth, if A and B are read once."""
+        """Return the fraction of the streaming-read bandwidth that int8blas reaches if it reads A and B once."""
         seconds = self.seconds(name)
         return self.problem.operand_bytes / seconds / 1e9 / self.read_gbs if seconds and self.read_gbs else None
 
@@ -167,8 +167,8 @@ class GemmRow(Row):
 class ClassMeans:
     """Geometric means over the shapes of a class, by the names of contestants. Contestants without values are omitted.
 
-    The shares and `gops` belong to int8blas. `read_share` is the mean over the shapes for which reading A and B is the
-    limit.
+    The shares and `gops` are means for int8blas. `read_share` is the mean over the shapes whose limit is reading A and
+    B.
     """
 
     cls: str

@@ -15,7 +15,7 @@ import numpy as np
 DTYPES = {"u8": np.uint8, "s8": np.int8}
 SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
 
-# (M, N, K) per class; the comment says what limits the class.
+# The shapes (M, N, K) of each class. The comment before a class names the limit of its speed.
 CLASSES: dict[str, list[tuple[int, int, int]]] = {
     # the call itself
     "tiny": [(4, 4, 4), (8, 8, 8), (16, 16, 16), (24, 24, 24), (32, 32, 32)],
@@ -91,8 +91,8 @@ class Problem(Product):
 class Operands:
     """Return C-ordered A and B of a problem, with the result that every contestant must give.
 
-    The values cover the whole range of their types unless `certified` is set: then B stays in -64..64, where no sum of
-    two products with a uint8 A exceeds int16.
+    The values cover the whole range of their types. But with `certified`, B stays in -64..64, where no sum of two
+    products with a uint8 A exceeds int16.
     """
 
     problem: Problem
@@ -114,7 +114,7 @@ class Operands:
     def exact(self) -> np.ndarray:
         """Return the product in int64.
 
-        float64 represents every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the integer result.
+        float64 represents every partial sum exactly (|sum| <= 2**16 * K < 2**53), so its BLAS gives the exact result.
         B is converted in parts, because it may be large.
         """
         a, step = self.a.astype(np.float64), 1024
@@ -123,8 +123,8 @@ class Operands:
         return exact
 
     def saturating(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the result of numerics="saturating" at rows x columns: sums of two neighbouring products saturate to
-        int16.
+        """Return the result of numerics="saturating" for some rows and columns. In this mode sums of two neighbouring
+        products saturate to int16.
 
         A signed A is shifted by 128 first, and 128 times the column sums of B is subtracted at the end. B must be int8.
         """
@@ -139,7 +139,8 @@ class Operands:
         return result
 
 
-# Two shapes of most classes, for a run of a minute. One B fits the L1 and L2 caches, the other does not.
+# Two shapes of most classes, for a run of a minute. The B of one shape fits the L1 and L2 caches, and the B of the
+# other shape does not.
 MINUTE: list[tuple[str, tuple[int, int, int]]] = [
     ("tiny", (16, 16, 16)),
     ("tiny", (32, 32, 32)),

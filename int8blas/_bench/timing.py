@@ -1,4 +1,4 @@
-"""Interleaved measuring: all contestants take turns, so a slow moment of the machine affects all contestants
+"""Interleaved measuring. All contestants take turns, so a slow moment of the machine affects all contestants
 equally."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Plan:
 
 @dataclass
 class Timing:
-    """Seconds per call of one contestant, one entry per sample of `inner` calls."""
+    """The seconds per call of one contestant, with one entry for each sample of `inner` calls."""
 
     inner: int
     seconds: list[float] = field(default_factory=list)
@@ -42,8 +42,8 @@ class Timing:
 
 
 MIN_SAMPLES = 3
-# The maximum number of calls, and of seconds, before a sample. Four passes load operands of half a shared L3 cache into
-# the cache again.
+# The maximum number of calls, and of seconds, before a sample. If operands take half of a shared L3 cache, four passes
+# load them into the cache again.
 WARM_CALLS, WARM_SECONDS = 4, 2e-3
 SLOW_SAMPLE = 0.05  # seconds; a longer sample is not slow by chance
 LATEST = 2  # multiple of the budget after which rounds end, if the machine has become much slower
@@ -57,10 +57,10 @@ def _sample(run: Callable[[], object], inner: int) -> float:
 
 
 def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
-    """Return the calls per sample that take at least `plan.min_sample` seconds, and the measured seconds per call.
+    """Return the number of calls that take at least `plan.min_sample` seconds, and the measured seconds per call.
 
-    A short sample is repeated three times, and the shortest time counts. One call can take the time of hundreds of
-    calls if its thread wakes up, or waits for a core on which another contestant's thread still spins.
+    A short sample is repeated three times, and the shortest time counts. A single call can take as long as hundreds of
+    calls if its thread must wake up, or waits for a core on which another contestant's thread still spins.
     """
     time.sleep(plan.settle)
     run()
@@ -71,7 +71,7 @@ def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
             seconds = min(seconds, _sample(run, inner), _sample(run, inner))
         if seconds * inner >= plan.min_sample:
             return inner, seconds
-        # The estimate of a short sample is coarse: grow by at most a factor of ten at a time.
+        # The estimate of a short sample is coarse, so increase the number by at most a factor of ten at a time.
         inner = max(inner + 1, min(10 * inner, int(1.1 * plan.min_sample / max(seconds, 1e-9)) + 1))
 
 

@@ -1,8 +1,8 @@
 """Add the digests of new problems to the file: ``python -m int8blas._golden.add``.
 
-The program never changes or removes a digest of the file. If a result differs from its digest, or a problem no longer
-exists, it writes nothing. A new result must have the same bits on every instruction set of this CPU, with one thread
-and with two.
+The program never changes or removes a digest of the file. If a result differs from its digest, or if a problem no
+longer exists, the program writes nothing. A new result must have the same bits on every instruction set of this CPU,
+with one thread and with two threads.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ CASES: dict[str, Problem] = {}
 def golden(**axes: Iterable[Any]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Add a problem for each combination of the axes' values to the table.
 
-    For each problem the function gets its own draws, and the values by name. A problem's name contains the function's
-    name and the values, and determines the draws. So a new value, axis or function does not change any other problem.
+    For each problem the function gets random numbers, and the values of the axes by name. A problem's name contains the
+    function's name and the values, and determines the random numbers. So a new value, axis or function does not change
+    any other problem.
     """
 
     def add(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return the exit status: 0, or 1 if a result differs."""
-    # Import the problems only here, because the import takes as long as everything else that the command line does.
+    # Import the problems only here, because the import takes as long as all other work of the command line.
     digests = import_module("int8blas._golden.digests")
     golden = digests.read()
     if options.list:

@@ -1,4 +1,4 @@
-"""The file of digests: a line for each problem, its SHA-256 and its name."""
+"""The file of digests. It has a line for each problem, with its SHA-256 and its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from int8blas.core.kernels import use_isa
 from int8blas.core.threads import num_threads
 
 FILE = Path(__file__).with_name("digests.txt")
-# The modules whose problems are in the table: importing a module adds them.
+# The modules with problems. Importing a module adds its problems to the table.
 MODULES = (products, layers, functions, networks)
 
 
@@ -46,7 +46,7 @@ def digest(result: Result) -> str:
 def compute(problem: Problem, isa: str, threads: int) -> str:
     """Return the digest of a problem's result on an instruction set, with at most `threads` threads."""
     with use_isa(isa), num_threads(threads), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # some results saturate on purpose
+        warnings.simplefilter("ignore", RuntimeWarning)  # some problems test results that saturate
         return digest(problem())
 
 

@@ -1,4 +1,4 @@
-"""Operands of problems, by integer arithmetic that no version of NumPy changes."""
+"""Operands of problems, computed with integer arithmetic that is equal in every version of NumPy."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ class Draws:
         return np.float32(self.scales(1, exponent)[0])
 
     def values(self, shape: Shape, dtype: npt.DTypeLike) -> Array:
-        """Return integers of the whole range of a type, or reals."""
+        """Return integers of the whole range of a type, or real numbers for a float type."""
         return self.reals(shape, dtype) if np.dtype(dtype).kind == "f" else self.integers(shape, dtype)

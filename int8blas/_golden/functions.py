@@ -1,4 +1,4 @@
-"""Problems without products: the functions of the room elementwise, and the computing functions of the room network."""
+"""Problems without products: the functions of int8blas.elementwise, and of int8blas.network if they compute arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from int8blas.stage.attributes import BINARY, Binary, Eltwise, PReLU
 
 INT8 = ("uint8", "int8")
 TYPES = (*INT8, "int32", "float32")
-# Sizes, kernel, strides, padding.
+# The sizes, the kernel, the strides and the padding of each kind of windows.
 WINDOWS = {
     "2x2": ((9, 11), (2, 2), 2, 0),
     "3x3": ((10, 9), (3, 3), 2, 1),

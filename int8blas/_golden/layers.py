@@ -14,14 +14,15 @@ from int8blas.stage.attributes import Attributes, Binary, Eltwise, PReLU, ReLU, 
 SHAPES = ((1, 70, 130), (7, 48, 9), (33, 65, 49))
 SRC = ("uint8", "int8")
 DST = ("uint8", "int8", "int32", "float32", "float16")
-# The functions of post-ops, with their parameters. A new function is a new row.
+# The functions of post-ops, with their parameters.
 ELTWISE: dict[str, tuple[float, ...]] = {
     "relu": (0.25,), "tanh": (), "logistic": (), "elu": (1.5,), "gelu_erf": (), "gelu_tanh": (), "swish": (1.25,),
     "hardswish": (), "clip": (-0.75, 1.5), "abs": (), "square": (), "sqrt": (), "linear": (0.5, -1.5), "round": (),
     "exp": (), "log": (), "pow": (1.25, 0.5), "mish": (), "soft_relu": (1.5,), "hardsigmoid": (0.2, 0.4),
     "clip_v2": (-0.75, 1.5),
 }  # fmt: skip
-# Sizes, kernel, channels in and out, groups: gathered windows, lines, depthwise, small groups, 1 x 1, 1-D and 3-D.
+# Sizes, kernel, channels in and out, and groups, for each strategy: gathered windows, lines, depthwise, small groups, 1
+# x 1, 1-D and 3-D.
 IMAGES = {
     "general": ((7, 8), (3, 3), 20, 17, 1),
     "lines": ((12, 11), (5, 5), 3, 16, 1),
@@ -149,7 +150,8 @@ def zero_points_by_groups(draws: Draws, group: Any, src: Any, weights: Any) -> R
 
 @golden(group=(16, 40), src=SRC, far=(False, True))
 def source_by_groups(draws: Draws, group: Any, src: Any, far: Any) -> Result:
-    """Scales and zero points of rows and groups, and zero points of the weights within and beyond their type."""
+    """Run layers with scales and zero points of rows and groups, and with zero points of the weights within and beyond
+    their type."""
     groups = 80 // group
     zeros = draws.integers((9, groups), "int32", -100_000, 100_000) if far else draws.integers((9, groups), src)
     of_weights = draws.integers((groups, 35), "int32", -300, 300) if far else 0
@@ -163,7 +165,7 @@ def source_by_groups(draws: Draws, group: Any, src: Any, far: Any) -> Result:
 
 @golden(image=tuple(IMAGES), layer=("Convolution", "Deconvolution"), src=SRC)
 def far_zero_points(draws: Draws, image: Any, layer: Any, src: Any) -> Result:
-    """Zero points beyond 8 bits, of the source and of both operands."""
+    """Run convolutions with zero points beyond 8 bits, of the source and of both operands."""
     sizes, kernel, ic, oc, groups = IMAGES[image]
     weights, x = draws.integers((oc, ic // groups, *kernel), "int8"), draws.integers((2, *sizes, ic), src)
     src_zero: dict[str, Any] = {"src": draws.integer(-70_000, -300)}
@@ -195,7 +197,7 @@ def convolution(draws: Draws, image: Any, src: Any, dst: Any, channels: Any) -> 
 
 @golden(shape=((1, 50, 300), (4, 33, 100), (20, 49, 256)), src=("uint8", "float32"), group=(32, 128))
 def inner_product_four_bits(draws: Draws, shape: Any, src: Any, group: Any) -> Result:
-    """Run layers whose weights have 4 bits, and scales and zero points by groups. The last group may be shorter."""
+    """Run layers with 4-bit weights, and with scales and zero points of groups. The last group may be shorter."""
     m, n, k = shape
     groups = -(-k // group)
     weights, zeros = (draws.integers(sizes, "uint8", 0, 15) for sizes in ((n, k), (groups, n)))

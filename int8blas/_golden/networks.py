@@ -1,4 +1,4 @@
-"""Problems of onnx: networks in the form that reading a file gives, so that the package onnx is not needed."""
+"""Problems of int8blas.onnx: networks as they are after a file has been read, which do not need the package onnx."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPSET = 18
 
 
 def run(nodes: Sequence[tuple[Any, ...]], feeds: dict[str, Array], constants: dict[str, Array]) -> list[Array]:
-    """Run nodes (operator, inputs, outputs, attributes). The last node makes the result."""
+    """Run nodes (operator, inputs, outputs, attributes). The last node computes the result."""
     made = [
         Node(kind, "", tuple(reads.split()), tuple(makes.split()), dict(*more)) for kind, reads, makes, *more in nodes
     ]

@@ -12,7 +12,7 @@ from int8blas._golden.draws import Array, Draws
 
 TYPES = {"u8": "uint8", "s8": "int8"}
 SIGNS = ("u8s8", "s8s8", "s8u8", "u8u8")
-# Every path: tiny, few rows, few columns, small K, blocks, long K; edges of tiles, and a product for several threads.
+# Shapes for every path (tiny, few rows, few columns, small K, blocks, long K), for edges of tiles, and for threads.
 SHAPES = ((1, 1, 1), (7, 16, 5), (16, 16, 16), (29, 49, 33), (1, 70, 300), (4, 130, 65), (300, 3, 70), (130, 150, 8),
           (70, 70, 70), (33, 65, 1030), (90, 257, 130))  # fmt: skip
 LARGE = (257, 272, 515)
@@ -25,8 +25,7 @@ def operands(draws: Draws, shape: tuple[int, int, int], signs: str) -> tuple[Arr
 
 @golden(shape=SHAPES, signs=SIGNS)
 def gemm(draws: Draws, shape: Any, signs: Any) -> Result:
-    """Run a product with a plain B, with a packed B, and with a B packed from the other order. The results are equal;
-    return one."""
+    """Run a product with a plain B, and with a B that is packed from its transpose and an A in Fortran order."""
     a, b = operands(draws, shape, signs)
     function = getattr(int8blas, f"gemm_{signs}s32")
     packed = function(1, np.asfortranarray(a), int8blas.pack_b(np.ascontiguousarray(b.T), trans_b=True))
@@ -123,7 +122,7 @@ def packed(draws: Draws, shape: Any, dtype: Any) -> Result:
 
 @golden(shape=((1, 70, 300), (4, 130, 65), (16, 33, 1030), (90, 257, 130)), signs=("u8s8", "s8u8"))
 def four_bits(draws: Draws, shape: Any, signs: Any) -> Result:
-    """Bytes, sums and products of a matrix of 4 bits, int4 or uint4."""
+    """Return bytes, sums and products of a 4-bit matrix, int4 or uint4."""
     (m, n, k), low = shape, -8 if signs.endswith("s8") else 0
     a = draws.integers((m, k), TYPES[signs[:2]])
     packed = int8blas.pack_b(draws.integers((k, n), TYPES[signs[2:]], low, low + 15), bits=4)
@@ -153,7 +152,7 @@ def gemm_of_16_bits(draws: Draws, function: Any, shape: Any) -> Result:
 
 @golden(shape=((1, 70, 300), (29, 49, 33), (90, 257, 130)), bits=(11, 15))
 def sixteen_bits(draws: Draws, shape: Any, bits: Any) -> Result:
-    """Return the values, sums and products of a packed matrix of 16 bits, and one triangle of a product."""
+    """Return the values, sums and products of a packed 16-bit matrix, and one triangle of a product."""
     (m, n, k), end = shape, 1 << bits
     a, b = (draws.integers(size, "int16", -end, end - 1) for size in ((m, k), (k, n)))
     made = int8blas.pack_b(b)
@@ -203,7 +202,7 @@ def real_product(draws: Draws, group: Any, rows: Any) -> Result:
 
 @golden(shape=((1, 90, 48), (16, 33, 130), (5, 700, 9)))
 def bits(draws: Draws, shape: Any) -> Result:
-    """Return Hamming distances, all and the smallest."""
+    """Return all Hamming distances, and the smallest Hamming distances."""
     m, n, k = shape
     x, y = draws.integers((m, k), "uint8"), draws.integers((n, k), "uint8")
     found = int8blas.nearest(x, [int8blas.pack_b(y, trans_b=True), y[:7]], 50, metric="hamming")

@@ -1,7 +1,10 @@
 """Convolutions, deconvolutions and im2col. The room imports core, gemm and stage.
 
-convolution, deconvolution    the public layers; layer, their common base; im2col, the matrix of an image
-filters         weights and the general strategy: a product with the matrix of the image, gathered block by block
+convolution     the public class Convolution
+deconvolution   the public class Deconvolution
+layer           the base class of both
+im2col          the public function im2col: the matrix of the windows of an image
+filters         weights, and the general strategy: a product with this matrix, which is gathered block by block
 lines           the strategy that copies lines of the image and multiplies windows in place
 groups          the strategy for groups of 4 and 8 channels
 depthwise       the strategy for groups of one channel

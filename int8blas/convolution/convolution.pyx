@@ -27,7 +27,7 @@ cdef class Convolution(ConvolutionLayer):
     weights : array_like of int8, uint8 or float32
         The shape is (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), with one, two or three
         spatial dimensions. float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
-        "per_channel", "per_tensor" (max|w| / 127), or values.
+        "per_channel", "per_tensor" (both max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     strides : int or sequence of int, optional
@@ -35,18 +35,18 @@ cdef class Convolution(ConvolutionLayer):
     padding : int, sequence or str, optional
         Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
         Padding has the value of the zero point, which stands for 0. "same" and "same_lower" pad to ``ceil(size /
-        stride)`` outputs. An odd element goes after the data for "same" ("same_upper" of ONNX, "SAME" of TensorFlow),
-        and before the data for "same_lower". "valid" means no padding.
+        stride)`` outputs. If the number of padding elements is odd, "same" puts one more after the data ("same_upper"
+        of ONNX, "SAME" of TensorFlow), and "same_lower" before it. "valid" means no padding.
     dilation : int or sequence of int, optional
         The step from one element of a window to the next; 1 means no dilation (oneDNN counts from 0).
     groups : int, optional
         The number of groups of channels. Each group has its own filters.
     layout : str, optional
         The layout of source and destination: "nhwc" (the default, and faster) or "nchw". With one or three spatial
-        dimensions it is "nwc", "ncw", "ndhwc" or "ncdhw". Upper case is accepted.
+        dimensions it is "nwc", "ncw", "ndhwc" or "ncdhw". Names in upper case are accepted.
     src_dtype : dtype
         uint8, int8, uint16 or int16, or with `dynamic` float32, float16 or bfloat16. A layer with the `src_dtype`
-        float32 also takes float16 and bfloat16. A source of 16 bits takes two convolutions of 8 bits.
+        float32 also takes float16 and bfloat16. A 16-bit integer source needs two 8-bit convolutions.
     dst_dtype : dtype
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -55,8 +55,8 @@ cdef class Convolution(ConvolutionLayer):
         `zero_points` need no mask.
     scales, zero_points : mapping of str to numbers, optional
         Constant values for "src", "weights" and "dst". Each execution gets all other values. The source has one scale
-        and one zero point. The weights have one zero point, or one for each output channel. These must be given here,
-        because they are packed with the weights.
+        and one zero point. The weights have one zero point, or one for each output channel. The zero points of the
+        weights must be given here, because they are packed with the weights.
     dynamic : {'per_image', 'per_tensor'}, optional
         Quantize a float source in each execution, by the range of each image or of all images. The source then has no
         given scale or zero point. :meth:`dynamic` creates such a layer from float weights in one call.
@@ -98,14 +98,14 @@ cdef class Convolution(ConvolutionLayer):
     The formula comes from oneDNN's specification, and is computed as in :class:`InnerProduct`. The whole matrix of
     windows is never in memory: each thread has a workspace of bounded size, for images of any size.
 
-    If the differences of weights and zero points fit int8, the layer packs these differences, and zero points cost no
-    time. This is so for uint8 weights with zero point 128. Otherwise each execution sums the windows of the source,
-    once for all outputs of a group, in 8 bytes for each pixel and group. A filter of a single channel is packed as the
-    sum of two or three int8 filters instead.
+    If weights minus zero points fit int8, the layer packs these differences, and zero points cost no time. This is the
+    case for uint8 weights with zero point 128. Otherwise each execution sums the windows of the source once for all
+    outputs of a group, and stores 8 bytes for each pixel and group. A filter of a single channel is packed as the sum
+    of two or three int8 filters instead.
 
-    A float source is quantized to an int8 or uint8 array of its size. A source with gaps in memory is copied first.
-    Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor', such a value in one
-    image makes the results of all images NaN. An integer destination gets its zero point instead of NaN.
+    A float source is quantized to an int8 or uint8 array of the same shape. A source with gaps in memory is copied
+    first. Padding is 0.0. If an image has an infinity or NaN, all its results are NaN. With 'per_tensor', such a value
+    in one image makes the results of all images NaN. An integer destination gets its zero point instead of NaN.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """Deconvolution, the transposed convolution, on the GEMM::
 
     dst[n, oc, o] = post_ops(scale_src * scale_weights[oc] * sum + bias[oc]) / scale_dst + zp_dst
-    sum = sum over ic and those i, k with i * stride + k * dilation - before = o
+    sum = sum over ic and all i, k with i * stride + k * dilation - before = o
           of (src[n, ic, i] - zp_src) * (weights[oc, ic, k] - zp_weights[oc])
 
-There are 1 to 3 spatial dimensions. The outputs whose o + before has one remainder modulo the stride use the same
-elements k of the kernel. They form a phase, which is a convolution without strides. So no product with an inserted zero
-is computed. If a stride is larger than the kernel, the outputs between the phases have empty sums.
+There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
+same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
+inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
 """
 
 from itertools import product
@@ -50,8 +50,8 @@ cdef class Deconvolution(ConvolutionLayer):
     padding : int, sequence or str, optional
         Elements of the destination that are cropped on both sides of all spatial dimensions, or for each dimension an
         integer or a pair (before, after). "same" and "same_lower" leave ``size * stride`` elements. As with ONNX's
-        `auto_pad`, an odd element is cropped at the end for "same", and at the start for "same_lower". "valid" crops no
-        element.
+        `auto_pad`, if the number of cropped elements is odd, "same" crops one more at the end, and "same_lower" at the
+        start. "valid" crops no element.
     output_padding : int or sequence of int, optional
         Additional elements at the end of the destination, for all spatial dimensions or for each.
     dilation : int or sequence of int, optional
@@ -74,7 +74,7 @@ cdef class Deconvolution(ConvolutionLayer):
     Notes
     -----
     In each spatial dimension the destination has (size - 1) * stride + dilation * (kernel - 1) + 1 - before - after +
-    output_padding elements. Formula and weights follow oneDNN's deconvolution. The arithmetic is the arithmetic of
+    output_padding elements. Formula and weights follow oneDNN's deconvolution. Results are computed as in
     :class:`InnerProduct`.
 
     Examples

@@ -28,7 +28,7 @@ cdef struct DepthwiseJob:
 
 cdef class DepthwiseFilters(Filters):
     cdef int64_t channels, multiplier
-    cdef int parts                  # number of int8 filters whose sum is weights minus zero points; 1: only the weights
+    cdef int parts                  # number of int8 filters whose sum is weights minus zero points
     cdef int64_t together           # output lines computed from the same interleaved lines
 
     cdef object split_weights(self, weights)

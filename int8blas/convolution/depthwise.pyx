@@ -1,18 +1,18 @@
 """The strategy for groups of one channel. Its kernels are in csrc/convolution/depthwise_body.h (VNNI) and
 depthwise_pairs_body.h (without VNNI).
 
-The weights are a packed B with a column for each output channel. k counts (w; d, h), where the number of (d, h) is
-padded to a multiple of 4. A unit of work is some output lines for the channels of one kernel call. It is computed
-stretch by stretch. If the channels of a pixel are not contiguous, or have several filters each, the stretch of the
-image is copied first.
+The weights are a packed B with a column for each output channel. Its rows k have the order (w; d, h), and the number of
+pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of one kernel
+call. A thread computes one stretch of these lines after another. If the channels of a pixel are not contiguous, or have
+several filters each, the thread first copies the stretch of the image.
 
-A few channels would leave most lanes of a vector empty. Then the kernel takes a line of pixels and their channels as
-one row (csrc/convolution/depthwise_flat_args.h). A unit of work is some output lines, whose part of the image is copied
-with its padding.
+A few channels would leave most lanes of a vector empty. The kernel then takes the channels of all pixels of a line as
+one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. Their part of the image
+is copied with its padding.
 
-Weights minus zero points may exceed int8. Such weights are packed as the sum of two int8 filters, in a window of two
-planes. Both planes multiply the same plane of the image. If a weight is 255 above its zero point, three filters are
-needed.
+Weights minus zero points may exceed the range of int8. They are then packed as the sum of two int8 filters, in a window
+of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point, three filters
+are needed.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -42,20 +42,20 @@ cdef enum:
     # The largest window of the kernel, in lines and in columns. Larger windows take other strategies.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # The number of columns of 4 interleaved lines that a thread keeps, and the number of outputs of a stretch.
+    # The number of columns of 4 interleaved lines that a thread stores, and the maximum number of outputs of a stretch.
     COLUMNS = 64
     MAX_PIXELS = 64
-    # The interleaved columns of 2 lines must fit for at least this number of outputs of a line. The number is
-    # TRANSPOSED_PIXELS if channels are not contiguous in the source or the destination, because long runs of pixels are
-    # then transposed.
+    # The interleaved columns of 2 lines must have room for at least FEW_PIXELS outputs of a line. If channels are not
+    # contiguous in the source or the destination, runs of pixels are transposed, and the number is TRANSPOSED_PIXELS.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # The number of units for each thread. With several units, one more unit on one thread matters little.
+    # The number of units for each thread. With several units, a thread that has one more unit delays the end little.
     THREAD_UNITS = 4
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
-    # Flat lines: the maximum number of channels, and bytes of the lines of a unit. Flat lines are 1.4x as fast for 12
-    # channels, and equally fast for 15 channels (56 x 56, 3 x 3, one thread, AVX512-VNNI).
+    # The maximum number of channels of flat lines, and the bytes of the flat lines of a unit. For images of 56 x 56 and
+    # windows of 3 x 3 (one thread, AVX512-VNNI), flat lines are 1.4x as fast for 12 channels, and make no difference
+    # for 15 channels.
     FLAT_CHANNELS = 14
     FLAT_BYTES = 1 << 15
 
@@ -79,7 +79,7 @@ cdef inline int64_t window_columns(const DepthwiseJob *j, int64_t pixels) noexce
 
 
 cdef inline bint in_pairs(const DepthwiseJob *j) noexcept nogil:
-    """Return whether the kernel interleaves pairs of lines. Such a kernel takes any number of output lines."""
+    """Return whether the kernel interleaves pairs of lines, and so takes any number of output lines."""
     return j.g.kernels.convolution.depthwise_lines == 2
 
 
@@ -357,9 +357,9 @@ cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
-    """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch is
-    about a square, so that few columns are interleaved twice. Its interleaved columns fill three quarters of the L1
-    cache."""
+    """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch has
+    about as many lines as outputs in a line, so that few columns are interleaved twice. Its interleaved columns fill
+    three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -375,7 +375,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
             and (threads < 2 or units >= THREAD_UNITS * threads)
         ):
             break
-        # Take an even number of lines, so that no pair is divided.
+        # Choose an even number of lines, because the kernel computes pairs of lines.
         lines = ceil_div(lines, 4) * 2 if lines > 2 else 1
     j.together = lines
     j.pixels = (kept // pairs - window_columns(j, 1)) // j.image.stride[2] + 1
@@ -384,7 +384,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
-    """Return the number of lines, or of runs of lines, in a unit. They share the prepared values of the unit's
+    """Return the number of lines, or of runs of lines, in a unit. All of them share the prepared values of the unit's
     channels."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
@@ -450,8 +450,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. With half of its channels it takes the time of all
-        channels."""
+        """Return whether the kernel for stride 2 is faster. It takes the same time for half of its channels as for all
+        its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
@@ -460,8 +460,8 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef bint is_flat(self, const DepthwiseJob *j) noexcept:
-        """Return whether neighbouring pixels share vectors: the channels are few, or fill a vector together with the
-        channels of other pixels."""
+        """Return whether neighbouring pixels share vectors. This is so if the channels are few, or if the channels of
+        several pixels fill a vector exactly."""
         return self.multiplier == 1 and (j.channels <= FLAT_CHANNELS or I8_PANEL % j.channels == 0)
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
@@ -476,7 +476,7 @@ cdef class DepthwiseFilters(Filters):
         j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, self.outputs
         if self.parts > 1:
             j.g.b.zero_points = NULL
-        # The sums fit s32, but with the zero points of the destination they may not.
+        # The sums fit s32, but the sums plus the zero points of the destination may not.
         j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)
         j.copies = self.multiplier > 1 or j.image.steps[4] != 1
         work = <double>j.size[0] * j.size[1] * j.size[2] * j.size[3] * j.channels * self.packed._k / j.repeats

@@ -48,7 +48,7 @@ cdef cnp.ndarray dense(cnp.ndarray x):
     order = [axis for axis in axes_in_memory(x) if axis > 0]
     if (<object>x).transpose(0, *order).flags.c_contiguous:
         return x
-    # Keep the place of the channels in memory: innermost or not.
+    # The copy has the channels innermost in memory if the images have them innermost.
     copy = np.ascontiguousarray((<object>x).transpose(0, *order))
     return copy.transpose(0, *[1 + order.index(axis) for axis in range(1, x.ndim)])
 

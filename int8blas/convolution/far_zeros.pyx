@@ -6,9 +6,9 @@ Padding and packed weights cannot represent such zero points::
         = sum of (x - p) * w  -  (zx - p) * sum of w  -  zw * (sum of (x - p) - (zx - p) * number of taps)
 
 p is the value of x's type that is nearest to zx. Each sum is the result of a layer with the zero point p. For the sum
-of w the layer gets an image of ones. For the sum of (x - p) it has weights of ones. For the number of taps it has both.
-A source of 16 bits is 256 * h + l with limbs h and l of 8 bits, and so is p: there is a layer for each limb. All sums
-of a layer fit int32, and the terms are int64.
+of w, the image is all ones. For the sum of (x - p), the weights are all ones. For the number of taps, both are. A
+16-bit source is 256 * h + l with 8-bit limbs h and l. p has limbs too, and there is a layer for each limb. All sums of
+a layer fit int32, and the terms are int64.
 """
 
 from libc.stdint cimport int64_t
@@ -35,9 +35,9 @@ def limbs_of(x, zero):
 class FarSums:
     """The sums of a layer with any zero points.
 
-    `plain` are layers without scales, and with int32 results, for each limb of a source. Each call passes the zero
-    point of its source. `ones` are such layers with weights of ones and one output channel for each group. They exist
-    only if the weights have zero points, `zeros`.
+    `plain` has a layer without scales and with int32 results for each limb of a source. Each call passes the zero point
+    of its source. `ones` has such layers with weights of ones and one output channel for each group. It is needed only
+    if the weights have zero points, `zeros`.
     """
 
     def __init__(self, plain, ones, zeros):
@@ -68,8 +68,8 @@ class FarSums:
 
 
 cdef int store_images(Bound bound, cnp.ndarray sums, cnp.ndarray out) except -1:
-    """Apply the epilogue to int64 sums with the channels last. Store the results in a contiguous array of this
-    shape."""
+    """Apply the epilogue to int64 sums with the channels last. Store the results in `dst`, a contiguous array of the
+    same shape."""
     cdef Problem g
     cdef WideSums s = WideSums(NULL, NULL, NULL, NULL, NULL)
     cdef cnp.ndarray own

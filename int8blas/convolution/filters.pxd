@@ -31,7 +31,7 @@ cdef class Filters:
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
     cdef bint shares_zero           # whether all zero points are equal
     cdef PackedB folded             # the weights of several neighbouring pixels (see fold_of), None until needed
-    cdef bint partial               # the layer has more filters; compensation takes the sums of these filters
+    cdef bint partial               # whether the layer has more filters than these
     cdef Filters turned             # for images one pixel wide: height and width are swapped; None until needed
 
     cdef int set_zeros(self, zeros) except -1

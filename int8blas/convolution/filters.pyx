@@ -2,10 +2,11 @@
 
 Each group of channels is a GEMM. Rows are output pixels, columns are output channels, and A is the matrix that im2col
 would make from the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the
-image itself. B has the groups side by side, each in whole panels of columns. k counts (d, h, w, channel) of a window.
+image itself. B has the groups side by side, each in whole panels of columns. k has the order (d, h, w, channel of a
+window).
 
-A few output channels fill a small part of a panel. If windows are single pixels, several neighbouring pixels then
-become one row of A, and B has the weights once for each of these pixels, in the blocks of its diagonal.
+A few output channels fill only a small part of a panel. If windows are single pixels, several neighbouring pixels then
+become one row of A. B is then block-diagonal, and each diagonal block has the weights of one of these pixels.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
@@ -40,21 +41,21 @@ cdef enum:
     FOLDED_COLUMNS = 96
     FOLDED_K = 1024
     FOLDED_ROWS = 64
-    # Folding multiplies by zeros. It saves about the time of FOLD_STEPS multiply-adds of a vector for each pixel: the
-    # epilogue of an incomplete panel, and groups of k at the end of a row.
+    # Folding adds multiplications by zero, but it has fewer incomplete panels and incomplete groups of k. This saves
+    # about the time of FOLD_STEPS multiply-adds of a vector for each pixel.
     FOLD_STEPS = 6
     # The vectors of the epilogue that have a value for each column.
     COLUMN_VECTORS = 12
 
 
-# The part of an execution that all groups share.
+# The arguments of an execution that all groups share.
 cdef struct PackingJob:
     Problem g                   # product of the first group and the first image
     i8_image image
     int64_t groups, outputs     # as in Filters
     int64_t channels            # source channels of a group
     int64_t panels              # panels of a group
-    int outer                   # leading dimensions of the destination (n, d) that are computed one index at a time
+    int outer                   # leading dimensions of the destination (n, d) with one product for each index
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     bint in_place               # A is the image itself
@@ -65,8 +66,8 @@ cdef struct PackingJob:
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                ptrdiff_t *line_step) noexcept nogil:
-    """Return whether the pixels in dimensions `first` to w can be rows of Problem.c: they are evenly spaced, or evenly
-    spaced in each line."""
+    """Return whether the pixels in dimensions `first` to w can be the rows of Problem.c. They must be evenly spaced, at
+    least in each line."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
     cdef int d
@@ -129,8 +130,8 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
 
 
 cdef int64_t fold_of(const PackingJob *j, const Problem *g) noexcept nogil:
-    """Return the number of neighbouring pixels that make one row of A: 1, or the number whose output channels fill
-    whole panels, if that is faster."""
+    """Return the number of neighbouring pixels in one row of A: 1, or, if it is faster, the smallest number of pixels
+    whose output channels fill whole panels."""
     cdef int64_t fold = I8_PANEL
     cdef int i
     while fold > 1 and g.n * (fold // 2) % I8_PANEL == 0:
@@ -152,7 +153,7 @@ cdef int64_t fold_of(const PackingJob *j, const Problem *g) noexcept nogil:
 
 
 cdef const void *repeated(uint32_t *to, const void *values, int64_t count, int64_t times) noexcept nogil:
-    """Repeat the values of the columns of one pixel; NULL stays NULL."""
+    """Repeat the values of the columns of one pixel. Return NULL if there are no values."""
     cdef int64_t i
     if values is NULL:
         return NULL
@@ -168,8 +169,8 @@ cdef void repeat(uint32_t *to, i8_column_values *values, int64_t count, int64_t 
 
 
 cdef int run_folded(const Problem *given, const PackingJob *j) noexcept nogil:
-    """Compute a product with several pixels in a row of A, and the last pixels by themselves. Return 0, or -1 if there
-    is no memory."""
+    """Compute a product with several pixels in each row of A, and a second product for the last, incomplete row. Return
+    0, or -1 if there is no memory."""
     cdef uint32_t values[COLUMN_VECTORS][FOLDED_COLUMNS + 4 * I8_PANEL]
     cdef Problem g = given[0]
     cdef i8_stage stage = given.epilogue.stage[0]
@@ -283,7 +284,7 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Small groups share a panel of columns. This takes fewer products with the same total of multiply-adds.
+        # Small groups share a panel of columns. Then there are fewer products, with equally many multiply-adds.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
@@ -299,13 +300,13 @@ cdef class Filters:
         return 0
 
     cdef void share_zero(self, Problem *g) noexcept:
-        """If the zero points of the weights are equal, let sums start with their term."""
+        """If all zero points of the weights are equal, let sums start with their term."""
         if self.shares_zero and g.b.zero_points is not NULL:
             g.b.zero_point, g.b.zero_points = g.b.zero_points[0], NULL
 
     cdef tuple matrix_shape(self):
         """Return (K, N) of the packed B."""
-        # Pad to whole panels if another group follows.
+        # Each group starts with a new panel.
         width = self.outputs if self.groups == 1 else round_up(self.outputs, I8_PANEL)
         return self.shape[3] * self.shape[4] * self.window.line, self.groups * width
 
@@ -365,7 +366,7 @@ cdef class Filters:
         folded[pixels, :, pixels] = data[:k, :n]
         packed = pack(folded.reshape(fold * k, fold * n), False)
         with cython.critical_section(self):
-            # Another thread may have stored its matrix meanwhile. Keep that matrix, which may be in use.
+            # Another thread may have stored its matrix meanwhile, and may use it. Then keep that matrix.
             if self.folded is None:
                 self.folded = packed
         return 0
@@ -405,7 +406,7 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
         """Set up an execution and return its path. For the path "gemm", set the first product `g` and its image
-        `image`. For all other paths set the workspace of a thread."""
+        `image`. For every other path, set the workspace of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)
@@ -413,8 +414,8 @@ cdef class Filters:
 
     cdef int run(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                  str name) except -1:
-        """Compute dst from src. Both share no memory. Bytes of src are XORed with `flip`. With `dry_run`, only acquire
-        and release the memory that the execution needs."""
+        """Compute dst from src, which must share no memory. Bytes of src are XORed with `flip`. With `dry_run`, only
+        acquire and release the memory that the execution needs."""
         cdef PackingJob j
         cdef int threads, status
         cdef double elapsed
@@ -442,8 +443,8 @@ cdef class Filters:
 
     cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
                       bint dry_run, str name, str path) except -1:
-        """Run an execution that is not a GEMM, with one part on each thread. `g` is the problem of the job. It gets its
-        own compensation if the layer has other filters too."""
+        """Run an execution that is not a GEMM, with one part on each thread. `g` is the problem of the job. If the
+        layer has more filters than these, set the compensation of `g` for these."""
         cdef double elapsed
         cdef cnp.ndarray compensation
         cdef Execution e
@@ -469,7 +470,7 @@ cdef class Filters:
 
 
 cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const Images *dst, uint8_t flip) except -1:
-    """Set up the part of an execution that all groups share."""
+    """Set up the arguments of an execution that all groups share."""
     cdef int64_t line
     cdef ptrdiff_t line_step
     cdef int d

@@ -1,11 +1,11 @@
 """The strategy for groups of 4 and 8 channels, by the kernel in csrc/convolution/grouped_body.h.
 
-As a product, such a group would multiply mostly zeros. Instead, the kernel takes 4 neighbouring channels of a pixel in
-each lane, so a vector holds several groups. B has a column for every 4 channels of the source. k counts (pass; h, w;
-output of the pass, channel of the 4), as i8_grouped_args describes.
+A GEMM for such a group would multiply mostly zeros. This kernel takes 4 neighbouring channels of a pixel in each lane,
+so a vector has several groups. B has a column for every 4 channels of the source. k has the order (pass; h, w; output
+of the pass, channel of the 4), which i8_grouped_args describes.
 
-As in lines.pyx, a thread copies a part of the image with its padding, for I8_MAX_GROUPED channels at a time. These
-channels are a panel of B. A unit of work is a block of the output for these channels.
+As in lines.pyx, a thread copies a part of the image with its padding. A copy has I8_MAX_GROUPED channels, for one panel
+of B. A unit of work is a block of the output for these channels.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -29,12 +29,12 @@ cnp.import_array()
 cdef enum:
     # Bytes for a part of the image. Together with the weights it fits every L2 cache.
     ROOM = 48 << 10
-    # The maximum number of pixels of this part under the windows of the shortest stretch of a line.
+    # The maximum number of pixels that the windows of the shortest stretch of a line may span in this part.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # The maximum number of outputs of a kernel call.
     MAX_PIXELS = 64
-    # The minimum number of groups: 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
-    # a quarter, as the product of one group would.
+    # The minimum number of groups. 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
+    # only a quarter, like the product of one group.
     MIN_GROUPS = 4
 
 
@@ -191,7 +191,7 @@ cdef class GroupFilters(Filters):
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
         j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
         j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, self.outputs
-        # The sums fit s32, but with the zero points of the destination they may not.
+        # The sums fit s32, but the sums plus the zero points of the destination may not.
         j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
         j.g.threads = 1

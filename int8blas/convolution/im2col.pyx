@@ -59,16 +59,16 @@ def im2col(src, kernel, *, strides=1, padding=0, dilation=1, groups=1, layout=No
     strides : int or sequence of int, optional
         The step from one window to the next.
     padding : int, sequence or str, optional
-        Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after); or
-        "same", "same_lower" or "valid", as for :class:`Convolution`.
+        Padding on both sides of all spatial dimensions, or for each dimension an integer or a pair (before, after).
+        "same", "same_lower" and "valid" have the meaning that :class:`Convolution` gives them.
     dilation : int or sequence of int, optional
         The step from one element of a window to the next; 1 means no dilation.
     groups : int, optional
         Groups of channels, each with its own matrix.
     layout : str, optional
-        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw". Upper case is accepted.
+        "nwc", "nhwc" or "ndhwc" (the default), or "ncw", "nchw" or "ncdhw". Names in upper case are accepted.
     padding_value : int, optional
-        The value of padding. To pad with 0.0, this must be the zero point.
+        The value of padding. The zero point of the images stands for 0.0.
     out : ndarray of src's dtype, optional
         The array for the result, with any strides. If it is not C-contiguous, or shares memory with `src`, the matrix
         is copied once.

@@ -42,8 +42,9 @@ cdef int64_t LONGEST = (2**31 - 1) // 255**2
 cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
-    `taps` lists the kernel elements of these filters in each spatial dimension; None stands for all elements. Filters
-    for outputs without taps do not read the source (`sees` is False). They have one channel and one tap, which adds 0.
+    `taps` lists the kernel elements of these filters in each spatial dimension. None stands for all elements. Filters
+    for outputs without taps do not read the source, and `sees` is False. They have one channel and one tap, which adds
+    0.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
@@ -165,8 +166,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
                              f"{self.src_dtype}, got windows of {self._layer.depth}")
 
     cdef object padding_from(self, padding):
-        """Return the padding. If the padding does not depend on the size of the source, a name such as "same" becomes
-        (before, after)."""
+        """Return the padding. Replace a name such as "same" by (before, after) if the padding does not depend on the
+        size of the source."""
         raise NotImplementedError
 
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x):
@@ -210,8 +211,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return filters.turned
 
     cdef tuple packed_of(self, weights):
-        """Return one packed matrix for each phase. If a file has another number, raise an error before phases are
-        made."""
+        """Return one packed matrix for each phase. If a file has a different number of matrices, raise an error before
+        any phase is created."""
         return weights.of(1)
 
     cdef list phases_in(self, const Images *whole):
@@ -412,8 +413,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
                      int64_t count, bint keeps) except -1:
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
-        If `bound` is for this execution alone, `values` are the values from which it was made. With `keeps`, the target
-        belongs to the caller: it is written completely, or not at all if memory fails.
+        If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
+        the target belongs to the caller. It is then written completely, or not at all if there is no memory.
         """
         cdef Images source, whole, part, its, seen
         cdef Phase phase, other
@@ -429,8 +430,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
         if keeps and first == 0 and len(phases) > 1:
-            # If a phase lacks memory, it must fail before another phase writes. Later images reuse the memory of the
-            # first image, and some phases reuse the memory of the first phase.
+            # If there is no memory for a phase, raise the error before any phase writes. Later images reuse the memory
+            # of the first image, and some phases reuse the memory of the first phase.
             other = phases[0]
             other.set_part(&its, &whole)
             for phase in phases:
@@ -480,7 +481,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         packed = tuple([(<Phase>phase).filters.packed for phase in self._phases])
         weights = PackedWeights(self.weights_shape, packed, INT8_DTYPES[1], self._zeros)
         src_dtype = self.src_dtype if self._dynamic is None else self._dynamic_dtype
-        # A source of 16 bits has an upper limb, with its sign, and a lower limb.
+        # A 16-bit source has an upper limb, with the sign, and an unsigned lower limb.
         limbs = [src_dtype] if not self._wide else [INT8_DTYPES[src_dtype.kind == "i"], INT8_DTYPES[0]]
         plain = [type(self)(weights, **options, src_dtype=limb) for limb in limbs]
         if self._far_zeros is None:

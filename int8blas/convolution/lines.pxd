@@ -27,8 +27,8 @@ cdef struct LinesJob:
     int dot                     # multiply-add instruction: I8_DOT4, ...
     const i8_matrix *matrix     # the matrix unit, or NULL for vector registers
     int64_t mr, np              # rows and panels of a tile
-    bint plain                  # the micro-kernel applies the epilogue
-    bint skips                  # padding adds nothing to a sum
+    bint plain                  # whether the micro-kernel applies the epilogue
+    bint skips                  # whether padding adds 0 to every sum
     Windows windows
 
 

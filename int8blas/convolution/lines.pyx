@@ -5,10 +5,11 @@ then one segment of each copied line, and windows of neighbouring outputs are ev
 rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once. A gathered
 matrix would have each element once for every tap.
 
-In B, k counts (h; w and channel, padded to a multiple of 4). A unit of work is a block of the output, some lines or a
-stretch of one line, for one group. If the instruction set has no exact multiply-add of bytes, and the no-saturation
-proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the matrix unit of a CPU,
-each unit of work pads the lines of B with zeros to whole steps. A may have any bytes there.
+In B, k has the order (h; w, channel), and each h is padded to a multiple of 4. A unit of work is a block of the output
+for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes, and the
+no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the matrix
+unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do not
+matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -42,15 +43,15 @@ cdef enum:
     CACHE_LINE = 64
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
-    # The matrix unit reads windows from lines that fill at least 1 / MATRIX_PADDING of their steps. Without groups,
-    # other windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit.
+    # The matrix unit reads windows from copied lines if these fill at least 1 / MATRIX_PADDING of their steps.
+    # Otherwise, windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit, unless there are groups.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
-    # The maximum number of channels of windows that are read from lines: by the matrix unit (channels in whole steps),
-    # and by vector kernels.
+    # The maximum number of channels of windows that the matrix unit (for whole steps of channels) and vector kernels
+    # read from copied lines.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
-    # Bytes of the widened panels of a thread, at most a quarter of the L2 cache.
+    # The maximum number of bytes of a thread's widened panels. They take at most a quarter of the L2 cache.
     WIDE_BYTES = 1 << 18
 
 
@@ -101,7 +102,7 @@ cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
 
 
 cdef inline size_t matrix_slack(const LinesJob *j) noexcept nogil:
-    """Return how many bytes after a region a matrix unit may read, because it reads whole registers of rows."""
+    """Return the number of bytes after a region that a matrix unit may read, because it reads whole registers."""
     return 0 if j.matrix is NULL else I8_MATRIX_ROWS * j.image.stride[2] * j.image.channels + I8_MATRIX_K
 
 
@@ -302,7 +303,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
-    """Return the number of groups that share cache lines of the image: one copy then loads these lines once."""
+    """Return the number of groups to copy together, so that each cache line of the image is loaded once."""
     cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
     return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
 
@@ -315,8 +316,7 @@ cdef int busy_threads(const LinesJob *j, int threads) noexcept nogil:
 
 
 cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, int threads) noexcept nogil:
-    """Return the number of stretches of a line. It is more than `stretches` if there are too few `units` for the
-    threads."""
+    """Return the number of stretches of a line: `stretches`, or more if there are too few `units` for the threads."""
     cdef int64_t common = threads, rest = units
     while rest:
         common, rest = rest, common % rest
@@ -325,11 +325,11 @@ cdef int64_t divided_lines(const LinesJob *j, int64_t units, int64_t stretches, 
 
 
 cdef bint set_blocks(LinesJob *j) noexcept nogil:
-    """Choose blocks whose part of the image fits: whole lines, or a stretch of one line. Return False if not even a
-    tile fits."""
+    """Choose blocks of whole lines or of a stretch of one line, whose part of the image fits. Return False if the image
+    of a single tile does not fit."""
     cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
     cdef int threads = busy_threads(j, max_threads())
-    # The number of outputs of a line whose windows fit. SLACK counts twice, because the pitch is rounded up.
+    # The number of outputs of a line whose windows fit. SLACK is subtracted twice, because the pitch is rounded up.
     stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
@@ -343,7 +343,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
-        # Let each thread have several blocks, and all threads the same number.
+        # Give each thread several blocks, and all threads equally many.
         planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))
@@ -361,8 +361,8 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil:
-    """Return the matrix unit if it can read windows from lines efficiently, else NULL. Most of its rows must be used,
-    and lines must fill its steps."""
+    """Return the matrix unit if it can read windows from copied lines efficiently, else NULL. For this, most of its
+    rows must be used, and lines must fill its steps."""
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
         return NULL
     if m.line % I8_MATRIX_K and (
@@ -394,7 +394,7 @@ cdef class LineFilters(Filters):
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
-        """Set up the job, except the compensation. Return False if a GEMM of gathered windows is faster."""
+        """Set up the job, except the compensation. Return False if a product with gathered windows is faster."""
         self.set_problem(&j.g, &j.image, bound, src, dst, flip)
         self.share_zero(&j.g)
         j.groups, j.outputs, j.panels = self.groups, self.outputs, ceil_div(self.outputs, I8_PANEL)
@@ -423,7 +423,8 @@ cdef class LineFilters(Filters):
         ):
             return False
         j.skips = (j.image.padding ^ flip) == 0 and j.g.a.zero_point == 0
-        # From here on, n counts all groups, because the offsets of any group may bring sums out of the range of s32.
+        # From here on, n is the number of columns of all groups, because the offsets of any group may bring sums out of
+        # the range of s32.
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False

@@ -45,8 +45,8 @@ cdef void add_lines(int64_t *dst, const int64_t *src, int64_t step, int64_t line
 
 cdef void add_taps(int64_t *dst, const int64_t *src, const i8_image *m, int d, int64_t before,
                    int64_t behind) noexcept nogil:
-    """Sum windows along dimension d. The dimensions before d have `before` elements together, the dimensions after d
-    `behind`."""
+    """Sum windows along dimension d. The product of the sizes of all dimensions before d is `before`, and the product
+    of the sizes after d is `behind`."""
     cdef int64_t i, k, first, end, at, step = m.stride[d] * behind
     memset(dst, 0, before * m.out[d] * behind * sizeof(int64_t))
     for k in range(m.kernel[d]):

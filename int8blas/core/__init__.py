@@ -1,14 +1,17 @@
 """The foundation of all rooms: arrays, memory, threads, kernels. It imports no other room.
 
-arrays          NumPy arrays from arguments, or an error; words, the texts of errors; results, new arrays
-cnumpy          our part of NumPy's C API, declared once
-parameters      numbers, scales and zero points as arguments; layouts, spatial: shapes of images and of weights
-kernels         the registry of instruction sets; the one module that links the kernels of csrc/
-machine         the sizes of the caches and the number of cores, which plans are made for; caches, how they are found
-memory          memory for the length of a call; split, a share of work for each thread
-threads         the number of threads, and every parallel region; thread_setting, the objects of num_threads, use_isa
-calls           many calls of Python functions in a row, between slots; turns, threads that make such calls at once
-file            saving and loading values of registered classes; streams, file objects
-verbose         the lines of INT8BLAS_VERBOSE; traced, the lines about functions of arrays
+arrays          conversion of arguments to NumPy arrays, or an error; words has the texts of errors
+results         new arrays for results, and views
+cnumpy          the part of NumPy's C API that the package uses
+parameters      numbers, scales and zero points as arguments
+layouts, spatial    the order of dimensions of images and weights; kernels, strides, dilation and padding
+kernels         the registry of instruction sets; the only module that links the kernels of csrc/
+machine         the sizes of the caches and the number of cores, for plans; caches finds them
+memory          memory for the duration of a call, and for arrays
+split           division of work among threads
+threads         the number of threads, and every parallel region; thread_setting has the results of num_threads and
+use_isa calls           a sequence of calls of Python functions, with values in slots; turns, threads that run such
+sequences file            saving and loading values of registered classes; streams has file objects
+verbose         the lines of INT8BLAS_VERBOSE; traced writes the lines about functions of arrays
 config          show_config; signatures of compiled classes; include, the folder of the C header
 """

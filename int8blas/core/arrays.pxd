@@ -1,5 +1,5 @@
-# Convert Python objects to arrays and numbers, or raise an error. The common cases are inline here, because a call to
-# another module takes the time of the check. arrays.pyx has all other cases.
+# Convert Python objects to arrays and numbers, or raise an error. The functions for common cases are inline, because a
+# call to another module takes as long as the check. arrays.pyx has all other cases.
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.math cimport isfinite
 from libc.stddef cimport ptrdiff_t
@@ -43,7 +43,7 @@ cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
-    """Check that an input array has this type, or bool for uint8. It may have any number of dimensions."""
+    """Check that an input array has type `typenum`. For uint8 it may also have bool. It may have any dimensions."""
     if cnp.PyArray_TYPE(array) != typenum:
         check_other_type(array, name, typenum)
     return 0
@@ -57,13 +57,14 @@ cdef inline bint is_output(object x, int typenum) noexcept:
 
 
 cdef inline bint is_alike(int typenum, int other) noexcept:
-    """Return whether two types are equivalent for NumPy. NumPy's search of its tables takes 40 ns, so compare the
-    numbers first. Dtypes of other packages may have the number -1, which is in no table."""
+    """Return whether two types are equivalent for NumPy. Compare the numbers first, because NumPy's search takes 40 ns.
+    Dtypes of other packages may have the number -1, for which NumPy has no table."""
     return typenum == other or (typenum >= 0 and cnp.PyArray_EquivTypenums(typenum, other))
 
 
 cdef inline cnp.ndarray output_of(object x, str name, int typenum):
-    """Return an array of a type for results. It has native byte order, is writeable, and does not overlap itself."""
+    """Return an array of a type for results. The array has native byte order, is writeable, and does not overlap
+    itself."""
     if is_output(x, typenum):
         return <cnp.ndarray>x
     return output_from(x, name, typenum)
@@ -110,8 +111,8 @@ cdef inline bint is_within(object x, int64_t low, int64_t high, int64_t *value) 
 
 
 cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noexcept:
-    """Set the address of the first byte of an array, and the address after its last byte. Both are equal if it is
-    empty."""
+    """Set the address of the first byte of an array, and the address after its last byte. Both are equal if the array
+    is empty."""
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef int axis

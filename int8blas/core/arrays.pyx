@@ -1,8 +1,8 @@
 """Convert Python objects to arrays and numbers, or raise an error. The module `words` has the texts of errors.
 
-Every function takes the argument's name. It raises TypeError for a wrong type or dtype, and ValueError for a wrong
-shape or value. Errors have the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd handle the
-common arguments.
+Every function takes the name of the argument. The function raises TypeError for a wrong type or dtype, and ValueError
+for a wrong shape or value. Errors have the form "NAME must be WANTED, got GIVEN". The inline functions of arrays.pxd
+handle the common arguments.
 """
 
 from libc.math cimport isfinite
@@ -20,20 +20,20 @@ from collections.abc import Mapping
 
 cnp.import_array()
 
-# Comparison by identity comes first, because callers nearly always pass this very object.
+# A default argument. Functions compare arguments with this object by identity first, which is fast.
 cdef str EXACT = "exact"
 
 cdef dict NAMES = {cnp.NPY_UINT8: "uint8", cnp.NPY_INT8: "int8", cnp.NPY_INT32: "int32", cnp.NPY_INT64: "int64",
                    cnp.NPY_INT16: "int16", cnp.NPY_UINT16: "uint16",
                    cnp.NPY_FLOAT32: "float32", cnp.NPY_FLOAT16: "float16"}
 
-# Device types of DLPack: the types whose memory the CPU can read, and the names of all other types.
+# The device types of DLPack whose memory the CPU can read, and the names of all other device types.
 cdef tuple HOST_DEVICES = (1, 3, 11)
 cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 13: "CUDA (managed)",
                      14: "oneAPI", 15: "WebGPU", 16: "Hexagon"}
-# The methods that make sparse arrays of SciPy, of the package sparse and of torch dense.
+# The methods by which sparse arrays of SciPy, of the package sparse and of torch become dense.
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
-# The dtypes of NumPy's types, which nearly all callers give.
+# The dtype objects of the NumPy types that nearly all callers give.
 cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int32, np.int64, np.float32, np.float16)}
 # The type number of bfloat16, which a package registers with NumPy. It is -1 until the first such array arrives.
 cdef int bfloat16_type = -1
@@ -102,7 +102,7 @@ cdef int check_exporter(object x, str name) except -1:
         try:
             kind, number = x.__dlpack_device__()
         except Exception:
-            kind, number = HOST_DEVICES[0], 0  # no device is reported; the conversion says if it fails
+            kind, number = HOST_DEVICES[0], 0  # without a report assume the CPU; a wrong guess fails in the conversion
         device = None if kind in HOST_DEVICES else f"{DEVICES.get(int(kind), f'DLPack type {kind}')} device {number}"
     if device is not None:
         raise TypeError(f"{name} must be in the CPU's memory, got {type(x).__name__} on {device}: copy it, as x.cpu() "
@@ -123,7 +123,7 @@ cdef int check_exporter(object x, str name) except -1:
 # ------------------------------------------------------------------------------------------------------ bfloat16 ------
 
 cpdef bint is_bfloat16(cnp.dtype dtype):
-    """Return whether a dtype is the bfloat16 of ml_dtypes, or another package's, in native byte order."""
+    """Return whether a dtype is bfloat16, of ml_dtypes or another package, in native byte order."""
     global bfloat16_type
     if not cnp.PyTypeNum_ISUSERDEF(dtype.type_num):
         return False
@@ -174,7 +174,7 @@ cdef cnp.ndarray float32s(object x, str name):
     return array if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32 else array.astype(np.float32)
 
 
-# ------------------------------------------------------------------------------------------ dtypes, and one for another
+# ------------------------------------------------------------------------------------------ conversions of dtypes -----
 
 cdef cnp.ndarray rounded(cnp.ndarray array):
     """Return float64 as float32 like `astype`: values out of the range of float32 become infinite, without a
@@ -203,13 +203,13 @@ cpdef object dtype_from(object x):
 
 
 cpdef str dtype_argument(object x):
-    """Return the text for an argument in an error that expected a dtype."""
+    """Return the text for an argument that should be a dtype, for an error."""
     found = dtype_from(x)
     return shown(x) if found is None else dtype_name(found)
 
 
 cdef str found_in(object x, cnp.ndarray array):
-    """Return the text for the type of an argument in an error: its dtype, or the type of a single value."""
+    """Return the text for the type of an argument, for an error: its dtype, or the type of a single value."""
     return dtype_name(array.dtype) if cnp.PyArray_NDIM(array) or x is array else type(x).__name__
 
 
@@ -220,7 +220,7 @@ cdef str type_name(int typenum):
 # ------------------------------------------------------------------------------------------------------- checks ------
 
 cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
-    """Check an array with another type number. Accept a type with the memory format of the wanted type."""
+    """Check an array whose type number is not `typenum`. Accept types with the memory format of `typenum`."""
     if typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL:
         return 0
     if is_alike(cnp.PyArray_TYPE(array), typenum):
@@ -229,12 +229,12 @@ cdef int check_other_type(cnp.ndarray array, str name, int typenum) except -1:
 
 
 cdef cnp.ndarray input_of_type(cnp.ndarray array, str name, int typenum, object given=None):
-    """Return an input as this type in native byte order. A bool array is viewed as uint8, and float64 is rounded to
+    """Return an input as an array of type `typenum` in native byte order. View bool as uint8, and round float64 to
     float32."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
-        # NumPy has two types for C's int and long, even if both have the same size.
+        # For C's int and long NumPy has two types, even if their sizes are equal.
         if is_alike(cnp.PyArray_TYPE(array), typenum) or (
             typenum == cnp.NPY_UINT8 and cnp.PyArray_TYPE(array) == cnp.NPY_BOOL
         ):
@@ -294,8 +294,8 @@ cdef bint overlaps_itself(cnp.ndarray array) noexcept:
 
 
 cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
-    """Return an output of this type in native byte order. C's types int and long may have equal sizes; an array of the
-    other type is then viewed as this type."""
+    """Return an output as an array of type `typenum` in native byte order. If C's int and long have equal sizes, view
+    an array of one type as the other type."""
     if cnp.PyArray_ISNOTSWAPPED(array):
         if cnp.PyArray_TYPE(array) == typenum:
             return array
@@ -306,7 +306,7 @@ cdef cnp.ndarray of_type(cnp.ndarray array, str name, int typenum):
 
 
 cdef cnp.ndarray output_from(object x, str name, int typenum):
-    """Compute `output_of` for any layout."""
+    """Compute `output_of` for arrays of any layout."""
     cdef cnp.ndarray array
     if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(<cnp.ndarray>x) == typenum:
         if cnp.PyArray_ISBEHAVED(<cnp.ndarray>x) and not overlaps_itself(<cnp.ndarray>x):
@@ -332,8 +332,8 @@ cdef int product_type(object dtype) except -1:
 
 
 cdef cnp.ndarray product_output(object out, object dtype, int *typenum):
-    """Return `out` as an array for results, or None if it is None. The type of the result is `dtype`, or without
-    `dtype` the type of `out`, or without both int32."""
+    """Return `out` as an array for results, or None if it is None. Also return the type of the result: `dtype` if it is
+    given, else the type of `out`, else int32."""
     cdef cnp.ndarray array = None
     typenum[0] = cnp.NPY_INT32
     if dtype is not None:
@@ -363,7 +363,7 @@ cdef int transpose_from(object flag, str name) except -1:
 
 
 cdef bint flag(object x, str name) except -1:
-    """Return a bool, 0 or 1 of any integer type."""
+    """Return a flag that is a bool, or 0 or 1 of any integer type."""
     if type(x) is bool:
         return x
     try:
@@ -376,7 +376,7 @@ cdef bint flag(object x, str name) except -1:
 
 
 cpdef double real_from(object x, str name) except? -1:
-    """Compute `real` for any type."""
+    """Compute `real` for arguments of any type."""
     cdef double value
     # Refuse texts and complex numbers, which NumPy would convert.
     if isinstance(x, (str, bytes)) or (
@@ -395,7 +395,7 @@ cpdef double real_from(object x, str name) except? -1:
 
 
 cdef bint check_numerics(object numerics) except -1:
-    """Return whether `numerics` asks for the saturating mode."""
+    """Return whether `numerics` is 'saturating'."""
     if numerics is EXACT:
         return False
     if isinstance(numerics, str):
@@ -407,8 +407,8 @@ cdef bint check_numerics(object numerics) except -1:
 
 
 cdef cnp.ndarray integers(object x, str name, int64_t low, int64_t high, Py_ssize_t length, str count):
-    """Return one integer in [low, high] as a new int64 array of 0 dimensions, or `length` integers as an array of 1
-    dimension.
+    """Return integers in [low, high] as a new int64 array: one integer as an array of 0 dimensions, or `length`
+    integers as an array of 1 dimension.
 
     If only one value is allowed, `length` is -1. `count` describes `length` in the error.
     """
@@ -455,7 +455,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # This is NumPy's conversion without the search for a conversion, which takes longer than a small product.
+    # NumPy's usual conversion searches for a conversion function. This takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:
@@ -487,9 +487,9 @@ cdef cnp.ndarray in_range(cnp.ndarray array, str name, int64_t low, int64_t high
 
 
 cdef cnp.ndarray elements(object x, str name, tuple typenums):
-    """Return an input array of one of these types in native byte order, and any number of dimensions.
+    """Return an input array of one of these types in native byte order, with any number of dimensions.
 
-    A function that takes float16 also takes bfloat16. bool becomes uint8, and float64 is rounded to float32.
+    If float16 is allowed, bfloat16 is allowed too. View bool as uint8, and round float64 to float32.
     """
     cdef cnp.ndarray array = as_array(x, name)
     cdef int typenum = cnp.PyArray_TYPE(array)
@@ -562,7 +562,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
                             f"got {found_in(x, array)}")
-        # These are integers beyond 64 bits, which are out of every range.
+        # Integers beyond 64 bits have the dtype object. They are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
     if (<object>array).shape != shape:
@@ -572,8 +572,8 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
 
 
 cdef cnp.ndarray copy_of(object x, int typenum, tuple shape):
-    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, which needs
-    the longer checks. An array of one element counts as one value."""
+    """Return a copy of an array that has exactly this type and shape. Return None for any other argument, because it
+    needs more checks. An array of one element counts as one value."""
     cdef cnp.ndarray array
     if type(x) is not np.ndarray:
         return None
@@ -636,7 +636,7 @@ cdef float scale_from(object x, str name) except? -1:
 
 
 cdef float divisor(object x, str name) except? -1:
-    """Return a number that is not 0 and has a finite reciprocal, by which the destination is multiplied."""
+    """Return a number that is not 0 and has a finite reciprocal. The destination is multiplied by the reciprocal."""
     cdef float value = scale_from(x, name)
     if not isfinite(<float>1 / value):
         raise ValueError(f"{name} must be more than 2**-128, whose reciprocal is not finite in float32, "
@@ -695,7 +695,7 @@ cdef cnp.ndarray narrowed(cnp.ndarray wide, int64_t low, int64_t high):
 
 
 cpdef dict by_tensor(object x, str name, tuple tensors):
-    """Return a mapping whose keys are names of these tensors as a dict. None gives an empty dict."""
+    """Return a mapping from names of tensors to values as a dict, or an empty dict for None."""
     if x is None:
         return {}
     if type(x) is not dict and not isinstance(x, Mapping):
@@ -721,7 +721,7 @@ cpdef list items_of(object x, str name):
 cdef int choice(object x, str name, tuple choices) except -1:
     """Return the index of a string among the allowed strings."""
     cdef int index
-    for index in range(len(choices)):  # callers nearly always pass these very objects
+    for index in range(len(choices)):  # compare by identity first, which is fast
         if x is choices[index]:
             return index
     if not isinstance(x, str) or x not in choices:

@@ -1,7 +1,7 @@
 """The caches and the cores of this machine. :mod:`int8blas.core.machine` reads them once, when it is imported.
 
-Linux lists the caches in /sys; elsewhere CPUID or macOS reports them. If no size is reported, or an implausible one,
-`DEFAULTS` has the size.
+Linux lists the caches in /sys. On other systems CPUID or macOS reports them. `DEFAULTS` replaces sizes that are missing
+or implausible.
 """
 
 import os
@@ -17,14 +17,15 @@ BOUNDS = ((8 << 10, 1 << 20), (64 << 10, 64 << 20))
 
 
 def count_of(text: str) -> int:
-    """Return how many CPUs are in a list such as '0-3,8'."""
+    """Return the number of CPUs in a list such as '0-3,8'."""
     ranges = [part.split("-") for part in text.strip().split(",")]
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ranges)
 
 
 def listed_caches(folder: str | Path) -> tuple[int, int, int]:
-    """Return the bytes of the data caches (L1, L2, L3) that a folder like /sys/devices/system/cpu/cpu0/cache lists. An
-    unlisted cache has 0 bytes. For a shared L2 cache, the size is the share of one core."""
+    """Return the bytes of the data caches (L1, L2, L3) that are listed in a folder like
+    /sys/devices/system/cpu/cpu0/cache. An unlisted cache has 0 bytes. For a shared L2 cache, the size is the share of
+    one core."""
     sizes, sharing = [0, 0, 0], [1, 1, 1]
     for index in sorted(Path(folder).glob("index*")):
         try:
@@ -37,7 +38,7 @@ def listed_caches(folder: str | Path) -> tuple[int, int, int]:
                 sharing[int(level) - 1] = count_of(cpus)
         except (OSError, ValueError):
             continue
-    # Threads of one core share its L1.
+    # The threads of one core share its L1 cache.
     return sizes[0], sizes[1] // max(1, sharing[1] // sharing[0]), sizes[2]
 
 

@@ -1,4 +1,4 @@
-"""A sequence of calls, whose arguments and results are in slots."""
+"""A sequence of calls of Python functions. A list of slots has their arguments and results."""
 
 cimport cython
 from cpython.ref cimport Py_INCREF
@@ -31,7 +31,7 @@ cdef class Program:
     inputs, outputs : tuple of int
         The slots of arguments and results.
     remembered : list of int
-        The slots of the results that depend on shapes alone.
+        The slots of the results that depend only on shapes.
     memory : Memory
         Keeps the remembered results for some combinations of shapes.
     described : callable
@@ -82,9 +82,9 @@ cpdef run_calls(list calls, list slots, described):
     slots : list
         The values.
     described : callable
-        Takes an error and the object of its call, and returns the error to raise. It does not raise the error itself:
-        the error would then refer to the callable's frame, and the frame to the error, so the arrays would live until
-        Python collects garbage.
+        Takes an error and the object of its call, and returns the error to raise. It must not raise the error itself:
+        the error and the callable's frame would then refer to each other, and keep the arrays alive until Python
+        collects garbage.
     """
     cdef tuple call, places, arguments
     cdef object function, results, value, slot, which = None
@@ -122,8 +122,8 @@ cdef object as_result(object value):
 
 
 def read_only_view(object feed, object dtype, tuple shape):
-    """Return a read-only view of an array of exactly this dtype whose shape matches. `shape` has sizes and names, or is
-    None for any shape. Return None for other feeds."""
+    """Return a read-only view of a feed that is an array of exactly this dtype and a matching shape. Return None for
+    other feeds. `shape` has sizes and names, or is None for any shape."""
     cdef cnp.ndarray view
     cdef Py_ssize_t i
     cdef object size
@@ -142,8 +142,8 @@ def read_only_view(object feed, object dtype, tuple shape):
 
 
 def is_apart(cnp.ndarray array, list arguments, Py_ssize_t skipped):
-    """Return whether an array shares no memory with arguments, except the one at `skipped`: by the bounds of their
-    memory, and without lists."""
+    """Return whether an array shares no memory with the arguments, except the argument at `skipped`. Compare the bounds
+    of their memory."""
     cdef uintptr_t low, high, other_low, other_high
     cdef Py_ssize_t i
     cdef object other
@@ -161,7 +161,7 @@ def is_apart(cnp.ndarray array, list arguments, Py_ssize_t skipped):
 
 
 def is_same_memory(cnp.ndarray a, cnp.ndarray b):
-    """Return whether two arrays of one type have the same elements in memory."""
+    """Return whether two arrays of one type refer to the same elements in memory."""
     cdef size_t size = a.ndim * sizeof(cnp.npy_intp)
     return (a.ndim == b.ndim and cnp.PyArray_TYPE(a) == cnp.PyArray_TYPE(b)
             and cnp.PyArray_DATA(a) == cnp.PyArray_DATA(b)

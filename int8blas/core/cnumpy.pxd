@@ -1,9 +1,9 @@
 from cpython.object cimport PyObject
 
-# The part of NumPy's C API that our modules use. NumPy's own numpy/__init__.pxd declares the whole API. Cython would
-# need twice the time for each module to read it, and every import would look up twenty types.
+# The part of NumPy's C API that this package uses. NumPy's numpy/__init__.pxd declares the whole API. With it, Cython
+# would need twice the time for each module, and every import would look up twenty types.
 cdef extern from "numpy/arrayobject.h":
-    ctypedef signed long npy_intp  # Cython only needs a name: the C compiler knows that it has the width of a pointer
+    ctypedef signed long npy_intp  # Cython only needs a name; the C compiler knows the width of a pointer
     ctypedef int NPY_ORDER
 
     enum:
@@ -79,7 +79,7 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewCopy(ndarray, NPY_ORDER)
     object PyArray_SwapAxes(ndarray, int, int)
     ndarray PyArray_View(ndarray, void *, void *)
-    # The next two functions steal the references to the dtype and to the owner of the memory.
+    # The next two functions take over the references to the dtype and to the owner of the memory.
     ndarray PyArray_NewFromDescr(type, dtype, int, npy_intp *, npy_intp *, void *, int, void *)
     int PyArray_SetBaseObject(ndarray, object) except -1
     PyObject *PyArray_BASE(ndarray)

@@ -13,7 +13,7 @@ from int8blas.core.machine import machine
 
 
 def cpu_name() -> str:
-    """Return the CPU's name, or its architecture if it reports none."""
+    """Return the name of the CPU, or its architecture if the CPU reports no name."""
     return kernels.cpu_name() or platform.processor() or platform.machine()
 
 

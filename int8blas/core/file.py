@@ -20,10 +20,10 @@ nodes, or an object with one member, whose name says its kind:
 {name: [[node, ...], {...}]}    the arguments that restore an object of this class, positional and by name
 ==============================  =======================================================================================
 
-A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Nothing in a file is
-executed: loading calls only constructors of registered classes, which check their arguments. The file has a layer's
-weights in their packed form. So a change of the packed form needs a new version of the format. A change of the
-structure above needs a new version too.
+A class can be saved if it has `__reduce__`, which pickle uses too, and calls :func:`register`. Loading executes no code
+from the file: it calls only constructors of registered classes, which check their arguments. A file has the packed
+weights of a layer. So a change of the packed form needs a new version of the format. A change of the structure above
+needs a new version too.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from int8blas.core.words import shown
 
 MAGIC = b"int8blas"
 VERSION = 1
-MOST_EMPTY = 1 << 24  # see _check_empty
+MOST_EMPTY = 1 << 24  # maximum product of the sizes of an empty array that are not 0 (see _check_empty)
 # Magic, version, checksum and size of the index. The checksum of the header before it follows.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NAMES}
 
-# For each class its name in a file, and for each name the function that restores a value from the arguments of
-# `__reduce__`.
+# CLASSES has the name of each class in a file. For each name there is a function that restores a value from the
+# arguments of `__reduce__`.
 CLASSES: dict[type, str] = {}
 RESTORE: dict[str, Callable[..., Any]] = {}
 
@@ -89,9 +89,10 @@ def save(path: Target, value: Any) -> None:
     Parameters
     ----------
     path : path-like or file object
-        A path is created or replaced; an interrupted call leaves the old file and mappings of it unchanged. A file
-        object needs a method `write` for bytes: an open file, `io.BytesIO`, a member of an archive, a compressed or
-        remote file. Writing begins at its position, and it stays open. After an error it contains a part of the data.
+        A path is created or replaced. If the call is interrupted, the old file and mappings of it do not change. A file
+        object needs a method `write` for bytes. It may be an open file, `io.BytesIO`, a member of an archive, a
+        compressed or remote file. Writing begins at its position, and the file object stays open. After an error it
+        contains a part of the data.
     value : InnerProduct, Convolution, Deconvolution, LSTM, GRU, PackedB, Attributes, a post-op, \
 QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, str, list, tuple or dict
         Lists, tuples and dicts (with str keys) may contain these values, to any depth. Arrays are of bool, integers,
@@ -100,14 +101,14 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
     Raises
     ------
     TypeError, ValueError
-        If a value has another type, or is infinite or NaN. The text says where, and nothing is written.
+        If a value has another type, or is infinite or NaN. The error says where the value is. Nothing is written.
     OSError
         If the file cannot be written.
 
     Notes
     -----
-    A path and a file object get the same bytes; the position of a file object is never read. An object that occurs
-    twice is written twice. The file does not depend on the CPU.
+    A path and a file object get equal bytes. The position of a file object is never read. An object that occurs twice
+    is written twice. The file does not depend on the CPU.
 
     Examples
     --------
@@ -220,7 +221,8 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
 
 
 def freeze(array: npt.NDArray[Any]) -> None:
-    """Make an array permanently read-only: NumPy lets a view become writeable again if its base array is writeable."""
+    """Make an array permanently read-only. If the base array of a view is writeable, NumPy could make the view
+    writeable again."""
     root: Any = array
     while isinstance(root, np.ndarray):
         root.flags.writeable = False
@@ -232,7 +234,7 @@ def is_constant(buffer: Any) -> bool:
     while True:
         try:
             view = memoryview(buffer)
-        except TypeError:  # the owner does not report it
+        except TypeError:  # the owner does not say whether its memory is read-only
             return False
         owner = buffer.base if isinstance(buffer, np.ndarray) else view.obj
         if not view.readonly or owner is None or owner is buffer:
@@ -241,14 +243,14 @@ def is_constant(buffer: Any) -> bool:
 
 
 def packed_bytes_of(buffer: Any, wanted: int, what: str) -> npt.NDArray[np.uint8]:
-    """Return the packed bytes in a buffer as an array that shares the buffer's memory and is permanently read-only.
+    """Return the packed bytes in a buffer as a permanently read-only array that shares the memory of the buffer.
 
     Raises
     ------
     ValueError
         If the buffer is not C-contiguous, or does not have `wanted` bytes.
     """
-    # NumPy never makes an array on a read-only memoryview writeable.
+    # NumPy cannot make an array on a read-only memoryview writeable.
     view = memoryview(buffer).toreadonly()
     if not view.c_contiguous:
         raise ValueError("the bytes of a packed matrix must be C-contiguous")
@@ -263,7 +265,7 @@ def _padded(size: int) -> int:
 
 
 def _crc32(data: Bytes | bytes, value: int = 0) -> int:
-    """Return ``zlib.crc32(data, value)``, in a third of its time for large arrays."""
+    """Return ``zlib.crc32(data, value)``, in a third of the time of zlib for large arrays."""
     if isinstance(data, np.ndarray):
         rest, folded = fold_checksum(data.ctypes.data, data.size, value ^ 0xFFFFFFFF)
         value = zlib.crc32(rest, 0xFFFFFFFF) if folded else value
@@ -292,7 +294,7 @@ def _read_header(header: bytes, name: str) -> tuple[int, int]:
 
 
 def _check_size(source: Source, least: int, most: int | None) -> None:
-    """Check that the size of a file, if known, is at least `least`, and at most `most` or `least`."""
+    """Check that the size of a file, if it is known, is from `least` to the larger of `least` and `most`."""
     if source.size is None or most is None:
         return
     if not least <= source.size <= max(least, most):
@@ -322,8 +324,8 @@ def _add(array: Bytes, data: list[Bytes]) -> int:
 
 
 def _check_empty(shape: Sequence[int], name: str) -> None:
-    """Check the sizes of an empty array. It takes no bytes of a file, but an object that is restored from it may
-    allocate memory for each of its sizes."""
+    """Check the sizes of an empty array. The array takes no bytes of a file, but an object that is restored from it may
+    allocate memory for each size."""
     if 0 in shape and math.prod(size for size in shape if size) > MOST_EMPTY:
         raise ValueError(f"{name} without elements must have sizes of at most {MOST_EMPTY} together, got {shape}")
 
@@ -340,7 +342,7 @@ def _array_node(array: npt.NDArray[Any], name: str, data: list[Bytes]) -> list[A
 
 
 def _node(value: Any, name: str, data: list[Bytes]) -> Any:
-    """Return a value as JSON, and append the bytes of its arrays to `data`. Errors call the value `name`."""
+    """Return a value as a JSON node, and append the bytes of its arrays to `data`. Errors name the value `name`."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -387,7 +389,7 @@ def _array(node: Any, data: list[Bytes]) -> npt.NDArray[Any]:
 
 
 def _value(node: Any, data: list[Bytes]) -> Any:
-    """Return the inverse of :func:`_node`."""
+    """Return the value of a node: the inverse of :func:`_node`."""
     if isinstance(node, list):
         return [_value(item, data) for item in node]
     if not isinstance(node, dict):
@@ -409,7 +411,7 @@ def _value(node: Any, data: list[Bytes]) -> Any:
     if tag not in RESTORE:
         raise ValueError(f"there is a {tag!r}, which this int8blas does not know")
     arguments, keywords = content
-    if not isinstance(arguments, list) or not isinstance(keywords, dict):  # the rows of an array could be billions
+    if not isinstance(arguments, list) or not isinstance(keywords, dict):  # an array could have billions of rows
         raise ValueError(f"the arguments of {tag} must be a list and an object")
     if tag.startswith("PackedB"):
         _check_empty([size for size in arguments[:2] if type(size) is int], "a packed matrix")

@@ -1,4 +1,4 @@
-"""The kernel registry: the instruction sets that were built, that this CPU supports, and that are selected.
+"""The kernel registry: the built instruction sets, the sets that this CPU supports, and the selected set.
 
 Only this module links ``csrc/``. All other modules get the kernel tables from :func:`current_kernels`, so the process
 has one selection.
@@ -107,10 +107,10 @@ _variable = Variable("use_isa", _selected, _select)
 
 
 def use_isa(name=...):
-    """Use the kernels of one instruction set in the calling thread from now on; without `name`, return the current
-    name.
+    """Use the kernels of one instruction set in the calling thread from now on. Without `name`, return the name of the
+    set in use.
 
-    Results do not depend on the instruction set; speed does. The selection applies to calls of this thread, and for all
+    The instruction set changes the speed, not the results. The selection applies to calls of this thread, including the
     OpenMP threads of these calls. For a whole process set the environment variable ``INT8BLAS_ISA`` before the import.
 
     Parameters
@@ -155,13 +155,13 @@ def use_isa(name=...):
 
 
 def table_address(name):
-    """Return the address of a built kernel table. This CPU need not support the instruction set: plans only read the
-    numbers of the table."""
+    """Return the address of a built kernel table, for plans. This CPU need not support the instruction set, because
+    plans only read the numbers of the table."""
     return <uintptr_t>built(name, "name")
 
 
 def kernel_info():
-    """Return the selected table's name and blocking, a dict that show_config and explain print."""
+    """Return the name and the block sizes of the selected table, as a dict that show_config and explain print."""
     cdef const i8_kernels *kernels = i8_current()
     info = {
         "isa": kernels.name.decode(),
@@ -176,7 +176,7 @@ def kernel_info():
 
 
 def cpu_name():
-    """Return the CPU's brand string, or an empty string if it has none."""
+    """Return the brand string of the CPU, or an empty string if the CPU has none."""
     return i8_cpu_name().decode("ascii", "replace").strip()
 
 
@@ -188,8 +188,8 @@ def cpu_caches():
 
 
 def fold_checksum(uintptr_t address, size_t size, uint32_t state):
-    """Return 16 bytes with the CRC-32 of the first bytes at an address, and the number of these bytes, which may be 0
-    (csrc/core/checksum.h)."""
+    """Reduce the first bytes at an address to 16 bytes with an equal CRC-32 (csrc/core/checksum.h). Return the 16 bytes
+    and the number of the first bytes, which may be 0."""
     cdef uint8_t rest[16]
     cdef size_t folded
     with nogil:

@@ -1,8 +1,8 @@
-"""Memory layouts as strings of dimension letters, and the logical order of the dimensions that they name.
+"""Memory layouts as strings of dimension letters, and the logical order of these dimensions.
 
-The letters of a layout stand in the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W,
-C). All layouts of a tensor share one logical order of dimensions: (n, c, d, h, w) for data, (g, o, i, d, h, w) for
-weights, without the letters that a layout lacks. Masks count dimensions in this order.
+The letters of a layout have the order of the array's axes, outermost first: "nhwc" is an array of shape (N, H, W, C).
+All layouts of a tensor share one logical order of dimensions: (n, c, d, h, w) for data, and (g, o, i, d, h, w) for
+weights. A layout may lack some of these letters. Masks count dimensions in the logical order.
 """
 
 import math
@@ -63,7 +63,8 @@ def mask_axes(mask: Any, ndim: int, name: str = "mask") -> tuple[int, ...]:
 
 
 def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...], name: str) -> npt.NDArray[Any]:
-    """Return one value, or one for each index of the selected dimensions, as an array of shape (count,) or ()."""
+    """Return values as an array: of shape () for one value, of shape (count,) for a value for each index of the
+    selected dimensions."""
     selected = tuple(shape[axis] for axis in axes)
     count = math.prod(selected)
     if values.ndim == 0:
@@ -75,7 +76,7 @@ def spread(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ..
 
 
 def aligned(values: npt.NDArray[Any], shape: tuple[int, ...], axes: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return the values of :func:`spread` in a shape that broadcasts against the whole array."""
+    """Return the values of :func:`spread` in a shape that broadcasts to the whole array."""
     if values.ndim == 0:
         return values
     return values.reshape([size if axis in axes else 1 for axis, size in enumerate(shape)])
@@ -89,7 +90,7 @@ def is_weights(layout: str) -> bool:
 def to_logical(
     array: npt.NDArray[Any], name: str, layout: Any, layout_name: str
 ) -> tuple[npt.NDArray[Any], str | None]:
-    """Return a view with the axes in logical order, and their letters (None without a layout)."""
+    """Return a view with the axes in logical order, and the letters of the axes (None without a layout)."""
     if layout is None:
         return array, None
     layout = check_layout(layout, layout_name)

@@ -1,5 +1,5 @@
-"""The machine: the sizes of its caches and the number of its cores. Caches determine the sizes of blocks, never
-results."""
+"""The machine: the sizes of its caches and the number of its cores. The sizes of caches determine the sizes of blocks,
+but never change results."""
 
 from int8blas.core.caches import found
 
@@ -10,7 +10,7 @@ def machine():
 
 
 def replace(l1, l2, l3, cores):
-    """Plan for another machine in the whole process. This is for tests, and no other call may run at the same time."""
+    """Let all plans of the process be for another machine. Only tests use this function, while no other call runs."""
     this_machine.l1, this_machine.l2, this_machine.l3, this_machine.cores = l1, l2, l3, cores
 
 

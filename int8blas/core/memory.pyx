@@ -49,12 +49,12 @@ cdef void close_arena() noexcept nogil:
 
 
 cdef void *take(size_t size) noexcept nogil:
-    """Return `size` bytes for an array, perhaps the memory of an earlier array."""
+    """Return `size` bytes for an array. They may be the memory of an earlier array."""
     return i8_take(size)
 
 
 cdef void keep(void *memory) noexcept nogil:
-    """Give back a block that `take` returned; a later array may reuse it."""
+    """Give back a block that `take` returned. A later array may reuse the block."""
     i8_keep(memory)
 
 

@@ -1,4 +1,4 @@
-"""Scales and zero points: their checks, their computation from a range of values, and the file that keeps them."""
+"""Scales and zero points: checks, computation from a range of values, and a file of parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMAT = "int8blas quantization parameters"
 VERSION = 1
 FIELDS = ("dtype", "axis", "scale", "zero_point")
 
-# The smallest scale that is computed here: the reciprocal of a subnormal scale could overflow.
+# The smallest scale that this module computes. The reciprocal of a smaller, subnormal scale could overflow.
 SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
 
 
@@ -33,7 +33,7 @@ def int8_dtype(dtype: Any, name: str) -> np.dtype[Any]:
 
 
 def integer(value: Any, name: str) -> int:
-    """Return a Python integer; a bool is refused."""
+    """Return a Python integer. Refuse a bool."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -43,7 +43,7 @@ def integer(value: Any, name: str) -> int:
 
 
 def real(value: Any, name: str) -> float:
-    """Return a real number as a Python float; a bool is refused."""
+    """Return a real number as a Python float. Refuse a bool."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
@@ -53,7 +53,7 @@ def real(value: Any, name: str) -> float:
 
 
 def _found(values: Any, array: npt.NDArray[Any]) -> Any:
-    """Return how an error shows an argument: one value, or the type of several values."""
+    """Return the text for an argument in an error: one value, or the type of several values."""
     return dtype_name(array.dtype) if array.ndim else shown(values)
 
 
@@ -75,7 +75,7 @@ def scale_values(values: Any, name: str) -> npt.NDArray[np.float32]:
 
 
 def divisor_values(values: Any, name: str) -> npt.NDArray[np.float32]:
-    """Return float32 values of any shape whose reciprocals, factors of a destination, are finite."""
+    """Return float32 values of any shape whose reciprocals are finite. The reciprocals are factors of a destination."""
     array = scale_values(values, name)
     with np.errstate(over="ignore"):
         wrong = array[np.isinf(1 / array)]
@@ -91,7 +91,7 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
     info = np.iinfo(dtype)
     if type(values) is int and info.min <= values <= info.max:
         return np.array(values, np.int32)
-    # Copy the argument: another thread may write to it between the check and the conversion.
+    # Copy the argument, because another thread may write to it between the check and the conversion.
     array = as_array(values, name).copy()
     if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")
@@ -109,10 +109,10 @@ class QuantizationParameters:
     Parameters
     ----------
     scale : float or array_like
-        One number, or with `axis` one number for each channel, of shape (C,). Scales are finite and not 0 in float32,
-        and may be negative.
+        One number, or with `axis` one number for each channel, of shape (C,). In float32, scales must be finite and not
+        0. They may be negative.
     zero_point : int or array_like of int, optional
-        Integers of the same shape as `scale`, in the range of `dtype`.
+        Integers with the shape of `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
         The type of the quantized values. The attribute is a numpy.dtype.
     axis : int, optional
@@ -121,9 +121,9 @@ class QuantizationParameters:
     Attributes
     ----------
     scale : numpy.float32 or numpy.ndarray
-        An array is read-only, of float32.
+        One float32, or a read-only array of float32.
     zero_point : int or numpy.ndarray
-        An array is read-only, of int32.
+        One integer, or a read-only array of int32.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def scale_of_largest(largest: npt.NDArray[Any], limit: int = 127) -> npt.NDArray
 
 
 def _decimal(scale: np.float32) -> float:
-    """Return the number with the fewest digits that, read as float64 and rounded to float32, is `scale`."""
+    """Return the shortest decimal number that becomes `scale` when it is read as float64 and rounded to float32."""
     short = float(str(scale))
     return short if np.float32(short) == scale else float(scale)
 
@@ -236,8 +236,8 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
     Parameters
     ----------
     path : path-like or file object
-        A path is created or replaced; an interrupted call leaves the old file unchanged. A file object needs a method
-        `write` for bytes, and stays open.
+        A path is created or replaced. If the call is interrupted, the old file does not change. A file object needs a
+        method `write` for bytes, and stays open.
     parameters : mapping of str to QuantizationParameters
         The parameters by the name of the tensor. Their order is kept.
 
@@ -310,8 +310,8 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
     OSError
         If the file cannot be read.
     ValueError
-        If the file is no file of `save_parameters`, has another version, is no JSON or has a wrong value. The text says
-        where. A changed digit of a number is not detected.
+        If `save_parameters` did not write the file, or the file has another version, is not JSON, or has a wrong value.
+        The error says where. A changed digit of a number is not detected.
 
     Examples
     --------
@@ -334,8 +334,8 @@ def load_parameters(path: Origin) -> dict[str, QuantizationParameters]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Raise an error if a name occurs twice: the json module would keep only the last
-    value."""
+    """Return a JSON object as a dict. Raise an error if a name occurs twice, because the json module would keep only
+    the last value."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

@@ -1,11 +1,11 @@
 """New arrays for results. Large arrays begin on a cache line.
 
-NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. If the rows of C have the size of whole
+NumPy's arrays begin 16 bytes after a page, or at any multiple of 16 bytes. Even if the rows of C have the size of whole
 cache lines, each row then spans one more line, and every store of a vector writes two lines. So large results get
-memory from memory.pyx, through a memory handler of NumPy (NEP 49): arrays own, resize and trace it like any memory. If
-a program has set its own handler, that handler is used.
+memory from memory.pyx, through a memory handler of NumPy (NEP 49). Arrays own, resize and trace this memory like any
+memory. If a program has set its own handler, NumPy uses that handler.
 
-Small arrays get NumPy's memory: they gain nothing by alignment, and changing the handler takes the time of a small
+Small arrays get NumPy's memory. Alignment does not make them faster, and changing the handler takes as long as a small
 product. The module also remembers views of arrays, because NumPy takes a microsecond to make a view.
 """
 
@@ -82,8 +82,8 @@ cdef object RECYCLING = capsule(&RECYCLING_HANDLER, PyDataMemAllocator(NULL, tak
 
 
 cdef class Recycling:
-    """A context in which NumPy's large arrays reuse the memory of earlier arrays. Otherwise the system would supply
-    this memory again, page by page. A handler that the program has set itself stays in use."""
+    """A context in which NumPy's large arrays reuse the memory of earlier arrays. Otherwise the system would map new
+    memory for each array, page by page. A handler that the program has set stays in use."""
 
     cdef object before
 
@@ -108,7 +108,7 @@ cdef object set_handler(double size):
 
 
 cdef cnp.ndarray empty_large(int ndim, cnp.npy_intp *shape, int typenum, double size):
-    """Return a new C-contiguous array of `size` elements, uninitialised, in memory that begins on a cache line."""
+    """Return a new uninitialised C-contiguous array of `size` elements that begins on a cache line."""
     before = set_handler(size * cnp.PyArray_DescrFromType(typenum).itemsize)
     if before is None:
         return cnp.PyArray_EMPTY(ndim, shape, typenum, 0)
@@ -138,7 +138,7 @@ cdef cnp.ndarray empty_bytes(cnp.npy_intp size):
 
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
-    """Return a new array like numpy.empty_like: with the shape of `array` and its order of dimensions in memory."""
+    """Return a new array with the shape of `array` and its order of dimensions in memory, like numpy.empty_like."""
     if cnp.PyArray_IS_C_CONTIGUOUS(array):
         return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)
     dtype = cnp.PyArray_DescrFromType(typenum)
@@ -253,7 +253,7 @@ cdef class Viewing:
     cdef KnownView known
 
     def __call__(self, cnp.ndarray x not None, *values):
-        cdef KnownView known = self.known  # another thread may replace it
+        cdef KnownView known = self.known  # keep this object, because another thread may replace self.known
         cdef object view = None if known is None else known(x, values)
         if view is None:
             return self.find(x, values)

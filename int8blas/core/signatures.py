@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Signature:
-    """The attribute ``__signature__``: of a compiled class the signature of its constructor, of an instance the
+    """The attribute ``__signature__``. For a compiled class it is the signature of the constructor, for an instance the
     signature of a call."""
 
     def __get__(self, instance: Any, owner: type) -> inspect.Signature:

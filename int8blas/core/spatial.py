@@ -1,7 +1,7 @@
 """Spatial arguments of convolution and pooling: layouts, kernels, strides, dilation and padding.
 
-Values go from the outermost spatial dimension to the innermost: d, h, w. An argument is one number for all dimensions,
-or one number for each, and becomes a tuple with one number for each.
+Values have the order of the spatial dimensions, outermost first: d, h, w. An argument is one number for all dimensions,
+or one number for each dimension. It becomes a tuple with one number for each dimension.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,7 @@ CHANNELS_LAST_AXES = {
 
 Pair = tuple[int, int]
 
-# Names of padding that other libraries use too. The sizes of source, windows and strides determine the amount of
-# padding.
+# Names of padding, as in other libraries. The sizes of source, windows and strides determine the amount of padding.
 PADDING_NAMES = {"valid": "valid", "same": "same", "same_upper": "same", "same_lower": "same_lower"}
 
 
@@ -119,8 +118,8 @@ def per_dimension(value: Any, spatial: int, name: str, minimum: int) -> tuple[in
 
 def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
     """Return the padding (before, after) of each spatial dimension. The argument is one integer, or an integer or a
-    pair for each dimension. Return "same" and "same_lower" unchanged; :func:`padding_of` turns them into numbers for a
-    size."""
+    pair for each dimension. Return "same" and "same_lower" unchanged, because :func:`padding_of` computes their numbers
+    from the size of a source."""
     if type(value) is int and 0 <= value <= LARGEST:
         return ((value, value),) * spatial
     value = _plain(value)
@@ -148,15 +147,15 @@ def parse_padding(value: Any, spatial: int) -> tuple[Pair, ...] | str:
 
 
 def halves(total: int, padding: str) -> Pair:
-    """Split `total` padding over both sides. An odd element goes after the data for "same", and before the data for
-    "same_lower"."""
+    """Split `total` padding over both sides. If `total` is odd, "same" has one more element after the data, and
+    "same_lower" has one more before the data."""
     small, large = total // 2, total - total // 2
     return (large, small) if padding == "same_lower" else (small, large)
 
 
 def padding_of(padding: tuple[Pair, ...] | str, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
                dilation: Sequence[int]) -> tuple[Pair, ...]:  # fmt: skip
-    """Return the result of `parse_padding` as (before, after) of each dimension of a source.
+    """Return the padding (before, after) of each dimension of a source, from a result of `parse_padding`.
 
     "same" and "same_lower" give ceil(size / stride) positions::
 

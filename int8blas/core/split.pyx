@@ -1,17 +1,17 @@
 """Divide work among threads, by pure functions of the sizes.
 
-A grid has units of work, for example tiles of C. It is divided into rectangles of nearly equal size, one for each
-thread, if no rectangle is larger than the rounded up mean. Otherwise the grid is divided into stretches: consecutive
-units, counted column by column. No stretch is larger than the rounded up mean. Rectangles are preferred, because they
-read less of the operands for each unit.
+A grid has units of work, for example tiles of C. If no rectangle is larger than the rounded up mean, the grid is
+divided into rectangles of nearly equal size, one for each thread. Otherwise the grid is divided into stretches:
+consecutive units, counted column by column. No stretch is larger than the rounded up mean. Rectangles come first,
+because they read less of the operands for each unit.
 """
 
 from libc.stdint cimport int64_t
 
 
 cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_first, Grid *grid) noexcept nogil:
-    """Divide a grid of at least one unit into at most `threads` parts. Among equal divisions, prefer the division with
-    the most parts along columns, or rows."""
+    """Divide a grid of at least one unit into at most `threads` parts, so that the largest part is small. If several
+    divisions are equally good, choose the one that divides the columns (with `columns_first`) or the rows most."""
     cdef int64_t n, m, units, best = 0
     cdef int64_t first = columns if columns_first else rows, second = rows if columns_first else columns
     cdef double total = <double>rows * <double>columns
@@ -30,7 +30,7 @@ cdef void split(int64_t rows, int64_t columns, int64_t threads, bint columns_fir
 
 
 cdef void drop_idle_parts(Grid *grid) noexcept nogil:
-    """Use fewer parts if the largest part stays the same: more threads would not finish sooner."""
+    """Use fewer parts if the largest part stays the same, because more threads would not finish sooner."""
     cdef int64_t units = grid.rows * grid.columns
     if grid.stretches:
         grid.row_parts = <int>ceil_div(units, ceil_div(units, grid.row_parts))
@@ -66,7 +66,7 @@ cdef int pieces_of(const Grid *grid, int part, Piece *pieces) noexcept nogil:
 
 
 cdef list pieces_of_parts(const Grid *grid):
-    """Return for each part the list of its pieces (row, row_end, column, column_end)."""
+    """Return a list for each part: its pieces (row, row_end, column, column_end)."""
     cdef Piece pieces[MAX_PIECES]
     cdef int part, i
     parts = []

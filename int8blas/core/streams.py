@@ -1,7 +1,8 @@
-"""Sources and targets of files: a path, or a file object, which may be any stream of bytes.
+"""Sources and targets of files: a path, or a file object, which may be a stream of bytes.
 
-A file object needs `write`, or `readinto` or else `read`, as :class:`io.RawIOBase` defines them. It need not know its
-position or size. One call may write or read fewer bytes than requested.
+A file object for writing needs a method `write`. A file object for reading needs `readinto` or `read`. The methods are
+as in :class:`io.RawIOBase`. The file object need not know its position or size. One call may write or read fewer bytes
+than requested.
 """
 
 import contextlib
@@ -33,12 +34,12 @@ Origin: TypeAlias = Path | Readable
 
 ALIGNMENT = 64
 READING = ("read", "readinto")
-# The bytes that are first allocated for a stream of unknown size. The memory doubles as data arrives.
+# The number of bytes that are first allocated for a stream of unknown size. The memory is doubled when it is full.
 FIRST_BYTES = 1 << 20
 
 
 def is_stream(path: Any, *methods: str) -> bool:
-    """Return whether this is a file object with one of these methods, rather than a path."""
+    """Return whether `path` is a file object with one of these methods. Otherwise it is a path."""
     if isinstance(path, io.TextIOBase):
         raise TypeError(f"path must be a path or a file of bytes, got {type(path).__name__}, a file of text: open it "
                         "with 'b' in its mode")  # fmt: skip
@@ -52,7 +53,7 @@ def is_stream(path: Any, *methods: str) -> bool:
 
 
 def name_of(path: Any) -> str:
-    """Return how errors name a path or a file object."""
+    """Return the name of a path or a file object in errors."""
     name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", None)
     return shown(os.fspath(name)) if isinstance(name, (str, bytes, os.PathLike)) else f"the {type(path).__name__}"
 
@@ -63,7 +64,7 @@ def name_of(path: Any) -> str:
 @contextlib.contextmanager
 def written(path: Any) -> Iterator[Callable[[Any], None]]:
     """Yield a function that writes bytes to a file object at its position, or to a new file. When all bytes are
-    written, the new file replaces the path. After an error it is deleted."""
+    written, the new file replaces the path. After an error the new file is deleted."""
     if is_stream(path, "write"):
         yield lambda data: _write_all(path, data)
         return
@@ -74,7 +75,7 @@ def written(path: Any) -> Iterator[Callable[[Any], None]]:
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[BinaryIO]:
     path = os.fsdecode(path)
-    unfinished = f"{path}.{secrets.token_hex(8)}"  # a name that no interrupted process has left behind
+    unfinished = f"{path}.{secrets.token_hex(8)}"  # a random name, because interrupted processes leave files
     try:
         with open(unfinished, "xb") as file:
             yield file
@@ -88,14 +89,14 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def _write_all(file: Any, data: Any) -> None:
-    """Write all bytes. Call `write` again for the rest if it has written only a part."""
+    """Write all bytes. If `write` has written only a part, call it again for the rest."""
     rest = memoryview(data)
     while len(rest):
         count = file.write(rest)
         if count is None:
             if isinstance(file, io.RawIOBase):
                 raise BlockingIOError(f"{name_of(file)} must block until it takes bytes")
-            return  # a file object that returns no count has written all bytes
+            return  # without a count assume that all bytes are written
         if not 0 < count <= len(rest):
             raise OSError(f"{name_of(file)} must take some of {len(rest)} bytes, took {count}")
         rest = rest[count:]
@@ -105,11 +106,11 @@ def _write_all(file: Any, data: Any) -> None:
 
 
 class Source:
-    """A file that is read from its beginning, or a stream that is read from its position."""
+    """A source of bytes: a file from its beginning, or a stream from its position."""
 
     def __init__(self, file: Any, name: str, size: int | None) -> None:
         self.file, self.name = file, name
-        self.size = size  # None until the end is reached
+        self.size = size  # None for a stream until its end is reached
         self.position = 0
 
     def read(self, size: int) -> Bytes:
@@ -149,7 +150,7 @@ def read_to_end(path: Any) -> bytes:
 
 
 def _read_some(file: Any, memory: memoryview) -> int:
-    """Fill a part of the memory, which is not empty. Return the number of bytes, or 0 at the end of the file."""
+    """Fill a part of the memory. Return the number of bytes, or 0 at the end of the file. The memory is not empty."""
     if hasattr(file, "readinto"):
         count = file.readinto(memory)
     else:

@@ -1,5 +1,5 @@
-"""The object that `num_threads` and `use_isa` return: a setting of the thread, or the process, that a ``with`` block
-undoes."""
+"""The object that `num_threads` and `use_isa` return. It is a setting of the thread, or of the process, which the end
+of a ``with`` block undoes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Variable:
         scope: Literal["thread", "process"] = "thread",
     ) -> None:
         self.name, self.get, self.put, self.scope = name, get, put, scope
-        # Threads that share the value change it one after another.
+        # If threads share the value, a lock lets them change it one after another.
         of_thread = scope == "thread"
         self._owner: Any = threading.local() if of_thread else SimpleNamespace()
         self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if of_thread else threading.RLock()
@@ -38,7 +38,7 @@ class Variable:
 
     @property
     def state(self) -> tuple[Any, object]:
-        """Return the value, and the token of the call that set it if no block has been entered since."""
+        """Return the value, and the token of the call that set it, if no block has been entered since that call."""
         return self.get(), getattr(self._owner, "token", None)
 
     @state.setter
@@ -91,7 +91,7 @@ class ThreadSetting:
             _, before = blocks.pop(inner)
             if inner == len(blocks):
                 variable.state = before
-            else:  # a later block is still open, and its setting stays
+            else:  # a later block is still open, so its setting stays
                 blocks[inner] = (blocks[inner][0], before)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:

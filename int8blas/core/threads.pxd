@@ -1,33 +1,33 @@
-# The one gate to threads: how many threads a call may use, how much work a further thread needs, and all parallel
-# regions (see threads.pyx). No other module reads OpenMP's state.
+# The gate to threads: the number of threads that a call may use, the work that justifies one more thread, and all
+# parallel regions (see threads.pyx). No other module reads OpenMP's state.
 from libc.stdint cimport int64_t
 
-# The work that makes waking one more thread worthwhile. Each comment names the unit. For products each instruction set
-# has its own number of multiply-adds, `thread_work`.
+# The minimum work for which waking one more thread saves time, in the unit of each comment. For products each
+# instruction set has its own number of multiply-adds, `thread_work`.
 cdef enum:
     THREAD_BYTES = 1 << 19          # bytes read and written by a pass over memory
     THREAD_PACKED_BYTES = 1 << 18   # bytes of weights or of an image that are packed, summed or checked
-    THREAD_REALS = 1 << 17          # real numbers whose range is computed, or that are quantized by it
+    THREAD_REALS = 1 << 17          # real numbers whose range is found, or that are quantized by their range
     THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
     THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
     THREAD_STEP_WORK = 1 << 17      # multiply-adds of a step of a recurrent layer, which ends with a barrier
 
-# Work that takes the time of releasing and taking the GIL. Less work keeps the GIL.
+# Work that takes as long as releasing and taking the GIL. Calls with less work keep the GIL.
 cdef enum:
     GIL_BYTES = 1 << 14             # unit: as for THREAD_BYTES
     GIL_NORMALIZED = 1 << 12        # unit: as for THREAD_NORMALIZED
     GIL_WORK = 1 << 17              # multiply-adds of a product: 0.4 us, of which the GIL would take 0.03 us (AVX512-VNNI)
 
-# A function that runs one part of a job. Any thread may run any part, in any order. The result is 0, or -1 if there is
-# no memory.
+# A function that runs one part of a job. Any thread may run any part, in any order. It returns 0, or -1 if there is no
+# memory.
 ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
-# A function that runs one thread's share of a job for all threads of a region. These threads may wait for one another.
+# A function that runs one thread's share of a job. All threads of a region call it, and may wait for one another.
 ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil
 
 
 cdef inline int paid_threads(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work: one, and one more for each `thread_work`, up to
-    `most`."""
+    """Return the number of threads for which there is enough work: one, plus one for each `thread_work`, up to `most`.
+    """
     return <int>max(1.0, min(most, 1 + work / thread_work))
 
 

@@ -1,14 +1,14 @@
-"""The gate to threads: how many threads a call may use, and every parallel region of the package::
+"""The gate to threads: the number of threads that a call may use, and every parallel region of the package::
 
-    threads_for number of threads for which there is enough work, at most the number that a call may use
-    run_parts       each part of a job, by any thread
-    run_in_turn     parts of two kinds in one region: all parts of the first kind, then the second
-    run_team        the work of a team of threads, which may wait for one another
-    run_work        run_parts for a caller that holds the GIL
+    threads_for     returns the number of threads for which there is enough work, and which a call may use
+    run_parts       runs each part of a job on any thread
+    run_in_turn     runs parts of two kinds in one region: all parts of the first kind, then the second kind
+    run_team        runs the work of a team of threads, which may wait for one another
+    run_work        is run_parts for a caller that holds the GIL
 
 A call may use the number of threads that OpenMP, the environment or ``num_threads`` sets, if the system can create
-them. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread too if
-the parent has run a region. No result depends on which thread runs a part, or on the number of threads.
+these threads. A call inside a region uses one thread, so regions never nest. A call in a forked process uses one thread
+if the parent has run a region. No result depends on the number of threads, or on the thread that runs a part.
 
 A region ends when its last thread has finished, and OpenMP begins the next region when this thread has come back. If
 another process takes a thread's CPU, the thread finishes or comes back a time slice later: after milliseconds, for
@@ -58,21 +58,21 @@ cdef extern from "core/team.h" nogil:
 
 # The limit of INT8BLAS_NUM_THREADS or num_threads(scope="process"), or 0 without a limit.
 cdef int process_limit = 0
-# A call never uses more threads than the process has CPUs: further threads would only wait for a CPU.
+# A call never uses more threads than the process has CPUs, because further threads would only wait for a CPU.
 cdef int cpus = INT_MAX
 # GNU OpenMP's threads do not survive a fork. If the parent has run a parallel region, a region in the child would wait
 # for the lost threads forever.
 cdef bint region_ran = False
 cdef bint forked = False
-# Whether a thread runs without regions for a while after a region that ended late.
+# Whether a thread runs without regions for a while after a late end of a region.
 cdef bint looks_at_ends = True
 
-# The shortest wait that counts as another process's time slice, and the longest pause without regions, in seconds.
+# In seconds: the shortest wait that counts as a time slice of another process, and the longest pause without regions.
 cdef double LATE = 1e-3, LONGEST = 0.2
-# Ticks below LATE on every counter: a shorter wait needs no conversion to seconds.
+# A number of ticks that is less than LATE on every CPU. A shorter wait needs no conversion to seconds.
 cdef int64_t SOON = 10_000
-# Time and ticks when this module was loaded. Their differences from the present time and ticks give the ticks of a
-# second.
+# Time and ticks when this module was loaded. The number of ticks in a second is the difference between the present
+# ticks and these ticks, divided by the difference of the times.
 cdef int64_t first_ticks = i8_ticks()
 cdef double first_seconds = i8_omp_seconds()
 
@@ -84,16 +84,16 @@ cdef struct Parts:
 
 
 cdef struct Shares:
-    # Parts that the threads of a region share. If a thread had no memory for a part, the struct has the number of
-    # threads, and the first part that each thread has left.
+    # The parts that the threads of a region share. After a lack of memory, it has the number of threads, and the first
+    # part that each thread has not run.
     Parts parts
     int threads
     int64_t left[MOST_THREADS]
 
 
 cdef struct Region:
-    # Threads that work, and threads of the runtime's team. The other threads of the team have no work (see
-    # csrc/core/team.h).
+    # The number of threads that work, and the number of threads of the runtime's team. The remaining threads of the
+    # team have no work (see csrc/core/team.h).
     int threads, team
     # Ticks when the calling thread began the region, ticks when it finished its part, and the number of ticks between
     # them in which it waited for other threads.
@@ -101,10 +101,10 @@ cdef struct Region:
 
 
 cdef int region_threads(int wanted) noexcept nogil:
-    """Return how many threads the next parallel region may request: `wanted`, or fewer if the system cannot create
-    them.
+    """Return the number of threads that the next parallel region may request: `wanted`, or fewer if the system cannot
+    create them.
 
-    Every region calls this first. A caller that divides its work by the number of threads may call it earlier.
+    Every region first calls this function. A caller that divides its work by the number of threads may call it earlier.
     """
     cdef i8_team *mine = &i8_my_team
     cdef int threads = wanted
@@ -153,8 +153,8 @@ cdef void look_at_end(const Region *region, int64_t wait) noexcept nogil:
 
 cdef void set_alone(double now, double wait, double saved) noexcept nogil:
     """Run without regions for some time if the wait for other threads was long, and longer than the time `saved` that
-    they saved. The pause is twice the wait, so one thread loses hardly more time than another wait would take. If the
-    last pause has just ended, the other process seems to stay, and the pause is twice the last pause."""
+    these threads saved. The pause is twice the wait, so one thread loses hardly more time than another wait would take.
+    If the last pause has just ended, another process still takes the CPU, and the pause is twice the last pause."""
     cdef double alone = 2 * wait
     if wait < LATE or wait < saved:
         return
@@ -165,15 +165,16 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work: at most `most`, and at most the threads that the
-    call may use."""
+    """Return the number of threads for which there is enough work. It is at most `most`, and at most the number of
+    threads that the call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
 cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads) noexcept nogil:
     """Run all parts of a job on at most `threads` threads. Return 0, or -1 if there was no memory for a part.
 
-    A part without memory does nothing. The calling thread runs it again with the memory that other parts have released.
+    A part does nothing if it gets no memory. The calling thread runs this part again when other parts have released
+    their memory.
     """
     cdef Shares s
     cdef int status = 0
@@ -189,7 +190,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
         for i in range(threads):
             s.left[i] = parts
         if parts == threads:
-            run_region(do_share, &s, threads)  # a loop begins with a barrier: 5 % of a small product
+            run_region(do_share, &s, threads)  # an OpenMP loop has a barrier, which takes 5 % of a small product
         else:
             run_shares(&s, threads)
         if s.threads > 0:
@@ -199,7 +200,7 @@ cdef int run_parts(part_fn function, const void *job, int64_t parts, int threads
 
 
 cdef int64_t do_parts(const Parts *p, int64_t part, int64_t end) noexcept nogil:
-    """Run the parts from `first` on. Return the first part without memory, or `end`."""
+    """Run the parts from `first` on. Return the first part that gets no memory, or `end`."""
     while part < end and p.function(p.job, part, p.count) == 0:
         part += 1
     return part
@@ -237,7 +238,7 @@ cdef void run_shares(Shares *s, int threads) noexcept nogil:
 
 
 cdef int do_rest(Shares *s) noexcept nogil:
-    """Run the parts that all threads have left. Return 0, or -1 if there is no memory."""
+    """Run the remaining parts of all threads. Return 0, or -1 if there is no memory."""
     cdef int64_t end
     cdef int thread
     for thread in range(s.threads):
@@ -274,15 +275,15 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
 
 
 cdef void do_own_parts(const Parts *p, int thread, int threads) noexcept nogil:
-    """Set the range of a thread's parts, empty for a thread without work."""
+    """Set the range of a thread's parts. The range of a thread without work is empty."""
     if thread < threads:
         do_parts(p, first_part(p, thread, threads), first_part(p, thread + 1, threads))
 
 
 cdef int run_work(part_fn function, const void *job, int64_t parts, double work, double thread_work,
                   double gil_work) noexcept:
-    """Run all parts on the number of threads for which `work` is enough; release the GIL unless that takes longer than
-    the work."""
+    """Run all parts on the number of threads for which `work` is enough. Release the GIL, unless releasing it takes
+    longer than the work."""
     cdef int status
     if keeps_gil(work, gil_work):
         return run_parts(function, job, parts, 1)
@@ -294,7 +295,7 @@ cdef int run_work(part_fn function, const void *job, int64_t parts, double work,
 
 
 cdef void run_team(member_fn function, const void *job, int threads) noexcept nogil:
-    """Run a region of at most `threads` threads; each thread calls the function with the number of threads."""
+    """Run a region of at most `threads` threads. Each thread calls the function with the number of threads."""
     threads = region_threads(threads)
     if threads == 1:
         function(job, 0, 1)
@@ -322,19 +323,19 @@ cdef void forget_regions() noexcept nogil:
 
 
 cdef int region_used() noexcept nogil:
-    """Return the threads of the last parallel region, or 1 if there was none."""
+    """Return the number of threads of the last parallel region, or 1 if there was no region."""
     return i8_my_team.used
 
 
 cdef int max_threads() noexcept nogil:
-    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or its share of the CPUs
-    while networks run at the same time."""
+    """Return the maximum number of threads of a call from this thread: `allowed_threads`, or while networks run at the
+    same time, the thread's share of the CPUs."""
     return min(allowed_threads(), shared_cpus(cpus))
 
 
 cdef int allowed_threads() noexcept nogil:
-    """Return the maximum number of threads. It depends on settings, on how many threads can be created, and on whether
-    the call is inside a region."""
+    """Return the maximum number of threads. It depends on settings, on the number of threads that can be created, and
+    on whether the call is inside a region."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():
@@ -345,7 +346,7 @@ cdef int allowed_threads() noexcept nogil:
 
 
 cdef int process_threads() noexcept nogil:
-    """Return the maximum number of threads of a call whose thread has no setting."""
+    """Return the maximum number of threads of a call in a thread without a setting."""
     cdef int limit = i8_load(process_limit)
     return limit if limit > 0 else i8_omp_max_threads()
 
@@ -372,7 +373,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # The next call tries again how many threads it can create.
+    # The next call finds again the number of threads that it can create.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -392,14 +393,14 @@ _variables = {
 
 
 def num_threads(n=..., *, scope="thread"):
-    """Use at most `n` threads for each call of this thread or process, from now on; without `n`, return the limit.
+    """Use at most `n` threads for each call of this thread or process, from now on. Without `n`, return the limit.
 
     A call obeys the first limit that is set: the setting of its thread, the setting of the process,
-    ``INT8BLAS_NUM_THREADS``, OpenMP's own limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
-    problems use fewer threads, and no call uses more than the process had CPUs when int8blas was imported, unless
-    ``INT8BLAS_OVERSUBSCRIBE=1``. If a call waits for its other threads because another process has taken a CPU, the
-    next calls use one thread: for twice the time of the wait, and for up to 200 ms if the waits continue. Results do
-    not depend on the number of threads.
+    ``INT8BLAS_NUM_THREADS``, OpenMP's limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
+    problems use fewer threads. No call uses more threads than the process had CPUs when int8blas was imported, unless
+    ``INT8BLAS_OVERSUBSCRIBE=1``. If a call waits for its threads because another process has taken a CPU, the next
+    calls use one thread. They do so for twice the time of the wait, or for up to 200 ms if the waits continue. Results
+    do not depend on the number of threads.
 
     Parameters
     ----------
@@ -412,9 +413,9 @@ def num_threads(n=..., *, scope="thread"):
     Returns
     -------
     int or context manager
-        Without `n`, the number of threads that a call may use now, or, with ``scope="process"``, that a call in a
-        thread without a setting may use. With `n`, an object whose ``with`` block restores the former setting at its
-        end; a plain call may ignore this object.
+        Without `n`, the number of threads that a call may use now; with ``scope="process"``, the number for a thread
+        without a setting. With `n`, an object whose ``with`` block restores the former setting at its end. A plain call
+        may ignore this object.
 
     Raises
     ------
@@ -423,11 +424,11 @@ def num_threads(n=..., *, scope="thread"):
 
     See Also
     --------
-    use_isa : the same for instruction sets.
+    use_isa : selects an instruction set.
 
     Notes
     -----
-    The object may be used in any number of blocks, also nested, and by any thread. A block sets the limit of the thread
+    Any thread may use the object in any number of blocks, which may be nested. A block sets the limit of the thread
     that enters it. The first block in the thread of the call undoes the call at its end, if no later call has set the
     thread. Any other block restores the setting that it found at its start. Blocks may end in any order, for example
     with ``contextlib.ExitStack``. The open block that was entered last determines the setting. After the end of all
@@ -462,8 +463,8 @@ def num_threads(n=..., *, scope="thread"):
 cdef class ThreadLimit:
     """A context in which each call of the thread uses at most `n` threads.
 
-    It takes 0.5 us, `num_threads` 5 us, because blocks of `num_threads` may end in any order. This context must end
-    before a block that its thread entered earlier.
+    Entering and leaving takes 0.5 us. `num_threads` takes 5 us, because its blocks may end in any order. This context
+    must end before a block that its thread entered earlier.
     """
 
     cdef int limit, before
@@ -481,19 +482,19 @@ cdef class ThreadLimit:
 
 
 def threading_info():
-    """Return a dict that says whether OpenMP was compiled in, and how many threads a call may use now."""
+    """Return a dict: whether OpenMP was compiled in, and the number of threads that a call may use now."""
     return {"openmp": bool(I8_HAVE_OPENMP), "threads": max_threads()}
 
 
 def cgroup_room(list_, root):
-    """Return how many more threads cgroups allow, or None without a limit. The file `list` is like /proc/self/cgroup,
-    and the cgroups are mounted at `root`."""
+    """Return the number of threads that cgroups still allow, or None without a limit. The file `list` is like
+    /proc/self/cgroup, and the cgroups are mounted at `root`."""
     room = i8_cgroup_room(os.fsencode(list_), os.fsencode(root))
     return None if room == INT_MAX else room
 
 
 def stack_bytes(text):
-    """Return the bytes that OMP_STACKSIZE requests. If it is not a size, return 0, which stands for OpenMP's
+    """Return the bytes that OMP_STACKSIZE requests. If OMP_STACKSIZE is not a size, return 0, which stands for OpenMP's
     default."""
     size = re.fullmatch(r"\s*(\d+)\s*([bkmg]?)\s*", text, re.ASCII | re.IGNORECASE)
     size = int(size[1]) << {"b": 0, "m": 20, "g": 30}.get(size[2].lower(), 10) if size else 0
@@ -501,15 +502,17 @@ def stack_bytes(text):
 
 
 def seconds_alone(wait=0.0, saved=0.0, time=None):
-    """Return how long the calling thread runs without regions after a wait of `wait` seconds at `time`. The work of the
-    other threads had saved the calling thread `saved` seconds. `time` is a time of OpenMP's clock, by default now."""
+    """Return the time for which the calling thread runs without regions after a wait of `wait` seconds at `time`. The
+    other threads saved `saved` seconds of the calling thread's work. `time` is a time of OpenMP's clock, by default
+    now.
+    """
     cdef double now = i8_omp_seconds() if time is None else time
     set_alone(now, wait, saved)
     return max(0.0, i8_my_team.alone_until - now)
 
 
 cdef bint switched_on(str name, str default) except -1:
-    """Return whether an environment variable is 1; raise an error if it is neither 0 nor 1."""
+    """Return whether an environment variable is 1. Raise an error if it is neither 0 nor 1."""
     value = os.environ.get(name, "") or default
     if value not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, got {value!r}")

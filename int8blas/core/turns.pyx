@@ -1,6 +1,6 @@
-"""Runs of networks at the same time: each has its share of the CPUs, and they take turns with the GIL.
+"""Runs of networks at the same time. Each run has its share of the CPUs, and the runs take turns with the GIL.
 
-csrc/core/turns.h has the turns. Its state is in this module alone.
+csrc/core/turns.h implements the turns. Only this module includes it, so its state exists once.
 """
 
 cdef extern from "core/turns.h" nogil:
@@ -12,9 +12,9 @@ cdef extern from "core/turns.h" nogil:
     void i8_end_turn()
     void i8_take_turn()
 
-# A call releases the GIL if its work is at least some limit, because releasing takes time too. If another thread
-# waits for the GIL, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. An encoder of 8
-# tokens on two threads: 0.64 of one thread's runs a second with 10, 0.57 with 1.
+# A call releases the GIL if its work is above a limit, because releasing takes time too. If another thread runs a
+# network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. With an encoder of 8
+# tokens, each of two threads then has 0.64 of the runs a second of a single thread; with SHARED_GIL = 1 it has 0.57.
 cdef enum:
     SHARED_GIL = 10
 

@@ -1,4 +1,4 @@
-"""INT8BLAS_VERBOSE: a line on the standard error stream about each call of a primitive.
+"""INT8BLAS_VERBOSE: write a line about each call of a primitive to the standard error stream.
 
 Products, convolutions and recurrent layers report their paths and sizes themselves; :mod:`int8blas.core.traced` reports
 functions of arrays.
@@ -36,8 +36,8 @@ cdef double seconds() noexcept nogil:
 cdef void write_line(char *line, const char *name, const char *sizes, const char *how, const i8_kernels *kernels,
                      int threads, double elapsed) noexcept nogil:
     """Write the line about a finished call into a buffer of LINE_BYTES."""
-    # Compute in integers, because the locale determines the decimal point of a double. max() is for a clock that was
-    # set back during the call.
+    # Compute in integers, because the locale determines the decimal point of a double. The clock may have been set back
+    # during the call, so limit the time to at least 0.
     cdef long long units = <long long>(1e7 * max(0.0, elapsed) + 0.5)
     snprintf(line, LINE_BYTES, b"int8blas,%s,%s,%s,%s,threads=%d,%lld.%04lld ms\n", name, sizes, how, kernels.name,
              threads, units // 10000, units % 10000)
@@ -45,7 +45,7 @@ cdef void write_line(char *line, const char *name, const char *sizes, const char
 
 cdef void report_nogil(const char *name, int64_t m, int64_t n, int64_t k, const char *how, const i8_kernels *kernels,
                        int threads, double elapsed) noexcept nogil:
-    """Print the line about a problem of these sizes; the thread may lack the GIL."""
+    """Print the line about a problem of these sizes. The thread need not hold the GIL."""
     cdef char sizes[LINE_BYTES]
     cdef char line[LINE_BYTES]
     snprintf(sizes, LINE_BYTES, b"m=%lld,n=%lld,k=%lld", <long long>m, <long long>n, <long long>k)

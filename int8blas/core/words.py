@@ -1,4 +1,4 @@
-"""How errors show values and dtypes, and the remedies that they suggest."""
+"""The texts of errors: values, dtypes and suggested remedies."""
 
 import sys
 import warnings
@@ -46,7 +46,7 @@ def either(names: Iterable[object]) -> str:
 
 
 def warn(text: str) -> None:
-    """Give a RuntimeWarning whose place is the nearest caller outside this package."""
+    """Give a RuntimeWarning that points to the nearest caller outside this package."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "int8blas":
@@ -69,7 +69,7 @@ def dtype_error(array: npt.NDArray[Any], name: str, wanted: Iterable[object], gi
 
 
 def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
-    """Return the end of an error that says how to convert an array to one of these dtypes with the same numbers."""
+    """Return the end of an error: how to convert an array to one of these dtypes without changing its numbers."""
     dtype = array.dtype
     given = "x" if " " in name else name
     integers = [one for one in wanted if "int" in one]
@@ -106,13 +106,13 @@ def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -
 
 
 def conversion(given: str, to: str) -> str:
-    """Return the conversion to a dtype that has all numbers of the given dtype, or the nearest numbers."""
+    """Return the conversion to a dtype. The dtype has all numbers of the given dtype, or the nearest numbers."""
     return f"np.asarray({given}, {numpy_name(to)})"
 
 
 def checked(given: str, to: str) -> str:
-    """Return the conversion of integers (with KEEPS_VALUES: of whole numbers) that raises an error if a number does not
-    fit. `np.asarray` would wrap such a number without an error."""
+    """Return a conversion of integers that raises an error if a number does not fit. With KEEPS_VALUES it also converts
+    floats with whole numbers. `np.asarray` would wrap a number that does not fit, without an error."""
     if KEEPS_VALUES:
         return f"np.asarray({given}).astype({numpy_name(to)}, casting='same_value')"
     return f"np.array(np.asarray({given}).tolist(), {numpy_name(to)})"
@@ -142,10 +142,10 @@ def remedy_of_objects(array: npt.NDArray[Any], given: str, wanted: tuple[str, ..
 
 
 def shown(x: object) -> str:
-    """Return a value as an error shows it: a short value whole, a long value by its ends."""
+    """Return the text for a value in an error: all of a short value, or the two ends of a long value."""
     try:
         text = " ".join((str(x) if isinstance(x, np.generic) else repr(x)).split())
-    except ValueError:  # Python refuses to write integers of thousands of digits
+    except ValueError:  # Python does not convert integers of thousands of digits to text
         return f"an integer of {x.bit_length()} bits" if isinstance(x, int) else type(x).__name__
     if len(text) <= MOST_CHARACTERS:
         return text

@@ -1,7 +1,9 @@
-"""Element-wise operators, and operators on rows and windows. It imports core, gemm and stage.
+"""Element-wise operators, and operators on rows and windows. The package imports core, gemm and stage.
 
-quantization, quantization_factors    quantize, dequantize, requantize; the factors of weights and activations
-functions       eltwise, binary, sum, concat; fused, several in one pass over memory
+quantization    quantize, dequantize and requantize
+quantization_factors    the factors of weights and activations
+functions       eltwise, binary, sum and concat
+fused           the driver of these functions: several operators in one pass over memory
 epilogue        scales, zero points and post-ops after any of these operators
 elements        a kernel for every element of an array, in the order of memory; erf
 pooling         the public functions; pool, their driver, and windows of float images

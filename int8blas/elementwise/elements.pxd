@@ -10,8 +10,8 @@ cdef enum:
     PARAMETERS = 3
 
 
-# The dimensions of an array in the order of memory, without dimensions of size 1. Each has its size, its axis, and
-# whether the array goes backwards along it. Loops visit other arrays of this shape in this order too.
+# The dimensions of an array in the order of memory, without dimensions of size 1. Each dimension has its size, its
+# axis, and whether its stride is negative. Loops visit other arrays of this shape in this order too.
 cdef struct Order:
     int dims
     int64_t shape[cnp.NPY_MAXDIMS]

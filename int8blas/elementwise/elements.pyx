@@ -2,8 +2,9 @@
 
 The dimensions of `x` and `out`, in the order of `out` in memory, are divided into an inner run, whose elements are
 evenly spaced in both arrays, and outer dimensions. The parameters are constant in a run. If such runs would be short, a
-longer run has several values of each parameter. Memory then has the parameters of a stretch of the run, after which
-they repeat. If the stretch would be long, memory has the parameters of one block of elements at a time.
+run is longer and has several values of each parameter. The parameters of a stretch of the run are then written to
+memory, one for each element, and all stretches of the run use them. If a stretch would be long, the parameters are
+written to memory for one block of elements at a time.
 """
 
 from libc.math cimport copysignf, fabsf
@@ -23,14 +24,14 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# SHORT_RUN: a run of at least this many elements with one parameter gets its own kernel call. STRETCH: for shorter
-# runs, parameters are repeated in memory until they cover this many elements.
+# A run of at least SHORT_RUN elements with constant parameters gets its own kernel call. Otherwise parameters are
+# repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
-# If a stretch would have more elements, parameters are written out for one block at a time: three parameters of 16 KiB
-# exceed the L1 cache.
+# The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
+# three arrays of more than 16 KiB would not fit the L1 cache.
 cdef int64_t LONGEST_STRETCH = 4096
-# PIECE: the elements of a piece, the unit of work of threads. GATHERED: the elements of a block that is first gathered
-# from memory.
+# PIECE is the number of elements of a piece, the unit of work of threads. GATHERED is the number of elements of a block
+# that is copied to a buffer first.
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
@@ -138,7 +139,8 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
 
 
 cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
-    """Copy bytes like memcpy, but short runs without a call. Their last copy overlaps the copy before it."""
+    """Copy bytes like memcpy. Short runs are copied without a call, in pieces of 16 bytes, and the last two pieces may
+    overlap."""
     cdef int64_t i
     if n < 16 or n > 1024:
         memcpy(to, source, n)
@@ -159,7 +161,7 @@ cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) no
 
 cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_t step, int size,
                        int64_t n) noexcept nogil:
-    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced on both sides."""
+    """Copy n elements of 1, 2 or 4 bytes that are evenly spaced in the source and in the target."""
     cdef int64_t i
     if to_step == size and step == size:
         copy_bytes(to, source, n * size)
@@ -273,7 +275,7 @@ cdef cnp.ndarray ordered(const Order *order, cnp.ndarray array):
 
 
 cdef bint is_dense(cnp.ndarray array) noexcept:
-    """Return whether the elements fill their memory without gaps, with positive strides in any order of dimensions."""
+    """Return whether an array is contiguous, with positive strides, for some order of its dimensions."""
     cdef int ndim = cnp.PyArray_NDIM(array), left = 0, d, found
     cdef int64_t step = cnp.PyArray_ITEMSIZE(array)
     cdef bint used[cnp.NPY_MAXDIMS]
@@ -365,7 +367,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
 
 
 cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list parameters) noexcept:
-    """Set the runs if all elements have the same parameters."""
+    """Set the runs for parameters that are the same for all elements."""
     cdef Order order
     cdef int d, p
     job.each, job.outer, job.n = False, 1, 1

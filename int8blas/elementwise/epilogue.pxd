@@ -7,7 +7,7 @@ cdef class Epilogue:
     cdef float scale, zero, dst_scale, dst_zero
     cdef int typenum                # type number of the destination
     cdef tuple post_ops
-    cdef str name                   # of the argument with the post-ops
+    cdef str name                   # name of the argument with the post-ops
     cdef bint given
     cdef bint onnx                  # the rounding of integers, as in `fuse`
 

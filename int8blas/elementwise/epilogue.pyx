@@ -1,7 +1,7 @@
 """The epilogue of element-wise primitives: scales, zero points and post-ops become steps of a fused operator.
 
 If each element of a primitive's result depends on one element of the source, the primitive puts its own steps before
-the steps of the epilogue. Any other primitive stores its result first; then `finished` applies the epilogue to the
+the steps of the epilogue. Any other primitive first stores its result. Then `finished` applies the epilogue to the
 result::
 
     y = scales["src"] * (f32(result) - f32(zero_points["src"]))
@@ -54,14 +54,15 @@ cdef int type_of(object dst_dtype, cnp.ndarray src) except -1:
 
 
 cdef cnp.ndarray destination(object out, int typenum, cnp.ndarray like, tuple shape=None):
-    """Return `out`, or a new array, in the order of `like` if `like` has this shape. The default is its shape."""
+    """Return `out`, or a new array. The shape is `shape`, by default the shape of `like`. A new array of this shape has
+    the memory order of `like`."""
     if shape is None or (<object>like).shape == shape:
         return empty_like(like, typenum) if out is None else elements_output_like(out, "out", typenum, like)
     return empty_of(shape, typenum) if out is None else elements_output(out, "out", typenum, shape)
 
 
 cdef tuple checked_ops(object ops, str name):
-    """Return a tuple of post-ops from one post-op or a sequence. The common cases come first: one function, or none."""
+    """Return a tuple of post-ops from one post-op or a sequence."""
     if type(ops) is Eltwise:
         return (ops,)
     return () if type(ops) is tuple and not ops else as_post_ops(ops, name)
@@ -98,7 +99,7 @@ cdef Step part_of(Step step, tuple inside):
 
 
 cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
-    """Broadcast like numpy.broadcast_to. That function takes the time of all other work for a small result."""
+    """Broadcast like numpy.broadcast_to. For a small result, numpy.broadcast_to takes as long as all other work."""
     cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
     cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
     cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
@@ -147,7 +148,7 @@ cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, ob
     self.post_ops = checked_ops(post_ops, name)
     self.given = bool(self.post_ops)
     self.scale = self.dst_scale = 1
-    # Most calls have no such values, and small problems must not spend time on them.
+    # Most calls have no such values. Small problems must not spend time on checking them.
     if scales is not None:
         values = by_tensor(scales, "scales", TENSORS)
         self.scale = scale_from(values.get("src", 1), "scales['src']")

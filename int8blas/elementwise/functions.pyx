@@ -43,8 +43,8 @@ cdef tuple TYPES = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_FLOAT32,
 # ---------------------------------------------------------------------------------------------------- arguments ------
 
 cdef float factor_from(list values, Py_ssize_t i) except? -1:
-    """Return scale number i, which is finite and may be 0. Formatting its name takes longer than the check, so only
-    errors format names."""
+    """Return scale number i, which is finite and may be 0. Formatting its name takes longer than the check, so the name
+    is formatted only for an error."""
     cdef object value = values[i]
     cdef float factor
     if type(value) is float or (type(value) is int and value == 1):
@@ -114,14 +114,14 @@ cdef int check_size(shape, str name) except -1:
     cdef double size = LARGEST_ELEMENT
     for count in shape:
         size *= max(<double>count, 1)
-    # The product of Python's integers is exact, but takes the time of all other work for a small result.
+    # The exact product of Python's integers takes as long as all other work for a small result.
     if size > 1e15 and prod([count for count in shape if count]) * LARGEST_ELEMENT > maxsize:
         raise ValueError(f"{name} must have a result of less than {maxsize} bytes, got the shape {tuple(shape)}")
     return 0
 
 
 cdef bint alike_except(cnp.ndarray x, cnp.ndarray y, int axis) noexcept:
-    """Return whether two arrays have one shape, apart from their size along an axis."""
+    """Return whether two arrays have the same shape, apart from the size along an axis."""
     cdef int d
     if cnp.PyArray_NDIM(x) != cnp.PyArray_NDIM(y):
         return False
@@ -226,7 +226,7 @@ cdef class PreparedEltwise:
 
     def __call__(self, cnp.ndarray src not None):
         """Return the result for an array of floats."""
-        cdef Replay known = self.known  # another thread may replace it
+        cdef Replay known = self.known  # another thread may replace self.known
         cdef cnp.ndarray array, target = None if known is None else known.run(src, None)
         cdef list steps
         if target is not None:
@@ -261,9 +261,9 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     Parameters
     ----------
     op : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}
-        The operation. A comparison gives 1 or 0; with NaN it is false, apart from 'ne'.
+        The operation. A comparison gives 1 if it is true, else 0. A comparison with NaN gives 0, but 'ne' gives 1.
     src0, src1 : array_like of uint8, int8, int32, float32, float16 or bfloat16
-        With any strides, and of shapes that broadcast against each other as NumPy's do. Their dtypes may differ.
+        The tensors, with any strides. Their shapes broadcast against each other as in NumPy. Their dtypes may differ.
     scales : mapping of str to float, optional
         The scales of "src0", "src1" and "dst": finite and not 0 when rounded to float32, and the scale of "dst" more
         than 2**-128 in magnitude; 1 by default.
@@ -321,7 +321,7 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
 
 @cython.final
 cdef class PreparedBinary:
-    """:func:`binary` for sources of the types `src_dtypes`. All other arguments are checked once."""
+    """:func:`binary` for sources of the types `src_dtypes`. The constructor checks all other arguments."""
 
     cdef int kind, typenum
     cdef float scales[3]            # scales of both sources and of the destination
@@ -359,7 +359,7 @@ cdef class PreparedBinary:
 
     def __call__(self, cnp.ndarray src0 not None, cnp.ndarray src1 not None):
         """Return the result for two arrays of these types."""
-        cdef Replay known = self.known  # another thread may replace it
+        cdef Replay known = self.known  # another thread may replace self.known
         cdef cnp.ndarray result = None if known is None else known.run(src0, src1)
         if result is not None:
             return result
@@ -524,7 +524,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     Parameters
     ----------
     srcs : sequence of array_like of uint8, int8, int32, float32, float16 or bfloat16
-        At least one array, with any strides. Their shapes may differ in the dimension `axis`, and their dtypes too.
+        At least one array, with any strides. The sizes along `axis` may differ, and so may the dtypes.
     axis : int
         The dimension along which the sources are concatenated.
     scales : sequence of float, optional
@@ -655,7 +655,7 @@ cdef class PreparedTable:
 
     def __call__(self, cnp.ndarray src not None):
         """Return the results for an array of uint8 or int8."""
-        cdef Replay known = self.known  # another thread may replace it
+        cdef Replay known = self.known  # another thread may replace self.known
         cdef cnp.ndarray array, target = None if known is None else known.run(src, None)
         if target is not None:
             return target
@@ -670,8 +670,8 @@ cdef class PreparedTable:
 
 @cython.final
 cdef class PreparedConcat:
-    """Concatenation of bytes along an axis, for given types of the parts. A part may have a table, which maps its
-    elements. All tables have the type of the result."""
+    """Concatenation of bytes along an axis, for given types of the parts. If a part has a table, the table maps the
+    elements of the part. All tables have the type of the result."""
 
     cdef list tables                # a table or None for each part
     cdef Py_ssize_t axis
@@ -717,5 +717,5 @@ cdef class PreparedConcat:
 
     def again(self, tuple parts not None):
         """Return the result if the parts have the types and layouts of the last call's parts, or else None."""
-        cdef ReplayParts known = self.known  # another thread may replace it
+        cdef ReplayParts known = self.known  # another thread may replace self.known
         return None if known is None else known.run(parts)

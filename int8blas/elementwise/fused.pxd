@@ -15,7 +15,7 @@ cdef Step reading(cnp.ndarray array, float scale, float zero)
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=?)
 
 cdef class Replay:
-    cdef object fused               # the operands and the order of the job: a Fused
+    cdef object fused               # the Fused with the operands and the order of the job
     cdef int count                  # sources, 1 or 2
     cdef Layout sources[2]
     cdef Layout target

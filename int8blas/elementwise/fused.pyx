@@ -4,7 +4,7 @@ The first step reads an array. Each further step is a post-op, which may read an
 stored. A block of elements goes through all steps before the next block, so intermediate numbers stay in the L1 cache.
 
 The dimensions of the arrays, in the result's order in memory, are divided into an inner run, whose elements are evenly
-spaced in each array, and outer dimensions. A block is a part of a run, or a number of whole short runs.
+spaced in each array, and outer dimensions. A block is a part of a run, or several short runs.
 """
 
 cimport cython
@@ -31,23 +31,23 @@ cnp.import_array()
 cdef enum:
     BUFFER = 4096                   # bytes of a block that is gathered or scattered
     FLOATS = BUFFER // 4            # elements of a block of f32
-    UNBUFFERED = 4 * FLOATS         # elements of a block of f32 that needs no buffer; a block costs 17 ns (Zen 4)
+    UNBUFFERED = 4 * FLOATS         # elements of a block of f32 that needs no buffer; each block costs 17 ns (Zen 4)
     REPLAYED = 16                   # steps of a job that a Replay runs, and jobs of a run that need no memory
     COPIED = 1 << 14                # bytes of a block that is only copied
     # The minimum number of elements of a run with its own block; shorter runs share blocks.
     LONG_FLOATS = 128
     LONG_BYTES = 256
     LONG_LOOKUP = 64
-# For at least this number of elements, looking up results in a table of 256 results is faster than computing them.
+# For at least this number of elements, a table of all 256 results is faster than computing each result.
 cdef int64_t LOOKED_UP = 1024
-# The bytes that all jobs together read and write in a round, before the first job continues: a part of the L2 cache.
+# In each round, all jobs together read and write this number of bytes, a part of the L2 cache.
 cdef int64_t PART_BYTES = 1 << 16
 
 
 # An array: element e of the run with index `index` is at data + sum(index * strides) + e * step.
 cdef struct Operand:
     char *data
-    char *first                     # the first run in the array's own memory, if `repeated`
+    char *first                     # the run in the array's own memory, if `repeated`
     int type, size
     bint whole                      # whether the array is contiguous, in the order of the runs
     bint same                       # whether all runs read one run
@@ -56,7 +56,7 @@ cdef struct Operand:
     ptrdiff_t strides[cnp.NPY_MAXDIMS]
 
 
-# One step, as in the class Step.
+# A step in the form that C code reads. The class Step has the same step as a Python object.
 cdef struct Link:
     bint reads
     bint plain                      # whether the operand is float32 with scale 1 and zero point 0
@@ -169,7 +169,7 @@ cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out,
         copy_strided(address(job, out, block) if out is not NULL else to, out_step,
                      address(job, x, block) if x is not NULL else source, step, size, block.n)
         return
-    # Several runs imply outer dimensions. Runs along the last outer dimension are evenly spaced.
+    # A block of several runs has outer dimensions, and runs along the last outer dimension are evenly spaced.
     walk.first, walk.start = block.first, 0
     memcpy(walk.index, block.index, job.dims * sizeof(int64_t))
     stride = x.strides[job.dims - 1] if x is not NULL else block.n * size
@@ -189,7 +189,7 @@ cdef void copy_runs(const FusedJob *job, const Block *block, const Operand *out,
 
 
 cdef const char *gather(const FusedJob *job, const Operand *operand, const Block *block, char *buffer) noexcept nogil:
-    """Return the address where a block is contiguous: in place, or in a buffer after a copy."""
+    """Return the address of a block's contiguous elements: in the array, or in a buffer to which they are copied."""
     if in_place(operand, block):
         return address(job, operand, block)
     copy_runs(job, block, NULL, buffer, operand, NULL)
@@ -249,7 +249,7 @@ cdef void compute_part(const FusedJob *job, const Block *block) noexcept nogil:
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
-            # The second step reads a plain first operand, which therefore has its own buffer.
+            # If the first operand is plain, the second step reads it. Therefore it has its own buffer.
             plain = link.plain and chunks and job.count > 1
             constant = i > 0 and link.operand.step == 0 and (block.runs == 1 or link.operand.same)
             if constant:
@@ -514,8 +514,8 @@ cdef bint is_clamp(FusedJob *job) noexcept:
 
 
 cdef bint set_bytes(FusedJob *job) noexcept:
-    """Choose the kernel of int8 sums or products, if the steps are a sum or a product of int8 tensors, and all numbers
-    stay in range."""
+    """Choose the kernel of int8 sums or products, if the steps are a sum or a product of int8 tensors, and if no
+    intermediate number can leave its range."""
     cdef const Link *link
     cdef double largest[2]
     cdef double y, quotient
@@ -585,7 +585,7 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
         make_table(job)
         job.compute, job.clamps = compute_lookup, is_clamp(job)
-        # Without a buffer, a block may be larger.
+        # A block may be larger if it needs no buffer.
         set_blocks(job, COPIED if job.outer == 1 and job.links[0].operand.whole and job.out.whole else BUFFER,
                    LONG_LOOKUP)
     elif set_bytes(job):
@@ -660,8 +660,8 @@ cdef int run(list fused) except -1:
 
 @cython.final
 cdef class Replay:
-    """A job of one or two sources, which can run again on arrays with the same layouts. The operands of its other
-    steps stay the same.
+    """A job of one or two sources, which can run again on other sources with the same layouts. The operands of its
+    other steps stay the same.
 
     Several threads may call a Replay at the same time.
     """
@@ -704,8 +704,8 @@ cdef class Replay:
 
 
 cdef Replay replay(object fused, list arrays):
-    """Return the replay of a job that has run with these arrays. The first steps of the job read them, and the last
-    array is a new target. Return None if the job has too many steps, or if `may_replay` is false."""
+    """Return the replay of a job that has run with these arrays. The last array is a new target, and the first steps of
+    the job read the other arrays. Return None if the job has too many steps, or if `may_replay` is false."""
     cdef Replay self
     cdef Fused job = fused
     cdef Operand *operand
@@ -734,8 +734,8 @@ cdef struct Piece:
 
 @cython.final
 cdef class ReplayParts:
-    """Jobs that each write a part of one target from an array of bytes. They can run again on arrays with the same
-    layouts. Several threads may call a ReplayParts at the same time."""
+    """Jobs that can run again on other sources with the same layouts. Each job writes a part of one target from an
+    array of bytes. Several threads may call a ReplayParts at the same time."""
 
     cdef cnp.ndarray run(self, tuple parts):
         """Return the result for other arrays, or None if they have other layouts."""
@@ -778,7 +778,7 @@ cdef inline cnp.ndarray new_target(Layout *layout, int typenum, bint in_order):
 
 
 cdef inline bint may_replay(cnp.ndarray target) noexcept:
-    """Return whether `new_target` makes arrays like this one."""
+    """Return whether `new_target` creates arrays of this type and layout."""
     return cnp.PyArray_NDIM(target) and (
         cnp.PyArray_IS_C_CONTIGUOUS(target) or cnp.PyArray_NBYTES(target) < LARGE_BYTES)
 

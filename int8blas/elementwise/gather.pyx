@@ -21,7 +21,7 @@ cdef extern from "core/compiler.h" nogil:
 
 cnp.import_array()
 
-# Prefetch distance: bytes of the table ahead of the current row.
+# A row is prefetched when the current row is this number of bytes of the table before it.
 cdef int64_t AHEAD = 2048
 
 

@@ -35,8 +35,8 @@ cdef cnp.ndarray source(object src):
 
 cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
                                object zero_points, object post_ops):
-    """Set the arguments of a kernel that scales, zero points and types determine, and return the epilogue. With
-    post-ops the kernel stores float32."""
+    """Set those arguments of a kernel that depend on scales, zero points and types. Return the epilogue. With post-ops
+    the kernel stores float32."""
     cdef Epilogue e
     if zero_points is not None:
         zero_points = by_tensor(zero_points, "zero_points", ("src", "dst"))
@@ -83,7 +83,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_fn across, i8_normali
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return -x, or -1 - x for integers: all differences of values change their sign."""
+    """Return -x, or -1 - x for integers. Both change the sign of all differences between values."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 
@@ -192,8 +192,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
-    """Return n float32 values, or n copies of the default for None. They are aligned, and readable up to a whole chunk.
-    Unused values are only checked."""
+    """Return n float32 values, or n copies of the default for None. Their memory is aligned, and readable up to a whole
+    chunk. Values that are not used are only checked."""
     cdef cnp.ndarray array, values
     cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:
@@ -300,7 +300,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype = check_dtype(dst_dtype, "dst_dtype", DST_DTYPES)
     e = set_quantization(&args, array, dst_dtype, scales, zero_points, post_ops)
     if args.scale < 0:
-        # Negating the factor gives the same bits.
+        # A negative scale and a negated factor give the same bits.
         _values[0] = np.negative(_values[0])
         args.gamma, args.scale = <const float *>cnp.PyArray_DATA(<cnp.ndarray>_values[0]), -args.scale
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
@@ -311,8 +311,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
     """Return int32 values unchanged if float32 can represent all of them. Otherwise subtract the first element from
-    each row with larger values, and return float32. Normalization cancels a number that is subtracted from a whole
-    row."""
+    each row with larger values, and return float32. This does not change the result of normalization."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)

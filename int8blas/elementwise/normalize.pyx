@@ -27,7 +27,7 @@ cdef enum:
     PARTS = 64                  # partial sums of a row, as in the kernels
 
 
-# One side, source or destination: the places of its rows, and whether they are copied.
+# The places of the rows of the source or of the destination, and whether these rows are copied.
 cdef struct Side:
     char *data
     ptrdiff_t row, step                 # bytes from one row to the next, and from one element to the next
@@ -52,7 +52,7 @@ cdef struct NormalizeJob:
 
 cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *memory, int64_t rows,
                      bint back) noexcept nogil:
-    """Copy rows of an array, from `at` on, to a buffer or back. The inner loop takes the smaller stride of the
+    """Copy rows of an array, from `at` on, to a buffer or back. The inner loop runs along the smaller stride of the
     array."""
     cdef ptrdiff_t outer = side.row, inner = side.step, memory_outer = job.room * side.size, memory_inner = side.size
     cdef int64_t i, outer_count = rows, inner_count = job.args.n
@@ -174,9 +174,9 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normaliz
     """Apply a kernel to the rows of an array, along its last dimension. `across` is the kernel for rows that are side
     by side, or NULL.
 
-    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have one address, equal strides
-    and types of one size. In `args` all members except addresses must be set. `plus` has the strides of `src`; with
-    `plus`, rows of `src` are read in place.
+    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have the same address, equal
+    strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`, it has
+    the strides of `src`, and rows of `src` can be read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

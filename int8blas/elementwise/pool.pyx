@@ -1,9 +1,9 @@
 """The driver of pooling, for arrays of any strides. There are three strategies.
 
-- Lines, for many contiguous channels. One kernel call takes all windows of a line of the result that lie inside the
-  source. Each window that padding cuts takes its own call.
-- Patches, for all other channels. A part of the source with its padding is copied to a small buffer. The windows at
-  every position along w are computed there, 64 bytes or more at a time. Then the results that the strides select are
+- Lines, for many contiguous channels. For each line of the result, one kernel call computes all windows that have no
+  padding. Each window with padding needs its own call.
+- Patches, for all other channels. A part of the source with its padding is copied to a small buffer. There the windows
+  at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select are
   stored.
 - Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
   one, along contiguous elements.
@@ -30,8 +30,8 @@ cdef enum:
     PATCH = 1 << 13     # bytes of a patch, which fits the L1 or L2 cache with 4-byte results and divisors
     LARGEST_STEP = 16   # largest stride along w: a patch computes this many times more results than it stores
     CHANNELS = 64       # channels of a patch or a window
-# PIECE: channels of a piece of a line. LONG_PIECE: elements of a piece with all channels. FEW_LINES: fewer lines are
-# cut into pieces to occupy all threads.
+# Fewer than FEW_LINES lines are divided into pieces, so that all threads have work. A piece has PIECE channels, or all
+# channels and LONG_PIECE elements.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
 
 cdef enum Way:
@@ -44,7 +44,7 @@ cdef struct PoolJob:
     const i8_kernels *kernels
     i8_pool_fn kernel
     bint is_signed
-    int type, size              # type of the result, an I8_TYPE; bytes of an element
+    int type, size              # type of the result (an I8_TYPE), bytes of an element
     int64_t shape[5]
     int64_t out_shape[5]
     ptrdiff_t x[5]              # strides of the source
@@ -136,8 +136,8 @@ cdef inline int64_t window_size(const PoolJob *job) noexcept nogil:
 
 cdef inline void set_window(const PoolJob *job, i8_pool_args *a, int64_t deep, int64_t high,
                             int64_t wide) noexcept nogil:
-    """Set the number of elements of the window along d, h and w. Merge two loops over evenly spaced elements into
-    one."""
+    """Set the number of elements of the window along d, h and w. If two loops visit evenly spaced elements, replace
+    them by one loop."""
     a.counts[0], a.counts[1], a.counts[2] = deep, high, wide
     a.strides[0], a.strides[1] = job.axes[0].dilation * job.x[1], job.axes[1].dilation * job.x[2]
     a.strides[2] = job.axes[2].dilation * job.x[3]
@@ -396,7 +396,7 @@ cdef void do_windows(const PoolJob *job, int64_t unit) noexcept nogil:
             store_value(job, out + column * job.y[3] + i * job.y[4], values[i], count)
 
 
-# --- all of it -------------------------------------------------------------------------------------------------------
+# --- driver ----------------------------------------------------------------------------------------------------------
 
 cdef bint lay_out_patches(PoolJob *job, int64_t channels) noexcept:
     """Set the size of patches of `channels` channels. Return whether a patch fits the buffer."""

@@ -35,7 +35,7 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
 
 
 cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
-    """Store the largest real numbers. If the scale is negative, they belong to the smallest elements."""
+    """Store the largest real numbers. If the scale is negative, the smallest elements stand for them."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
@@ -64,7 +64,7 @@ cdef object average(cnp.ndarray src, Axis *window, tuple axes, int operation, Ep
 cdef cnp.ndarray wide_averages(cnp.ndarray src, Axis *window, tuple axes, bint ceil_mode, object zero_point):
     """Return averages, in int64, over windows whose padding value is out of the range of the source's type."""
     cdef int d, axis
-    # Run windows without padding, to check the arguments and to get the shape.
+    # Pool with padding that does not count, to check the arguments and to get the shape.
     shape = run(src, window, axes, AVERAGE, cnp.NPY_FLOAT32, None, ceil_mode).shape
     spatial = tuple(axes[1:-1])
     inside, behind = [(0, 0)] * src.ndim, [(0, 0)] * src.ndim
@@ -150,7 +150,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
-        # Padding in the copy counts with its value. Elements after the padding do not count.
+        # The padding in the copy counts, but elements after the padding do not.
         src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)
@@ -224,16 +224,16 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
     padding : int, sequence of int or of pairs of int, or str, optional
         The number of elements that are added on both sides: one number for all spatial dimensions, or for each
         dimension a number or a pair (before, after). It must be less than the extent of a window, ``dilation * (kernel
-        - 1) + 1``. "valid" adds no elements. "same" and "same_lower" pad to ``ceil(size / stride)`` windows; an odd
-        element goes after the data for "same", and before the data for "same_lower".
+        - 1) + 1``. "valid" adds no elements. "same" and "same_lower" pad to ``ceil(size / stride)`` windows. If the
+        number of padding elements is odd, "same" puts one more after the data, and "same_lower" before it.
     dilation : int or sequence of int, optional
         The step from one element of a window to the next, at least 1.
     ceil_mode : bool, optional
         Whether to round the number of windows up, as torch does. The last window may then reach beyond the padding, but
         must begin in the source or in the padding before it. Elements beyond the padding do not count.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
-        case is accepted.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+        Names in upper case are accepted.
     scales : mapping of str to float, optional
         The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
         more than 2**-128 in magnitude.
@@ -335,8 +335,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     ceil_mode : bool, optional
         As for :func:`max_pool`. Elements beyond the padding are neither in the sum nor in `count`.
     layout : str, optional
-        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``. Upper
-        case is accepted.
+        ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
+        Names in upper case are accepted.
     scales : mapping of str to float, optional
         The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
         more than 2**-128 in magnitude.
@@ -347,8 +347,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         Post-ops that are applied to y before it is stored, as in :func:`eltwise`. Operands broadcast to the shape of
         the result.
     dst_dtype : dtype, optional
-        The dtype of the result: by default the dtype of `src`, or float32 for the quotient itself. With scales, zero
-        points or post-ops it may also be uint8, int8, int32, float16 or bfloat16.
+        The dtype of the result: by default the dtype of `src`, or float32 for the quotient without the last rounding.
+        With scales, zero points or post-ops it may also be uint8, int8, int32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
         The array for the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
 

@@ -98,8 +98,8 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
 
     See Also
     --------
-    dequantize : the inverse.
-    weights_factor, activation_factor : 1 / scale from the values.
+    dequantize : the inverse function.
+    weights_factor, activation_factor : compute 1 / scale from the values.
 
     Notes
     -----
@@ -167,7 +167,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 
     See Also
     --------
-    quantize : the inverse.
+    quantize : the inverse function.
 
     Notes
     -----
@@ -194,7 +194,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
 @traced("x")
 @cython.binding(True)  # inspect knows defaults of a built-in function if they are literals
 def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float", out=None):
-    """Quantize sums, for example of a GEMM, to another scale: ``sat(x * scale + zero_point)``, rounded by `scheme`.
+    """Quantize sums, for example of a GEMM, to another scale: ``sat(x * scale + zero_point)``, rounded as in `scheme`.
 
     Parameters
     ----------

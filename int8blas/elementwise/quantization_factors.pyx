@@ -1,7 +1,7 @@
 """The quantization factors of oneDNN's guide "Int8 Inference", in float64.
 
-Real values times their factor are the quantized values. A factor is the reciprocal of the scale of
-:func:`int8blas.quantize`.
+Real values times their factor, rounded, are the quantized values. A factor is the reciprocal of the scale that
+:func:`int8blas.quantize` takes.
 """
 
 from libc.math cimport fabs, isfinite, rint
@@ -102,8 +102,8 @@ def weights_factor(w, *, axis=None):
     Notes
     -----
     The factor is Q_w of oneDNN's guide "Int8 Inference". The guide's example prints [-66, 88, ..., -15, 127] for the
-    weights below. It truncates -15.55 to -15. By the guide's own formula, with rounding to nearest even, -1.2 becomes
-    -16 (12.959 * -1.2 = -15.55).
+    weights below, because the guide truncates -15.55 to -15. Its own formula, with rounding to nearest even, makes -16
+    of -1.2 (12.959 * -1.2 = -15.55).
 
     Examples
     --------
@@ -148,7 +148,7 @@ def quantize_bias(bias, q_a, q_w):
     Notes
     -----
     The result is b_s32 of oneDNN's guide "Int8 Inference". The guide's example prints [528, -1145, ..., -1762] for the
-    bias below. It truncates the first two values. By the guide's own formula, with rounding to nearest even, they are
+    bias below, because the guide truncates the first two values. Its own formula, with rounding to nearest even, gives
     529 and -1146 (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
 
     Examples

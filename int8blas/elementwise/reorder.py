@@ -1,7 +1,7 @@
 """Conversion between types, scales and memory layouts, for example to quantize weights for the layout of a primitive.
 
-:func:`reorder` has three steps. It views the source with axes in logical order (``layouts.to_logical``). It converts
-the values (``_convert``), directly into memory of the destination layout. Or it packs them (``packed_weights``).
+:func:`reorder` first creates a view of the source with axes in logical order (``layouts.to_logical``). Then it converts
+the values (``_convert``), directly into memory of the destination layout, or packs them (``packed_weights``).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def reorder(
         The zero points of the destination, any int32, with the shape of the scales. float32 has none.
     src_scales, src_zero_points : array_like, optional
         Scales and zero points of the source. For a float32 source `src_scales` are factors, the reciprocals of scales,
-        like "output scales" in the older model.
+        like "output scales" in oneDNN before version 3.
     mask : int, optional
         Bit i selects logical dimension i. Each index along it has its own scale and zero point.
     src_mask : int, optional
@@ -181,7 +181,7 @@ def reorder(
         With ``"packed"``, the order of the dimensions in K, outermost first. The default is the logical order,
         ``"ihw"``. The patches of an "nhwc" image have the order ``"hwi"``.
     shape : sequence of int, optional
-        The logical sizes of weights whose `src_layout` is ``"packed"``. It must be given if they have spatial
+        The logical sizes of weights whose `src_layout` is ``"packed"``. It must be given if the weights have spatial
         dimensions.
     out : numpy.ndarray, optional
         The array for the result, with its dtype and shape, and with any strides. It must not be given for ``"packed"``.

@@ -1,8 +1,9 @@
 """The product: from arrays to a problem, a plan, a path, and sums in C. It imports only core.
 
-blas, syrk, matmul      the public functions, and blas16; packing, PackedB; four_bits, PackedB4; sixteen_bits,
-                        PackedB16; packed, their base; saturation, where 16-bit sums saturate; explain, which describes
-                        a plan by an explanation
+blas, blas16, syrk, matmul      the public functions
+packing, four_bits, sixteen_bits    the classes PackedB, PackedB4, PackedB16; packed has their base class
+saturation      would_saturate, which finds 16-bit sums that saturate
+explain         the function explain, which describes a plan; explanation has the classes of its results
 integers, wide  products of integers wider than 8 bits: the choice of kernels by value, and the loops over blocks
 digits          products of 16-bit integers from products of their bytes
 bits            how many bits the elements of an array have
@@ -10,11 +11,11 @@ modular         products modulo p
 contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes, by matmul
 call            makes a Problem from arrays, and runs the driver
 stack           a stack of products that differ only in the addresses of their matrices
-driver          calls resolve, then runs the chosen path; divides a long K into parts
+driver          calls resolve, runs the chosen path, and divides a long K into parts
 copies          copies of operands that have neither contiguous rows nor contiguous columns
 plan            the table of paths, and resolve, which chooses the form of a problem and its plan
 path            the definition of a path, and the members common to all plans
-paths           a module for each path without the loop nest
+paths           the paths that do not use the loop nest, a module for each
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
                 for AMX; scale_groups, the inner loops for groups of K that have scales of their own

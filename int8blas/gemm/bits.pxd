@@ -5,7 +5,7 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport i8_int_bits, i8_wide_kernels
 
 
-# All elements are in [-2**count, 2**count), and in [0, 2**count) unless some are negative.
+# The range of all elements: [-2**count, 2**count) if an element is negative, otherwise [0, 2**count).
 cdef struct Bits:
     int count
     bint negative
@@ -27,7 +27,7 @@ cdef inline int integer_code(int typenum, int size) noexcept:
 
 
 cdef inline bint fit_bytes(const i8_int_bits *found) noexcept:
-    """Return whether all elements fit int8, or all fit uint8."""
+    """Return whether all elements fit int8, or all elements fit uint8."""
     return found.magnitude <= 127 or (found.magnitude <= 255 and <int64_t>found.sign >= 0)
 
 

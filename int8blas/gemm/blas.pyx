@@ -4,9 +4,9 @@ The four GEMMs differ in the types of A and B. All compute, for op(X) = X or its
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
-where the product is exact, ``rne`` rounds half to even and ``sat_s32`` saturates to int32. With alpha = 1 and beta 0 or
-1 everything is integer arithmetic; otherwise it is double precision, in the order of the formula. The result does not
-depend on the CPU, the number of threads, packing or memory order.
+The product is exact, ``rne`` rounds half to even, and ``sat_s32`` saturates to int32. If alpha is 1 and beta is 0 or 1,
+the GEMMs compute in integers. Otherwise they compute in double precision, in the order of the formula. The result does
+not depend on the CPU, the number of threads, packing or memory order.
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
@@ -25,13 +25,13 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The default arguments, compared by identity first: callers nearly always pass these very objects.
+# Default arguments. Functions compare arguments with these objects by identity, which is fast.
 cdef object ZERO = 0
 cdef str FIXED = "F"
 cdef str EXACT = "exact"
 cdef enum:
     FOUR_BITS = -4              # the type of B if it is a PackedB4
-# The types of operands in the names of GEMMs.
+# How the names of GEMMs spell the types of operands.
 cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8", FOUR_BITS: "s4"}
 
 
@@ -70,7 +70,7 @@ cdef cnp.ndarray set_offset(Problem *g, object co, object offsetc):
 
 
 cdef int wrong_pair(str name, object a, object b, int a_type, int b_type) except -1:
-    """Raise TypeError. If another GEMM takes operands with these signs, the text names it."""
+    """Raise TypeError. If another GEMM takes operands with these signs, the error names this GEMM."""
     if b_type == FOUR_BITS and type(b) is not PackedB4:
         raise TypeError(f"b must be a PackedB4, which pack_b(b, bits=4) makes, got {type(b).__name__}")
     cdef str a_sign = sign_of(cnp.PyArray_TYPE(<cnp.ndarray>a), a_type), b_sign = sign_of(type_of_b(b), b_type)
@@ -91,8 +91,7 @@ cdef inline int type_of_b(object b) noexcept:
 
 
 cdef str sign_of(int given, int wanted):
-    """Return the type of an 8-bit operand as GEMMs' names spell it, or the wanted type for an operand of another
-    type."""
+    """Return the type of an 8-bit operand as the names of GEMMs spell it. For other operands return the wanted type."""
     return SIGNS[given if given in SIGNS else wanted]
 
 
@@ -113,8 +112,8 @@ cdef object multiply_arrays(
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))
     g.epilogue.alpha, g.epilogue.beta = real(alpha, "alpha"), real(beta, "beta")
-    # The checks of exact arrays are inline: a function that returns the array would change its reference count, which
-    # takes longer than the checks.
+    # The checks of arrays are inline. A function that returned the array would change its reference count, which takes
+    # longer than the checks.
     if not cnp.PyArray_CheckExact(a):
         a = operand_array(a, "a", a_type)
     if not cnp.PyArray_CheckExact(b) and type(b) is not PackedB:
@@ -221,7 +220,7 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -230,10 +229,10 @@ def gemm_u8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
 
     Notes
     -----
-    The product is exact for every K: where int32 sums could overflow, they are carried in int64. alpha = 1 with beta 0
-    or 1 is integer arithmetic throughout; otherwise the formula is evaluated in double precision in the order written,
-    without fused multiply-adds. As in oneDNN, zero points are subtracted (MKL adds them). The saturation is described
-    in oneDNN's "Nuances of int8 Computations".
+    The product is exact for every K: sums that could overflow int32 are kept in int64. If alpha is 1 and beta is 0 or
+    1, the formula is evaluated in integers. Otherwise it is evaluated in double precision, in the order of the formula,
+    without fused multiply-adds. Zero points are subtracted, as in oneDNN; MKL adds them. oneDNN's "Nuances of int8
+    Computations" describes the saturation.
 
     Examples
     --------
@@ -259,8 +258,8 @@ def gemm_s8s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, ov
 
     Notes
     -----
-    The kernels compute ``(A + 128) @ B - 128 * column sums of B``. With ``numerics="saturating"`` the shift comes
-    first, as on CPUs without VNNI.
+    The kernels compute ``(A + 128) @ B - 128 * column sums of B``. With ``numerics="saturating"``, the products of A +
+    128 saturate, as on CPUs without VNNI.
 
     Examples
     --------

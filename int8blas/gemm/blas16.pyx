@@ -33,12 +33,12 @@ cdef object ZERO = 0
 cdef int SHIFT_16 = 32768
 
 cdef enum:
-    SYRK_ROWS = 192             # rows of a block of the triangle: a multiple of 16, and of the rows of a tile
-    MAX_SYRK_K = 1 << 28        # differences from zero points have 17 bits: their sums stay below 2**62
+    SYRK_ROWS = 192             # rows of a block of the triangle: a multiple of 16 and of a tile's rows
+    MAX_SYRK_K = 1 << 28        # differences from zero points have 17 bits, so sums of products stay below 2**62
 
 
 cdef cnp.ndarray operand_16(object x, str name, int typenum, object transpose, str name_of_flag):
-    """Return op(X) as a 2-D array of this type."""
+    """Return op(X) as a 2-D array of type `typenum`."""
     cdef cnp.ndarray array = elements(x, name, (typenum,))
     if cnp.PyArray_NDIM(array) != 2:
         raise ValueError(f"{name} must have 2 dimensions, got shape {(<object>array).shape}")
@@ -60,7 +60,7 @@ cdef inline const int64_t *values_of(cnp.ndarray array) noexcept:
 
 
 cdef object right_operand(object b, int typenum, object transpose):
-    """Return op(B), an array of this type or a packed matrix of such an array."""
+    """Return op(B), an array of type `typenum` or a packed matrix of this type."""
     cdef bint is_packed = isinstance(b, Packed)
     if not is_packed:
         return operand_16(b, "b", typenum, transpose, "trans_b")
@@ -88,7 +88,7 @@ cdef cnp.ndarray sums_of(cnp.ndarray x, object y, str name):
 
 cdef object call_16(str name, object alpha, object a, object b, object beta, object c, object trans_a, object trans_b,
                     object overwrite_c, object offsetc, object ao, object bo, object co, int a_type, int b_type):
-    """Check, multiply and store, for all GEMMs of 16 bits."""
+    """Check the arguments, multiply, and store C: the common part of all GEMMs of 16 bits."""
     cdef Problem g
     cdef cnp.ndarray x, sums, target, given = None, _co_array, col_sums = None, row_terms = None, a_zeros, b_zeros
     cdef cnp.npy_intp shape[2]
@@ -162,7 +162,7 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -171,8 +171,8 @@ def gemm_s16s16s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, 
 
     Notes
     -----
-    The result is exact for every K and all values. If the values of both operands together have up to 27 bits without
-    signs, one accumulator holds the sums of a tile's element; larger values need two, and about twice the time.
+    The result is exact for every K and all values. If the values of both operands have up to 27 bits together, without
+    signs, each element of a tile needs one accumulator. Larger values need two accumulators, and about twice the time.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def gemm_u16s8s32(alpha, a, b, beta=0.0, c=None, trans_a=False, trans_b=False, o
 def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0):
     """C := sat_s64(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C) in one triangle, for int16 A.
 
-    It does little more than half the work of :func:`matmul`. The result is exact.
+    This function does little more than half the work of :func:`matmul`. The result is exact.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -305,9 +305,9 @@ def syrk_s16s64(alpha, a, beta=0, c=None, trans=False, lower=False, overwrite_c=
 
 
 cdef tuple in_int64(object alpha, cnp.ndarray x, object beta, object y):
-    """Return alpha * x + beta * y, saturated to int64, and where it saturated."""
+    """Return alpha * x + beta * y, saturated to int64, and a mask of the saturated elements."""
     info = np.iinfo(np.int64)
-    # Python integers where int64 might overflow.
+    # Compute in Python integers if int64 might overflow.
     most = abs(alpha) * largest(x) + (abs(beta) * largest(y) if beta else 0)
     if most > info.max:
         x = x.astype(object)

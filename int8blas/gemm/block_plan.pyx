@@ -19,38 +19,37 @@ from int8blas.gemm.problem cimport (
     is_quantized, matrix_of, near_bytes, pays_to_split, thread_work, tile_rows)
 
 cdef enum:
-    # Interleaving A saves time from this many rows of A and this many panels of a block on.
+    # The minimum number of rows of A, and of panels of a block, for which interleaving A saves time.
     INTERLEAVED_ROWS = 12
     INTERLEAVED_PANELS = 4
     # Up to this many rows, each tile widens its operands in registers instead of reading widened copies.
     WIDEN_ROWS = 8
-    # Up to this many rows of A, each thread packs a plain B for its own columns. For a matrix unit the limit is higher
-    # if B does not fit the L2 cache: the unit finishes a block that its core has packed before panels from other cores
-    # would arrive.
+    # Up to this many rows of A, each thread packs a plain B for its own columns. The limit is higher for a matrix unit
+    # if B does not fit the L2 cache, because the unit would wait for panels that other cores have packed.
     MIDDLE_ROWS = 64
     MATRIX_MIDDLE_ROWS = 256
-    # The size of the packed B block of such a thread: the maximum bytes (at most a quarter of the L2 cache), and the k
-    # of the block for up to MIDDLE_ROWS rows of A.
+    # The maximum size of the packed B block of such a thread, in bytes and in k. At most a quarter of the L2 cache is
+    # used. The limit of k holds for up to MIDDLE_ROWS rows of A.
     MIDDLE_BYTES = 1 << 18
     MIDDLE_K = 256
     # The k of a block if A has a single row of tiles.
     FEW_ROWS_K = 4096
     MATRIX_FEW_ROWS_K = 1 << 14
-    # The minimum number of columns for which a matrix unit uses the A of a tile so often that a single K block may have
-    # up to twice the usual size.
+    # From this number of columns on, a matrix unit reuses the A of a tile so often that a single K block may have up to
+    # twice the usual size.
     MATRIX_COLUMNS = 128
-    # The maximum number of threads that stay unused because the largest part has the same size without them.
+    # The maximum number of threads to leave unused if the largest part stays the same.
     FEWER_THREADS = 3
-    # If each thread has at least this many rows of tiles, one more row hardly matters.
+    # If each thread has at least this many rows of tiles, an uneven division of the rows costs little.
     MANY_TILES = 8
     # Threads that compute different rows each pack all of a plain B if B has at most this size, and at most a quarter
     # of the L2 cache. Fetching a cache line that another thread has packed takes 5x as long as packing the line.
     PRIVATE_BYTES = 1 << 18
-    # Up to this k, tiles of few rows read the panels of a packed B beyond the L2 cache one after the other. If a tile
-    # read several such short panels at a time, each panel would end when the hardware has just begun to prefetch it. If
-    # full tiles have one panel, a tile of one row always reads three panels at a time, which is faster.
+    # Up to this k, tiles of few rows read the panels of a packed B one after the other if B does not fit the L2 cache.
+    # Side by side, such short panels would end just after the hardware has begun to prefetch them. Kernels whose full
+    # tiles have one panel are an exception: their tile of one row reads three panels side by side, which is faster.
     SEQUENTIAL_K = 2048
-    # Tiles prefetch a C of 32-bit elements with at least this many bytes, because it is in no cache.
+    # From this many bytes on, tiles prefetch a C of 32-bit elements, because no cache holds C.
     FETCH_BYTES = 4 << 20
     # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2
@@ -64,8 +63,8 @@ cdef int64_t block_k(const Problem *g) noexcept nogil:
 
 
 cdef int64_t block_panels(const Problem *g) noexcept nogil:
-    """Return the panels of an N block if K has several blocks. The table's number is for an L2 cache of 1 MiB, which
-    holds the sums of the block. For a smaller cache the number is in proportion."""
+    """Return the number of panels of an N block if K has several blocks. The L2 cache must hold the sums of the block.
+    The kernel table has the number for an L2 cache of 1 MiB. A smaller cache gives a proportionally smaller number."""
     return max(<int64_t>1, min(g.kernels.tuning.nc, g.kernels.tuning.nc * g.machine.l2 >> 20))
 
 
@@ -75,14 +74,14 @@ cdef int64_t matrix_a_limit(const Problem *g) noexcept nogil:
 
 
 cdef int64_t matrix_b_limit(const Problem *g) noexcept nogil:
-    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache, which sums and the next block share.
-    """
+    """Return the bytes of B for a matrix unit: at most a quarter of the L2 cache. The sums and the next block need the
+    rest."""
     return min(g.kernels.matrix.b_bytes, g.machine.l2 // 4)
 
 
 cdef bint can_be_private(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether each thread may pack a part of a plain B. This needs a problem whose slices the driver can compute
-    as problems."""
+    """Return whether each thread may pack a part of a plain B: the driver can compute slices of the problem as separate
+    problems."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not p.common.wide and g.a.zero_points is NULL
         and g.b.zero_points is NULL
@@ -114,7 +113,7 @@ cdef bint has_padding(const i8_image *m) noexcept nogil:
 
 
 cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return whether tiles multiply an interleaved A faster, unless blocks are narrow or long."""
+    """Return whether tiles multiply an interleaved A faster. `choose_interleaving` also checks the size of blocks."""
     return (
         g.kernels.gemm.tiles[I8_DOT_INTERLEAVED] is not NULL and not g.saturating and not has_scale_groups(g)
         and g.m >= INTERLEAVED_ROWS and p.panels >= INTERLEAVED_PANELS
@@ -122,8 +121,8 @@ cdef bint may_interleave(const Problem *g, const BlocksPlan *p) noexcept nogil:
 
 
 cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether tiles skip products with padding, which are 0. They do not if other kinds of tiles are faster. If
-    they skip products, choose a height that divides lines of the output evenly, and larger K blocks."""
+    """Decide whether tiles skip products with padding, which are 0. Other kinds of tiles may be faster. For tiles that
+    skip products, choose a height that divides lines of the output evenly, and larger K blocks."""
     cdef const i8_image *m = g.source.image
     cdef int64_t tiles = ceil_div(m.out[2], g.kernels.gemm.mr), rows = ceil_div(m.out[2], tiles)
     p.forms.skips = (
@@ -139,14 +138,14 @@ cdef void plan_image(const Problem *g, BlocksPlan *p) noexcept nogil:
 
 cdef void split_columns(int64_t rows, int64_t panels, int64_t width, int64_t threads, bint columns_first,
                         Grid *grid) noexcept nogil:
-    """Divide rows of tiles, and columns of `width` panels (the last may have fewer), among threads. Use a few threads
-    fewer if the largest part stays the same."""
+    """Divide rows of tiles, and columns of up to `width` panels, among threads. Leave a few threads unused if the
+    largest part stays the same."""
     cdef int64_t columns = ceil_div(panels, width), fewer
     cdef Grid other
     split(rows, columns, threads, columns_first, grid)
     for fewer in range(1, min(<int64_t>FEWER_THREADS, threads - 2) + 1):
         if largest_part(grid, width, panels) * (threads - fewer) < rows * panels:
-            return  # with fewer threads the largest part would grow
+            return  # with fewer threads the largest part would be larger
         split(rows, columns, threads - fewer, columns_first, &other)
         if largest_part(&other, width, panels) <= largest_part(grid, width, panels):
             grid[0] = other
@@ -157,18 +156,18 @@ cdef void split_threads(const Problem *g, BlocksPlan *p) noexcept nogil:
     cdef int64_t m_tiles = ceil_div(g.m, p.mr), rows = 1 if p.common.private_columns else m_tiles
     cdef int64_t panels = p.panels if p.common.private_columns else p.packed_panels
     cdef int64_t threads = busy_threads(g, thread_work(g), g.n)
-    # If each thread packs the B that it multiplies, divide columns first. If threads share B, divide rows first, unless
-    # rows are so few that an incomplete last tile matters.
+    # Divide the columns of a plain B first, because threads pack them. For a packed B divide rows first, unless rows
+    # are so few that an incomplete last tile matters.
     cdef bint columns_first = g.panels.data is NULL or (g.m <= MIDDLE_ROWS and not is_generated(g)), meets
     cdef Grid narrower
     split_columns(rows, panels, p.grid_np, threads, columns_first, &p.common.grid)
     if p.grid_np > 2 and part_count(&p.common.grid) > 1:
-        # Tiles narrower by a panel cost less than an uneven division of the columns.
+        # Tiles with one panel less cost less time than an uneven division of the columns.
         split_columns(rows, panels, p.grid_np - 1, threads, columns_first, &narrower)
         if largest_part(&narrower, p.grid_np - 1, panels) < largest_part(&p.common.grid, p.grid_np, panels):
             p.common.grid = narrower
             p.grid_np -= 1
-    # If parts were one tile wide, threads would write to the same cache lines of C at the same time.
+    # In parts of one tile's width, threads would write to the same cache lines of C at the same time. Divide only rows.
     meets = (
         p.common.grid.column_parts > 1 and ceil_div(panels, p.common.grid.column_parts) <= p.np
         and rows >= MANY_TILES * threads
@@ -199,17 +198,17 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     else:
         p.mr = tile_rows(g, p.common.from_registers or p.common.to_output)
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
-    # With few rows, each packed B block is used only a few times: a small block stays in the L2 cache for all of its
-    # uses. With many rows, larger blocks let A be read less often.
+    # With few rows, each thread packs small B blocks for itself: a block is used only a few times, and stays in the L2
+    # cache until then. With many rows, larger blocks save time because tiles read A less often.
     p.common.private_columns = can_be_private(g, p) and g.m <= middle_rows(g, p)
 
 
 cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return the largest k of a block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
-    # A matrix unit takes all of K as one block of up to 1.5 times the usual size, which costs less than to store and
-    # reload sums between two blocks. It takes up to twice the size if C is stored from registers, B is in the L2 cache,
-    # and many columns reuse A of a tile, which no longer fits L1.
+    # For a matrix unit, one block of up to 1.5 times the usual size takes less time than storing and reloading sums
+    # between two blocks. A block of twice the usual size does too if the unit stores C, B is in the L2 cache, and many
+    # columns reuse the A of a tile, which no longer fits the L1 cache.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
         or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)
@@ -218,7 +217,7 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
     if p.common.private_columns and g.m <= MIDDLE_ROWS:
         return min(<int64_t>MIDDLE_K, kc)
     if g.m <= p.mr:
-        # B is read once, so it need not fit a cache, and long panels are long streams.
+        # Each panel is read once, so blocks need not fit a cache. Long panels are read faster.
         return max(<int64_t>(FEW_ROWS_K if p.matrix is NULL else MATRIX_FEW_ROWS_K), kc)
     return kc
 
@@ -227,7 +226,7 @@ cdef void set_k_blocks(const Problem *g, BlocksPlan *p) noexcept nogil:
     """Divide K into blocks."""
     set_blocks(p, longest_block(g, p), g.four_bits.data is not NULL)
     if has_scale_groups(g):
-        # Scale groups divide K instead of blocks.
+        # The scale groups divide K, so there is one K block.
         p.kc, p.k_blocks = g.k, 1
         p.forms.scaled_tiles = (
             g.kernels.gemm.scaled_tiles is not NULL
@@ -263,7 +262,7 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
         and g.m * g.n * <int64_t>sizeof(int64_t) >= STREAM_BYTES
     )
     p.memory.fetch_c = g.c.column == sizeof(int32_t) and g.m * g.n * <int64_t>sizeof(int32_t) >= FETCH_BYTES
-    # A matrix unit that reads B once reads it in streams, which prefetching does not speed up.
+    # Prefetching does not speed up a matrix unit that reads B once, because it reads B in long streams.
     p.memory.fetch_b = is_far and (p.matrix is NULL or g.m > p.mr)
     p.memory.sequential = g.kernels.gemm.np > 1 and is_far and g.m <= I8_MAX_SEQUENTIAL and g.k <= SEQUENTIAL_K
     if p.memory.sequential and p.matrix is not NULL:
@@ -289,16 +288,16 @@ cdef void set_block_sizes(const Problem *g, BlocksPlan *p) noexcept nogil:
         halves = g.source.image is not NULL or (p.matrix is not NULL and (fits or g.source.dynamic is NULL))
         p.nc = min(p.nc, nc // 2 if halves else nc)
     elif p.matrix is not NULL and g.m > p.mr:
-        # Several rows of tiles keep B of an N block in the L2 cache. A single row reads B once, and makes A once.
+        # With several rows of tiles, the B of an N block must stay in the L2 cache. A single row of tiles reads B once.
         p.nc = min(p.nc, max(p.grid_np, matrix_b_limit(g) // (p.kc * I8_PANEL)))
     if p.matrix is not NULL:
-        # If A is loaded only once, load it in place, although unaligned rows take 50 cycles.
+        # If each row of A is loaded only once, read A in place, although loading unaligned rows takes 50 cycles.
         p.forms.direct_a = p.forms.direct_a and g.k % I8_MATRIX_K == 0 and p.nc <= p.np
         p.forms.keeps_a = fits and p.nc < columns
 
 
 cdef void choose_interleaving(const Problem *g, BlocksPlan *p) noexcept nogil:
-    """Decide whether to interleave A even if tiles could read A in place."""
+    """Decide whether A is interleaved. Tiles then do not read A in place."""
     p.forms.interleaves = may_interleave(g, p) and p.nc >= INTERLEAVED_PANELS and p.kc <= I8_INTERLEAVED_K
     p.forms.direct_a = p.forms.direct_a and not p.forms.interleaves
 

@@ -13,9 +13,9 @@
     |   |       |
     +---+-------+
 
-The loops have BLIS's names: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. Unlike in
-BLIS, the loop over K is inside the loops over M and N. So the sums of one block of C stay in the L2 cache between two K
-blocks. In BLIS's order the sums of all of C would go to memory.
+The loops have the names of BLIS: jc over N, ic over M, pc over K, jr and ir over the panels and rows of tiles. Unlike
+in BLIS, the loop over K is inside the loops over M and N, so the sums of one block of C stay in the L2 cache between
+two K blocks. In the order of BLIS the sums of all of C would go to memory.
 
 Nothing here depends on the instruction set: tile sizes, block sizes and functions come from the kernel table.
 """
@@ -51,7 +51,7 @@ cdef struct BlockJob:
     const Problem *g
     const BlocksPlan *p
     PackedBlock b
-    size_t shared_bytes             # of the packed B block; 0 if B is packed and needs no vectors
+    size_t shared_bytes             # bytes of the packed B block; 0 if B is packed and needs no vectors
     size_t thread_bytes
     char *memory                    # the first thread's arena
 

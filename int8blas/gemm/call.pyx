@@ -20,7 +20,7 @@ from int8blas.gemm.problem cimport LOWER, WHOLE
 
 cnp.import_array()
 
-# The default arguments, compared by identity first: callers nearly always pass this very object.
+# A default argument. Functions compare arguments with this object by identity, which is fast.
 cdef object ZERO = 0
 
 
@@ -101,8 +101,8 @@ cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, int64_t hig
 
 
 cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
-    """Return whether the kernels may write to `c` itself: it is aligned and shares no memory with the operands. B is
-    None if it is packed."""
+    """Return whether the kernels may write to `c` itself: `c` is aligned and shares no memory with the operands. `b` is
+    None if B is packed."""
     cdef uintptr_t low, high, from_, to
     if not cnp.PyArray_ISALIGNED(c):
         return False
@@ -142,15 +142,15 @@ cdef int no_memory(str name) except -1:
 
 
 cdef int warn_saturated(str name) except -1:
-    """Warn that elements saturated. Call this when the result is complete: a filter may turn the warning into an
-    error."""
+    """Warn that elements saturated. Call this function when the result is complete, because a filter may turn the
+    warning into an error."""
     warn(f"{name}: elements of the result beyond int32 were saturated; int8blas.matmul with dtype=np.int64 has them "
          "all")
     return 0
 
 
 cdef int run_verbose(Problem *g, str name) except -1:
-    """Compute, and write a line about the product to the standard error stream."""
+    """Compute a problem, and write a line about it to the standard error stream."""
     cdef int status
     cdef char line[LINE_BYTES]
     cdef bytes encoded = name.encode()
@@ -177,7 +177,7 @@ cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
 
 
 cdef int run_timed(const Problem *g, const char *name, char *line) noexcept nogil:
-    """Compute, and describe the product in a line of LINE_BYTES. Return 0, or -1 if there is no memory."""
+    """Compute a problem, and describe it in a line of LINE_BYTES bytes. Return 0, or -1 if there is no memory."""
     cdef char sizes[LINE_BYTES]
     cdef int status, threads
     cdef double elapsed = seconds()

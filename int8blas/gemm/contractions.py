@@ -195,7 +195,7 @@ def einsum(
     Raises
     ------
     TypeError, ValueError, OverflowError
-        As from :func:`dot`, and if `subscripts` are not as above.
+        As for :func:`dot`, and if `subscripts` are not as described above.
 
     Examples
     --------
@@ -300,8 +300,8 @@ def _contract(
     overflow: Any,
     mod: Any,
 ) -> Any:
-    """Return the product over the summed axes, with the axes of the batch, then the remaining axes of x and of y, in
-    the order that `order` gives."""
+    """Return the product over the summed axes. Its axes are the axes of the batch, then the remaining axes of x and of
+    y, permuted by `order`."""
     for i, j in zip(x_summed, y_summed, strict=True):
         if x.shape[i] != y.shape[j]:
             raise ValueError(f"b must have {x.shape[i]} elements along axis {j}, as a has along axis {i}, got "

@@ -1,7 +1,7 @@
 """Operands that have neither contiguous rows nor contiguous columns: copy them, or read the bytes between them.
 
-Paths read contiguous bytes by vectors, and other operands byte by byte. Copying a large operand takes less time than
-reading it byte by byte: the copy reads 16 bytes at a time, and keeps the bytes that are a step apart
+Paths read contiguous operands in vectors, and other operands byte by byte. Copying a large operand takes less time than
+reading it byte by byte, because the copy reads 16 bytes at a time and selects the bytes of the operand
 (csrc/gemm/copy_vectors.h).
 
 If the other operand has few vectors, spreading these is faster: A[:, ::2] @ v equals A @ w, where w has the elements of
@@ -18,12 +18,13 @@ from int8blas.core.threads cimport THREAD_BYTES, paid_threads, run_parts
 from int8blas.gemm.operand cimport Operand, zero_of
 
 
-# The lines of an operand, and their copy. Lines are the rows or the columns: those with a smaller step between bytes.
+# The lines of an operand, and their copy. Lines are the rows or the columns, whichever have the smaller step between
+# bytes.
 cdef struct Lines:
     uint8_t *copy
     const uint8_t *data
     const uint8_t *end          # the end of the operand's memory
-    ptrdiff_t line, step        # bytes from one line, and from one byte of a line, to the next
+    ptrdiff_t line, step        # distance from one line to the next, and from one byte of a line to the next
     int64_t lines, length
 
 
@@ -37,7 +38,7 @@ cdef int copy_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef void copy_operand(Operand *x, const Problem *g, int64_t rows, int64_t columns, char **memory) noexcept nogil:
-    """Replace an operand by its copy, in memory that `copied_bytes` has counted."""
+    """Replace an operand by its copy in `memory`, whose size is `copied_bytes`."""
     cdef uint8_t *copy = <uint8_t *>carve(memory, rows * columns)
     cdef int threads = paid_threads(<double>rows * columns, THREAD_BYTES, g.threads)
     cdef Lines job = Lines(copy, x.data, NULL, x.row, x.column, rows, columns)

@@ -26,17 +26,18 @@ cnp.import_array()
 
 cdef enum:
     OFFSET = 128
-    # The minimum of M, N and K: for smaller sizes the passes over the operands and C take longer than the products.
-    # Products of bytes are 2.5x faster (512 x 512 x 512, AMX), or 1.5x (AVX512-VNNI and AVX-VNNI).
+    # The minimum of M, N and K. For smaller sizes, dividing the operands and adding the products take longer than the
+    # multiplications save. Products of bytes are 2.5x as fast with AMX (512 x 512 x 512), and 1.5x as fast with
+    # AVX512-VNNI and AVX-VNNI.
     LEAST_SIZE = 512
-    MOST_K = (1 << 16) - 1      # 2 K products of two bytes, of at most 2**14 each, fit int32
-    ROWS = 1024                 # rows of C that are computed together, so that the three products take 12 KiB a column
+    MOST_K = (1 << 16) - 1      # the sum of 2 * K products of two bytes, each at most 2**14, fits int32
+    ROWS = 1024                 # rows of C computed together; the three products take 12 KiB for each column
     PARTS = 64                  # the maximum number of parts of a pass over memory
 
 
 cdef bint uses_digits(const WideProduct *w) noexcept:
-    """Return whether products of bytes take less time. They do if one instruction multiplies four bytes. The portable
-    kernels, and kernels that widen bytes, have no such instruction."""
+    """Return whether products of bytes take less time. This needs an instruction that multiplies groups of four bytes.
+    The portable kernels, and kernels that widen bytes, have no such instruction."""
     cdef const i8_kernels *kernels = current_kernels()
     return (
         w.kind == I8_WIDE_S16_FULL and w.stack.count == 1 and min(w.m, w.n, w.k) >= LEAST_SIZE and w.k <= MOST_K
@@ -50,7 +51,7 @@ cdef struct Division:
     int8_t *upper
     int8_t *lower
     int64_t rows, columns, step
-    int64_t *sums               # or NULL
+    int64_t *sums               # sums of the rows, or NULL
 
 
 cdef int divide_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:

@@ -1,4 +1,4 @@
-"""The GEMM driver: ``gemm`` asks ``plan.resolve`` for a plan, and carries it out.
+"""The GEMM driver: ``gemm`` gets a plan from ``plan.resolve``, and carries it out.
 
 The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
 plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a

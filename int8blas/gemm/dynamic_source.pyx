@@ -1,13 +1,13 @@
-"""Quantize an A in f32, f16 or bf16, a few rows at a time, when an 8-bit A would be packed (csrc/stage/source_body.h).
+"""Quantize an A in f32, f16 or bf16 while it is packed, a few rows at a time (csrc/stage/source_body.h).
 
-The range of a row, or of all of A, extended to contain 0, gives scale and zero point::
+The scale and the zero point follow from the range of a row, or of all of A. The range is first extended to contain 0::
 
     symmetric, to s8    scale = max(|low|, |high|) / 127            zero = 0
     else, to u8         scale = high / 255 - low / 255              zero = min(rne(-low * (1 / scale)), 255)
 
-in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes sat(rne(x * (1 /
-scale) + zero)). A range with infinities or NaN gets the scale NaN, which makes all of its results NaN, and the zero
-point 0. Its values become 0 in A'.
+All operations are in f32. A scale is at least the smallest normal f32, so that its reciprocal is finite. Then x becomes
+sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its scale is NaN, its zero point is 0, and all
+of its values become 0 in A'. The results are then NaN.
 """
 
 from libc.math cimport NAN, isnan, rintf
@@ -20,7 +20,7 @@ from int8blas.core.split cimport round_up, share
 from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
 
 cdef enum:
-    # The maximum number of parts of the rows in which threads find the common range.
+    # The maximum number of parts of A whose ranges threads find separately, for a common range.
     MAX_PARTS = 64
 cdef float SMALLEST = 1.17549435e-38
 cdef float LARGEST = 3.402823466e38
@@ -31,7 +31,7 @@ cdef struct RangeJob:
     const Problem *g
     int type                    # as in DynamicSource
     int64_t rows
-    float *ranges               # (low, high) of each part
+    float *ranges               # low and high of each part
 
 
 cdef void parameters(const DynamicSource *s, const float *range_, float *scale, int64_t *zero) noexcept nogil:
@@ -93,7 +93,7 @@ cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads)
     """Set scale and zero point of a source with one range for all of A."""
     cdef float ranges[2 * MAX_PARTS]
     cdef RangeJob job
-    # If the source or the result is empty, count no rows: M alone may be huge.
+    # If the source or the result is empty, read no rows, because M may be huge.
     cdef int64_t rows = g.m if g.n and g.k else 0, part
     cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>min(min(<int64_t>threads, MAX_PARTS), rows))
     job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges

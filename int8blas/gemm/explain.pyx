@@ -42,7 +42,7 @@ from int8blas.gemm.explanation import MULTIPLY_ADDS, Explanation, WideExplanatio
 cnp.import_array()
 
 
-# For each class of layers, the function that makes the Explanation of a layer and its source.
+# A dictionary from classes of layers to functions. A function makes the Explanation of a layer and its source.
 _layers = {}
 
 
@@ -109,7 +109,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
         return explain_wide(array, b if isinstance(b, Packed) or not transposed else b.T)
     array = small
     if isinstance(b, Packed):
-        b_type = cnp.NPY_INT8  # it is not asked for
+        b_type = cnp.NPY_INT8  # any type, because nothing reads it
     else:
         b_type = cnp.PyArray_TYPE(b)
     start(&g, check_numerics(numerics))
@@ -122,7 +122,7 @@ def explain(a, b, *, trans_a=False, trans_b=False, numerics="exact"):
 
 
 cdef tuple narrowed(cnp.ndarray x, object y):
-    """Return both operands as bytes, or None and B if they do not fit, or if B is a PackedB16."""
+    """Return both operands as bytes. If they do not fit bytes, or B is a PackedB16, return None and B."""
     if type(y) is PackedB16:
         return None, y
     bytes_ = as_bytes(x)
@@ -172,11 +172,12 @@ cdef object explain_wide(cnp.ndarray x, object y):
 
 
 def plan_of(m, n, k, isa, machine, packed=False, b_columns=False, tile=None):
-    """Return the plan of a product with a u8 A in rows, as a dict, for tests: on any machine, for any kernels that were
-    built. `tile`, (rows, panels), changes the size of tiles, and the columns of row kernels with it.
+    """Return the plan of a product whose A is u8 with contiguous rows, as a dict, for tests. The plan may be for any
+    machine and for any kernels that were built. `tile`, (rows, panels), changes the size of tiles, and the number of
+    columns of row kernels.
 
-    There are no operands, because nothing is multiplied. `parts` in the result has the pieces of each thread. Their
-    bounds count units of C: a unit has unit[0] rows and unit[1] columns.
+    There are no operands, because nothing is multiplied. `parts` in the result has the pieces of each thread, in units
+    of C. A unit has unit[0] rows and unit[1] columns.
     """
     cdef Problem g
     cdef Resolved r
@@ -233,7 +234,7 @@ cdef str name_of_dot(int dot):
 
 
 cdef object count_choices(const Problem *g, const BlocksPlan *p):
-    """Return how many panels of B each multiply-add takes, summed over the M blocks, as the loop nest chooses them."""
+    """Return the number of panels of B that each multiply-add takes in the loop nest, summed over the M blocks."""
     cdef LoopState x
     cdef int64_t panel, columns, i, n_tiles = ceil_div(p.panels, p.np)
     cdef cnp.ndarray sums = np.full(p.panels, I8_MAX_PAIR_SUM, np.uint16)

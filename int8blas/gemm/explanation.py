@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from int8blas.gemm.plan import paths
 
-# For each path, the reason to choose it, in the words of an explanation. Layers add their paths with `add_path`.
+# The reason to choose each path, as explanations print it. Layers add their paths with `add_path`.
 PATHS = {name: summary for name, summary, _ in paths()}
 KERNEL_NAMES = {name for name, _, names_kernel in paths() if names_kernel}
 
@@ -50,8 +50,8 @@ class Explanation:
     threads : int
         The number of threads that take part.
     thread_grid : tuple of int, or None
-        The number of parts of the rows and of the columns of C; None if each thread takes consecutive tiles, column by
-        column, or if threads divide K.
+        The number of parts of the rows of C, and of the columns of C. It is None if each thread takes consecutive
+        tiles, column by column, or if threads divide K.
     k_parts : int
         The number of parts of K, one for each thread: more than 1 if C has too few tiles for the threads and K is long.
     segments : int
@@ -61,9 +61,9 @@ class Explanation:
     max_threads : int
         The number of threads that could take part.
     workspace : int
-        The bytes that each thread takes during the call, on the paths 'blocks', 'lines', 'groups' and 'depthwise',
-        without the packed panels of a plain B, which all threads share. On the path 'triangle' it includes shared
-        memory.
+        The bytes of memory that each thread uses during the call, on the paths 'blocks', 'lines', 'groups' and
+        'depthwise'. The packed panels of a plain B, which all threads share, are not counted. On the path 'triangle'
+        the number includes shared memory.
     b_is_packed, a_in_place, a_shifted, b_shifted, wide_sums, may_widen : bool
         B was packed before; A is read in place, not packed; A is shifted by 128 to uint8; B is shifted by -128 to int8;
         sums are carried in int64; panels of B without a no-saturation proof are widened to 16 bits, unless they are
@@ -71,20 +71,20 @@ class Explanation:
     transposed : bool
         The product is computed as C.T = B.T @ A.T. All attributes except `shape` describe this product.
     certified_panels : tuple of int, or None
-        The number of panels of B with a no-saturation proof, and of all panels; None if it does not matter or is
-        unknown before the call.
+        The number of panels of B with a no-saturation proof, and the number of all panels. It is None if proofs do not
+        matter or are unknown before the call.
     split_panels : tuple of int, or None
-        The number of panels of a packed B that are split, that is, multiplied as a dense part with 16-bit sums and
-        outliers, and of all panels; None if no panel can be split.
+        The number of split panels of a packed B, and the number of all panels. A split panel is multiplied as a dense
+        part with 16-bit sums, and as outliers. None if no panel can be split.
     a_quantized : bool
-        A is real numbers, which the call quantizes to 8 bits. The attributes describe the product of the 8-bit A.
+        A has real numbers, which the call quantizes to 8 bits. The attributes describe the product of the 8-bit A.
     multiply_adds : dict of str to int, or None
-        On a CPU without VNNI, the number of panels of B that each multiply-add takes, counted again for each block of
-        rows of A. The values of both operands decide: 'widened' (to 16 bits first), 'outliers' (a dense part and
-        outliers), 'pairs' (sums of two products fit int16: one VPMADDUBSW), 'two groups' (the sums of two groups of
-        four k fit int16) and 'many groups' (the sums of six or more groups do). On the path 'triangle' it counts pairs
-        of panels, if the values of A are close enough together that none is widened. None on other paths, and if the
-        operands are unknown before the call, as in layers.
+        On a CPU without VNNI, the number of panels of B that each multiply-add takes. A panel counts once for each
+        block of rows of A. The values of both operands decide between 'widened' (to 16 bits first), 'outliers' (a dense
+        part and outliers), 'pairs' (sums of two products fit int16: one VPMADDUBSW), 'two groups' (the sums of two
+        groups of four k fit int16) and 'many groups' (the sums of six or more groups fit int16). On the path 'triangle'
+        the dict counts pairs of panels, if the range of A is small enough that no panel is widened. It is None on other
+        paths, and if the operands are unknown before the call, as in layers.
     copied : int
         The bytes of copies of A and B. An operand is copied before the product is planned if neither its rows nor its
         columns are contiguous. If the other operand has few rows or columns, the product reads the bytes between the
@@ -234,7 +234,7 @@ class WideExplanation:
         The number of products that are added. A packed B is multiplied by one limb of a wide A at a time, and
         `multiply_add` describes each of these products. Without a packed B the number is 1.
     segment : int, or None
-        The k whose sums are kept in 32 bits before they are added in 64 bits; None if the sums have 64 bits.
+        The number of k whose sum is kept in 32 bits before it is added in 64 bits; None if the sums have 64 bits.
     tile : tuple of int
         Rows and columns of a tile.
     threads, max_threads : int
@@ -242,10 +242,10 @@ class WideExplanation:
     b_is_packed : bool
         B was packed before.
     searches_overflow : bool
-        Sums may exceed 64 bits, so that a second product, in float64, finds the sums that do.
+        Sums may exceed 64 bits, so a second product, in float64, finds the sums that exceed 64 bits.
     exact_in_float64 : bool
-        All sums are below 2**53 in magnitude, so that a float64 BLAS would compute the same values. With 's32' and
-        's64' it may be faster.
+        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. It may be faster than
+        's32' and 's64'.
     """
 
     shape: tuple[int, int, int]

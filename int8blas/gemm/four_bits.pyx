@@ -1,8 +1,8 @@
-"""B of 4 bits, int4 or uint4, in the layout that the kernels read.
+"""Packed matrices of 4 bits, int4 or uint4, in the layout that the kernels read.
 
-``data[n // 16, k // 8, n % 16, k % 4]`` has two values: in its low half B[k, n] for k % 8 < 4, and in its high half
-B[k, n] for k % 8 >= 4. So the low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high
-halves the next. An int4 is stored plus 8, so that the halves are values of 0 to 15.
+``data[n // 16, k // 8, n % 16, k % 4]`` has two values: B[k, n] with k % 8 < 4 in its low half, and B[k, n] with k % 8
+>= 4 in its high half. So the low halves of 64 bytes are one group of the layout of a :class:`PackedB`, and the high
+halves are the next group. An int4 is stored plus 8, so that the halves are values of 0 to 15.
 K is padded to a multiple of 8 and N to a multiple of 16 with zeros of B.
 """
 
@@ -82,8 +82,8 @@ cdef class PackedB4(Packed):
         g.four_bits = self._matrix
 
     cdef cnp.ndarray group_sums(self, int64_t size, cnp.ndarray zeros):
-        """Return the column sums of B minus its zero points, if it has some, in each group of `size` k: int32 [panels,
-        groups, 16]. `zeros` has the stored zero points, uint8 of the same shape."""
+        """Return the column sums of B in each group of `size` k, int32 [panels, groups, 16]. `zeros` is None, or has
+        zero points to subtract from B first, uint8 of this shape."""
         cdef int64_t panels = self._data.shape[0], groups = self._k // size, part
         cdef cnp.ndarray array = np.empty((panels, groups, I8_PANEL), np.int32), unpacked = np.empty(
             size * I8_PANEL, np.int8)
@@ -120,7 +120,7 @@ cdef class PackedB4(Packed):
         return _restore, (self._k, self._n, name_of_type(self._typenum), self._data)
 
     def unpack(self):
-        """The matrix B, as a new C-ordered array.
+        """Return the matrix B as a new C-ordered array.
 
         Returns
         -------
@@ -151,7 +151,7 @@ cdef str name_of_type(int typenum):
 
 
 cdef object packed_bytes(object k, object n):
-    """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
+    """Return the number of bytes of a packed K x N matrix as a Python integer, which cannot overflow."""
     return -(-n // I8_PANEL) * -(-k // STEP_K) * STEP_BYTES
 
 

@@ -1,10 +1,10 @@
 """Products of integers of every width. The values of both arrays choose the kernels.
 
-A pass over each operand finds how many bits its elements have. Operands that fit bytes are converted to bytes, for the
-kernels of 8 bits, if the product is large enough; all others are packed to the elements of one kind of multiply-add
-(csrc/gemm/wide.h). Sums are in 64 bits. If sums could exceed the result's 64 bits, a second product, in float64, tells
-which ones do: its error is less than a bound that follows from K and the bits. The few elements for which the bound
-does not decide are computed again, from digits.
+A pass over each operand finds the number of bits of its elements. If all elements fit bytes and the product is large
+enough, the operands are converted to bytes for the kernels of 8 bits. All other operands are packed for one kind of
+multiply-add (csrc/gemm/wide.h). Sums have 64 bits. If sums could exceed 64 bits, a second product, in float64, finds
+the sums that do. K and the numbers of bits give a bound for the error of this product. Elements that lie too close to
+the limit for this bound are computed again, from digits.
 """
 
 from libc.math cimport ldexp
@@ -32,13 +32,13 @@ from int8blas.core.words import dtype_error, dtype_name, shown, warn
 cnp.import_array()
 
 cdef enum:
-    CHUNK = 4096                # elements after which a search for their bits may stop early
-    # Pairs of s16 are faster than s32 if at least this many groups of k fit s32 sums.
+    CHUNK = 4096                # the search for bits may stop after each chunk of this many elements
+    # Pairs of s16 are faster than s32 if the sums of at least this many groups of k fit s32.
     LEAST_SEGMENT = 7
 
-# The default argument, compared by identity first: callers nearly always pass this very object.
+# A default argument. Functions compare arguments with this object by identity, which is fast.
 cdef object SATURATED = "saturate"
-# The dtypes that errors suggest for arrays that are not integers. The results of these dtypes are int32.
+# The dtypes that errors suggest for arrays that are not integers.
 cdef tuple WANTED = ("uint8", "int8")
 
 
@@ -57,8 +57,8 @@ cdef cnp.ndarray integer_operand(object x, str name):
 
 
 cdef cnp.ndarray integer_output(object out, object dtype, int default, int *typenum):
-    """Return `out` as an array to write to, or None if it is None. The type of the result is `dtype`; without it the
-    type of `out`; without both the default."""
+    """Return `out` as an array to write to, or None if it is None. Also return the type of the result: `dtype` if it is
+    given, else the type of `out`, else the default."""
     cdef cnp.ndarray array = None
     typenum[0] = default
     if dtype is not None:
@@ -142,7 +142,7 @@ cdef bint fits_in_front(const i8_wide_kernels *kernels, cnp.ndarray x, i8_int_bi
 # ------------------------------------------------------------------------------------------------- the product ------
 
 cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
-    """Choose the multiply-add that operands of these bits take."""
+    """Choose the multiply-add for operands with these numbers of bits."""
     cdef int both = a.count + b.count
     w.segment = INT64_MAX
     if a.count <= 15 and b.count <= 15 and both < 30 and (1 << (30 - both)) - 1 >= LEAST_SEGMENT:
@@ -231,8 +231,8 @@ cdef int set_sizes(WideProduct *w, cnp.ndarray x, object y, Shape *shape) except
     if y_dims > 1:
         shape.sizes[shape.ndim] = w.n
         shape.ndim += 1
-    # A stack of rows times one matrix is one product. Both strides of A are set, because NumPy may give a dimension of
-    # one element any stride.
+    # A C-contiguous stack times one matrix is a single product. Set both strides of A, because NumPy may give a
+    # dimension of one element any stride.
     if w.stack.dims and y_dims <= 2 and cnp.PyArray_IS_C_CONTIGUOUS(x):
         w.m, w.stack.count, w.stack.dims = w.m * w.stack.count, 1, 0
         w.a.column = cnp.PyArray_ITEMSIZE(x)
@@ -385,8 +385,9 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     bits, positive = a.count + b.count + levels(w.k), not (a.negative or b.negative)
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
-    # The search for overflow allocates memory after the sums are stored. This allocation may fail, so `given` is
-    # written only after the search. Products of digits allocate memory after they have stored some rows.
+    # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
+    # products of digits allocate memory after some rows are stored. Both allocations may fail, so
+    # these calls use a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)
@@ -410,8 +411,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
 
 
 cdef cnp.ndarray multiply_to_sums(WideProduct *w, cnp.ndarray x, object y, int *bits, str name):
-    """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the bits of its
-    largest sum: up to 62, the product is exact."""
+    """Return a product modulo 2**64 as a new array of int64. Set `w` to the product, and `bits` to the number of bits
+    of its largest sum. With up to 62 bits the result is exact."""
     cdef Shape shape
     cdef Bits a, b
     cdef cnp.ndarray sums

@@ -36,7 +36,7 @@ from int8blas.core.words import shown
 cnp.import_array()
 
 cdef enum:
-    BYTES_WORK = 1 << 17        # from this many multiply-adds on, convert wide arrays of small values to bytes
+    BYTES_WORK = 1 << 17        # the minimum of multiply-adds to convert wide arrays of small values to bytes
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, cnp.dtype descr, object base)
@@ -126,7 +126,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
     OverflowError
         If an element is beyond the result's dtype and `overflow` is 'raise', before anything is written.
 
@@ -223,7 +223,7 @@ cdef inline bint is_byte(cnp.ndarray x) noexcept:
 
 
 cdef bint is_s32_or_s64(object out, object dtype) except -1:
-    """Return whether the result is int32 or int64, or `out` is no array."""
+    """Return whether the dtype of the result is int32 or int64. Return True if `out` is not an array."""
     cdef int typenum
     if dtype is None and cnp.PyArray_CheckExact(out):
         typenum = cnp.PyArray_TYPE(<cnp.ndarray>out)
@@ -359,7 +359,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
     sums = np.asarray(matmul(x, y, dtype=INT64)) if is_byte(x) else sums_of_residues(x, y, p)
     if given is not None and (<object>given).shape != (<object>sums).shape:
         raise ValueError(f"out must have shape {(<object>sums).shape}, got {(<object>given).shape}")
-    # The operands are copies, so that `given` may lie in their memory.
+    # The operands are copied, so `given` may overlap the caller's arrays.
     target = given
     if given is None or not cnp.PyArray_IS_C_CONTIGUOUS(given):
         target = empty_of((<object>sums).shape, typenum)
@@ -370,7 +370,7 @@ cdef object multiply_modulo(object a, object b, object out, object dtype, object
 
 
 cdef int promoted_type(cnp.ndarray x, cnp.ndarray y) except -1:
-    """Return the integer type to which NumPy promotes two arrays' types: uint8 for bool, and int64 where NumPy gives
+    """Return the integer type to which NumPy promotes two arrays' types: uint8 instead of bool, and int64 instead of
     float64."""
     found = np.result_type(x, y)
     return (<cnp.dtype>np.dtype({"b": np.uint8, "f": np.int64}.get(found.kind, found))).type_num
@@ -461,7 +461,7 @@ cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB 
 
 cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                             bint a_is_vector, bint b_is_vector):
-    """Return the product if an operand is a stack of matrices."""
+    """Return the product of stacks of matrices."""
     cdef cnp.ndarray target
     cdef int saturated
     cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]

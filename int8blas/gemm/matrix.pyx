@@ -20,17 +20,17 @@ from int8blas.gemm.tiles cimport choose_output, point_to_c, start_tiles, store_t
 
 
 cdef size_t tile_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the size of A of one row of tiles, in whole registers."""
+    """Return the size of the part of A that one row of tiles reads, in whole registers."""
     return min(p.mr, round_up(g.m, I8_MATRIX_ROWS)) * padded_row(groups_of(p.kc))
 
 
 cdef size_t matrix_a_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the size of packed A: of one row of tiles, or of all of A if it is kept for later N blocks."""
+    """Return the size of packed A: all of A if it is kept for later N blocks, otherwise one row of tiles."""
     return tile_a_bytes(g, p) * (ceil_div(g.m, p.mr) * p.k_blocks if p.forms.keeps_a else 1)
 
 
 cdef size_t matrix_b_bytes(const Problem *g, const BlocksPlan *p) noexcept nogil:
-    """Return the bytes of the last steps of all panels of an N block, or 0 if the last step is complete."""
+    """Return the bytes of the incomplete last steps of all panels of an N block, or 0 if the last step is complete."""
     return min(p.nc, p.panels) * I8_MATRIX_TILE if g.k % I8_MATRIX_K else 0
 
 

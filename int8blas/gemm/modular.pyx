@@ -15,7 +15,7 @@ from int8blas.gemm.wide cimport WideProduct
 cnp.import_array()
 
 cdef enum:
-    CHUNK = 1024                # elements that are reduced at once, in the L1 cache
+    CHUNK = 1024                # elements that are reduced together, in the L1 cache
     # The largest K whose float64 sums are accurate enough. For residues of 30 bits the error of a sum is below 2**57,
     # and kernels.residues allows 2**60.
     MAX_K = 1 << 24
@@ -33,7 +33,7 @@ cdef void store_residues(const i8_wide_kernels *kernels, int from_type, const ch
         count = min(n, <int64_t>CHUNK)
         kernels.pack[I8_WIDE_S64][from_type](<char *>chunk, 1, 1, count, src, 0, from_size)
         if from_type == I8_INT_U64:
-            # x - 2**63 is x with its top bit flipped, read as s64.
+            # Flipping the top bit of x and reading the result as s64 gives x - 2**63.
             for i in range(count):
                 chunk[i] ^= INT64_MIN
         kernels.residues(chunk, NULL, count, p, low, add)

@@ -21,8 +21,8 @@ cdef enum:
 cdef struct Cursor:
     int64_t row, rows               # M block
     int64_t panel, panels           # N block
-    int64_t k_block, k0, k          # K block: its number, its first k, its size
-    bint is_first, is_last          # whether the K block is the first, or the last, of K
+    int64_t k_block, k0, k          # number of the K block, its first k, its size
+    bint is_first, is_last          # whether the K block is the first of K, and whether it is the last
     int64_t tile_panel              # first panel of the tile
     int width                       # panels of the tile
     int64_t along_n                 # tiles along N that one call of the micro-kernel computes
@@ -39,7 +39,7 @@ cdef struct PackedBlock:
     int64_t k0, k                   # the first k, and the number of k
     ptrdiff_t panel_size            # bytes from one panel to the next
     int8_t *data
-    int64_t *col_sums               # of B'
+    int64_t *col_sums               # sums of the columns of B'
     uint16_t *pair_sums             # the largest pair sum of each panel; NULL if only `certified` is known
     const uint8_t *certified        # of each panel, for a packed B without pair sums
     int32_t *col_init               # start values of the tiles' columns, or NULL
@@ -49,7 +49,7 @@ cdef struct PackedBlock:
 # Vectors with a value for each row of the M block. A vector that the product does not need is NULL.
 cdef struct RowVectors:
     int64_t *ao                     # zero points of A', for the epilogue
-    int64_t *row_term               # sums over all k of A' - ao, for zero points of B
+    int64_t *row_term               # sums of the rows of A' - ao over all k, for zero points of B
     int32_t *row_init               # start values of the tiles' rows
     uint32_t *a_tail                # the last, incomplete group of an A that is read in place, padded with zeros
     float *scale                    # scales of a dynamic source
@@ -57,8 +57,8 @@ cdef struct RowVectors:
     int32_t *group_terms            # row_term of each scale group: [groups][rows]
 
 
-# One thread's memory: pointers into the call's one allocation (see arena.pyx). Memory that the product does not need is
-# NULL.
+# One thread's memory. All pointers point into one allocation of the call (see arena.pyx). Memory that the product does
+# not need is NULL.
 cdef struct Arena:
     RowVectors rows
     uint8_t *a                      # the packed A block
@@ -67,18 +67,18 @@ cdef struct Arena:
     uint8_t *a_columns              # the A block by columns
     int16_t *b_wide                 # the panels of one tile as s16
     int8_t *b_tail                  # the last, incomplete step of each panel, for a matrix unit
-    void *partial                   # sums of the K blocks so far, s32 or s64: [tiles][height][width]
+    void *partial                   # sums of the earlier K blocks, s32 or s64: [tiles][height][width]
     int32_t *tile                   # sums that wait for the epilogue
     int32_t *outlier_sums           # products with outliers: start values of a tile's sums
     float *scaled                   # sums of scale groups
     int32_t *rebased_init           # start values of the columns for rebased rows (see small_values.pyx)
 
 
-# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles: it has less to set up,
-# and its loops are longer.
+# Sums in Arena.tile that wait for the epilogue. One call of the epilogue takes several tiles: its loops are longer, and
+# fewer calls set up arguments.
 cdef struct Pending:
-    bint along_n                    # tiles along N wait: a row of sums has `row_size` sums of several tiles
-    bint along_m                    # tiles along M wait: the rows of sums of a tile follow those of the previous tile
+    bint along_n                    # tiles along N wait: a row has `row_size` sums, which belong to several tiles
+    bint along_m                    # tiles along M wait: the rows of a tile follow the rows of the previous tile
     int64_t row_size
     int64_t row, panel              # the first row and panel that wait, counted as in Cursor
     i8_output_args args
@@ -115,7 +115,7 @@ cdef inline int64_t groups_of(int64_t k) noexcept nogil:
 cdef inline ptrdiff_t packed_size(int64_t k) noexcept nogil:
     """Return the bytes from one panel of a packed B block to the next.
 
-    Packing writes several panels at a time. If they were a power of two apart, they would share sets of the cache.
+    Packing writes several panels at a time. At a distance of a power of two they would share sets of the cache.
     """
     return round_up(k, I8_GROUP) * I8_PANEL + ALIGNMENT
 
@@ -145,8 +145,8 @@ cdef inline int64_t first_column(const LoopState *loop) noexcept nogil:
     return (loop.b.first + loop.at.tile_panel) * I8_PANEL
 
 
-# Zero points reach the sums in one of two ways: in the start values of the tiles, or as outer products in the epilogue.
-# Start values take a zero point that a whole operand shares, unless it would wrap there.
+# The terms of zero points are added in one of two places: in the start values of the tiles, or as outer products in the
+# epilogue. Start values contain the term if an operand has one zero point, unless the term would overflow s32.
 cdef inline bint outer_ao(const Problem *g, const BlocksPlan *p) noexcept nogil:
     """Return whether the epilogue subtracts ao times the column sums."""
     return zero_by_row(g) or (p.common.wide and g.a.zero_point != 0)

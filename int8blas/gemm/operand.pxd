@@ -7,11 +7,11 @@ from libc.stdint cimport int64_t, uint8_t
 # A + 128, and a u8 B into the s8 matrix B' = B - 128. The zero points are shifted equally: 128 is added to the zero
 # points of A, and subtracted from the zero points of B.
 cdef struct Operand:
-    const uint8_t *data         # the caller's array: XOR with `sign_flip` makes A' or B'; NULL if there is none
-    ptrdiff_t row, column       # bytes from one row, and from one column, to the next
+    const uint8_t *data         # the caller's array, or NULL; XOR with `sign_flip` makes A' or B'
+    ptrdiff_t row, column       # distance in bytes from one row to the next, and from one column to the next
     uint8_t sign_flip
-    int64_t zero_point          # the zero point of A' or B',
-    const int64_t *zero_points  # or, if not NULL, a zero point for each row of A' or column of B'
+    int64_t zero_point          # the zero point of A' or B', if `zero_points` is NULL
+    const int64_t *zero_points  # NULL, or a zero point for each row of A' or column of B'
 
 
 cdef enum:
@@ -37,8 +37,8 @@ cdef inline void set_as_s8(Operand *x, bint is_u8) noexcept nogil:
 
 
 cdef inline Operand transposed(const Operand *x, int64_t shift) noexcept nogil:
-    """Return the transpose of an operand without `zero_points`, with the sign of the other operand. With the shift
-    -SHIFT an A becomes a B, with SHIFT a B becomes an A."""
+    """Return the transpose of an operand without `zero_points`, with the sign of the other operand: with the shift
+    -SHIFT, A becomes B; with SHIFT, B becomes A."""
     cdef Operand t = x[0]
     t.row, t.column = x.column, x.row
     t.sign_flip = x.sign_flip ^ SIGN_BIT
@@ -51,8 +51,7 @@ cdef inline const uint8_t *address(const Operand *x, int64_t row, int64_t column
 
 
 cdef inline bint has_zero(const Operand *x) noexcept nogil:
-    """Return whether the zero point of an operand, or the zero point of any of its rows or columns, may differ from
-    0."""
+    """Return whether an operand may have a zero point that is not 0."""
     return x.zero_point != 0 or x.zero_points is not NULL
 
 

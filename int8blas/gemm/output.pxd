@@ -7,12 +7,13 @@ from int8blas.gemm.problem cimport Problem
 
 
 cdef enum:
-    # Sums that are gathered from several tiles for one call of the epilogue.
+    # The number of sums that are gathered from several tiles for one call of the epilogue.
     EPILOGUE_SUMS = 3072
 
 
-# The sums of a whole product, m rows of n, and the zero points and sums to subtract, as in i8_output_args: NULL stands
-# for zeros. For the epilogue of a layer, I8_MAX_COLUMNS more values are readable after `sums` and vectors of columns.
+# The sums of a whole product, m rows of n, and the vectors for the terms of zero points, as in i8_output_args. NULL
+# stands for zeros. For the epilogue of a layer, I8_MAX_COLUMNS more values are readable after `sums` and after the
+# vectors of columns.
 cdef struct WideSums:
     const int64_t *sums
     const int64_t *ao

@@ -22,7 +22,7 @@ cdef void output(const Problem *g, i8_output_args *o, const int32_t *tile, int r
 
 
 cdef bint only_saturates(const Problem *g, const WideSums *s) noexcept nogil:
-    """Return whether the epilogue and the zero points change no sum, apart from saturating it to s32."""
+    """Return whether the epilogue only saturates sums to s32, and there are no zero points."""
     return (
         g.epilogue.kind == I8_BLAS and g.epilogue.type == I8_TYPE_S32 and g.epilogue.alpha == 1
         and g.epilogue.beta == 0 and g.epilogue.co == 0 and g.epilogue.co_rows is NULL and g.epilogue.co_cols is NULL
@@ -31,8 +31,8 @@ cdef bint only_saturates(const Problem *g, const WideSums *s) noexcept nogil:
 
 
 cdef void store_sums(const Problem *g, const WideSums *s) noexcept nogil:
-    """Apply the epilogue to the sums of a product, and store them to C: row by row if it only saturates, in vectors,
-    and otherwise tile by tile."""
+    """Apply the epilogue to the sums of a product, and store C: row by row if the epilogue only saturates, otherwise
+    tile by tile."""
     cdef i8_output_args o
     cdef int64_t row = 0, column
     if only_saturates(g, s):

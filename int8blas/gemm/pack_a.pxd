@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t, uint8_t
 from int8blas.gemm.nest cimport LoopState
 
 cdef enum:
-    # Outliers read A by columns. The copy is padded to multiples of COLUMN_ROWS rows and COLUMN_K k, which fill the
-    # widest vectors.
+    # The kernel for outliers reads a copy of A by columns. The copy is padded to multiples of COLUMN_ROWS rows and
+    # COLUMN_K k, which fill the widest vectors.
     COLUMN_ROWS = 128
     COLUMN_K = 16
 

@@ -1,4 +1,4 @@
-"""Make the A block: the vectors with a value for each row, and the forms of A. A form is made when panels first need
+"""Make the A block: its row vectors, and the forms of A that multiply-adds read. A form is made when a tile first needs
 it.
 
 A tile reads A in place (TileForms.direct_a), packed, widened to s16 (I8_DOT2) or, for outliers, by columns. If A is the
@@ -19,7 +19,7 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
-    # The number of tiles that are packed together if A has contiguous columns: their rows fill a cache line at most.
+    # The number of tiles that are packed together if A has contiguous columns. Their rows take at most a cache line.
     PACKED_TILES = 8
 
 

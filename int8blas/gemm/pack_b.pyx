@@ -15,8 +15,8 @@ from int8blas.gemm.squares cimport add_panel_squares
 
 
 cdef void set_block(const Problem *g, const BlocksPlan *p, PackedBlock *b) noexcept nogil:
-    """Set the sizes of the packed B block that begins with `first` and `first_k_block`. Where B is packed, let it
-    point to the caller's panels."""
+    """Set the sizes of the packed B block that begins with panel `first` and K block `first_k_block`. If B is packed,
+    let the block point to the caller's panels."""
     b.panels = min(p.packed_panels, p.panels - b.first)
     b.end_k_block = min(b.first_k_block + p.packed_k_blocks, p.k_blocks)
     b.k0 = b.first_k_block * p.kc
@@ -54,7 +54,7 @@ cdef void unpack_panels(const Problem *g, const PackedBlock *b, int64_t first, i
 
 
 cdef void pack_panels(const Problem *g, const PackedBlock *b, int64_t first, int64_t panels) noexcept nogil:
-    """Pack panels of a plain B, and find the facts about them that the product needs."""
+    """Pack panels of a plain B, and find the sums and no-saturation proofs that the product needs."""
     cdef int64_t column = (b.first + first) * I8_PANEL, columns = min(panels * I8_PANEL, g.n - column), i
     cdef const int64_t *sums
     cdef const int8_t *panel

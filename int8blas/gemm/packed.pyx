@@ -17,10 +17,10 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The arrays of an object from __new__.
+# The arrays of an object that __new__ has made, and no function has filled.
 cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, 1), np.int8), NO_SUMS = np.empty(0, np.int64)
 
-# The function matmul. The module matmul imports this module, and therefore sets the function here.
+# The function matmul. The module matmul sets it, because this module cannot import matmul without a circle.
 cdef object _product = None
 
 
@@ -31,7 +31,7 @@ cdef void set_product(object function):
 
 
 cdef void make_constant(cnp.ndarray array):
-    """Do the work of :func:`int8blas.core.file.freeze` in a tenth of its time."""
+    """Make an array read-only as :func:`int8blas.core.file.freeze` does, in a tenth of the time."""
     cdef cnp.ndarray root = array
     cdef PyObject *base
     while True:
@@ -47,9 +47,9 @@ cdef class Packed:
     :class:`PackedB16`."""
 
     __signature__ = Signature()
-    # The name of these matrices in errors.
+    # The name of the class in errors.
     _what = "packed matrix"
-    # The call that makes such a matrix, in errors.
+    # The text of a call that creates such a matrix, for errors.
     _call = "pack_b(b)"
 
     def __cinit__(self):
@@ -111,7 +111,7 @@ cdef class Packed:
     def __deepcopy__(self, memo):
         return self
 
-    # Make NumPy leave `a @ packed` to this class.
+    # NumPy then leaves `a @ packed` to this class.
     __array_ufunc__ = None
 
     def __rmatmul__(self, a):
@@ -182,5 +182,6 @@ cdef cnp.ndarray checked_bytes(object k, object n, object dtype, object buffer, 
 
 
 cdef bint can_keep(object buffer, cnp.ndarray data):
-    """Return whether a matrix may keep the bytes of a buffer: they are aligned, and nothing can change them."""
+    """Return whether a matrix may keep a buffer instead of a copy: its bytes are aligned, and nothing can change them.
+    """
     return is_constant(buffer) and <uintptr_t>cnp.PyArray_DATA(data) % ALIGNMENT == 0

@@ -10,23 +10,23 @@ from int8blas.gemm.problem cimport Panels, Problem
 
 # A packed B without Python objects: PackedB.address points to it, and cython_blas packs it into a caller's memory.
 cdef struct PackedMatrix:
-    const PackedMatrix *here        # the address of this struct, to tell a PackedMatrix from other memory and copies
+    const PackedMatrix *here        # the struct's own address, which copies and other memory do not have
     int64_t k, n
     bint unsigned
-    # Reading `address` fills pair sums, split and as_s8. After that no member changes.
+    # Reading `PackedB.address` fills `pair_sums`, `split` and `as_s8`. Later calls do not change them.
     Panels panels
 
 
 cdef class PackedB(Packed):
     cdef cnp.ndarray _certified     # bool [panels]
     cdef cnp.ndarray _squares       # int64 [panels * 16], sums of squares of B's columns; None until they are needed
-    # The arrays to which Panels points, None until a product needs them; bool [panels], or [0] if no panel is split.
-    cdef cnp.ndarray _split
+    # The arrays to which Panels points, None until a product needs them.
+    cdef cnp.ndarray _split         # whether each panel is split: bool [panels], or [0] if no panel is split
     cdef cnp.ndarray _dense         # like _data
     cdef cnp.ndarray _outliers      # bytes
     cdef cnp.ndarray _starts        # int64
     cdef cnp.ndarray _pair_sums     # uint16 [panels]
-    cdef object _as_s8              # a PackedB of the values as s8; False if a value does not fit s8; None until needed
+    cdef object _as_s8              # the values as a PackedB of s8; False if a value does not fit; None until needed
     cdef Panels _s8_form            # the panels of _as_s8
     cdef PackedMatrix _matrix
 

@@ -1,9 +1,9 @@
 """B in the layout that the kernels read, packed once and used many times.
 
-``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]: panels of 16 columns; in a panel, groups of 4 consecutive k; in a
-group, column 0's 4 bytes, then column 1's, and so on: 64 bytes, which is one AVX-512 register, two AVX2 registers or
-one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B if B is int8, and B -
-128 if B is uint8. One layout serves every instruction set.
+``data[n // 16, k // 4, n % 16, k % 4]`` is B'[k, n]. A panel has 16 columns. It consists of groups of 4 consecutive k.
+A group has the 4 bytes of column 0, then the 4 bytes of column 1, and so on. These 64 bytes are one AVX-512 register,
+two AVX2 registers or one row of an AMX tile. K is padded with zeros to a multiple of 4, N to a multiple of 16. B' is B
+if B is int8, and B - 128 if B is uint8. One layout serves every instruction set.
 
 The layout is Figure 4 of Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning
 Boost".
@@ -34,17 +34,13 @@ from int8blas.core.words import shown
 
 cnp.import_array()
 
-# The arrays of an object from __new__.
+# The arrays of an object that __new__ has made, and no function has filled.
 cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8), NO_PROOFS = np.empty(0, np.bool_)
 
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
-
-# A panel is split if at most one in WIDENED_PART of its values is an outlier, or one in CERTIFIED_PART if it has a
-# no-saturation proof. Outliers are stored in groups of 4. Adding the sums of the outliers to the other sums takes as
-# long as a product with SUMS_K k.
-# A matrix of fewer bytes has a packed size that fits int64.
+# The maximum number of bytes of a matrix. Its packed size then fits int64.
 cdef double MOST_BYTES = 1e15
 
 cdef enum:
@@ -92,15 +88,16 @@ cdef struct SquaresJob:
     int64_t *squares
 
 
-# Panels to divide into a dense part and outliers: outliers are counted first, and stored if they are few.
+# Panels to divide into a dense part and outliers. The outliers of a panel are counted first. If a panel has few
+# outliers, they are stored.
 cdef struct SplitJob:
     const i8_kernels *kernels
     const int8_t *data
     int64_t groups, panel_size
-    int64_t block, columns      # the k that a list of outliers covers, and the lists of a panel
+    int64_t block, columns      # the number of k that a list of outliers covers; the number of lists of a panel
     uint16_t *pair_sums         # the largest pair sum of each panel
     int64_t *counts             # the number of outliers of each split panel
-    int64_t *firsts             # and the number of outliers in the panels before it
+    int64_t *firsts             # the number of outliers in the panels before each panel
     int64_t *starts
     uint8_t *is_split
     int8_t *dense
@@ -143,7 +140,7 @@ cdef int unpack_part(const void *job, int64_t part, int64_t _parts) noexcept nog
 
 
 cdef int find_fact(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """Find the facts of one panel, for find_facts."""
+    """Find the column sums and the no-saturation proof of one panel, for find_facts."""
     cdef const FactsJob *j = <const FactsJob *>job
     cdef int64_t size = j.groups * I8_GROUP * I8_PANEL
     cdef int8_t *data = j.data + panel * size
@@ -204,11 +201,11 @@ cdef int count_outliers(const void *job, int64_t panel, int64_t _panels) noexcep
 
 
 cdef int store_outliers(const void *job, int64_t panel, int64_t _panels) noexcept nogil:
-    """Store the dense part and the outliers of a split panel, and where its lists of outliers begin."""
+    """Store the dense part, the outliers and the starts of the lists of outliers of a split panel."""
     cdef const SplitJob *j = <const SplitJob *>job
     cdef int64_t first = j.firsts[panel], count = j.counts[panel], i
     cdef int64_t *starts = j.starts + panel * j.columns
-    # The count differs if `data` is mapped from a file that was rewritten after its outliers were counted. Zeros
+    # If `data` is mapped from a file, it may have changed after the outliers were counted. Then store zeros, which
     # change no sum.
     if j.is_split[panel] and count != j.kernels.gemm.outliers.split_panel(
             j.dense + panel * j.panel_size, j.outliers + first, count, starts, j.data + panel * j.panel_size, j.groups,
@@ -237,8 +234,8 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    A PackedB is accepted wherever a B is. It is immutable, may be used by many threads at once, pickles (see Notes),
-    and can be saved to a file and mapped from it. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
+    Functions that take a B also take a PackedB. It is immutable, and many threads may use it at once. It can be pickled
+    (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
 
     Attributes
     ----------
@@ -254,8 +251,9 @@ cdef class PackedB(Packed):
     column_sums : numpy.ndarray
         The sum of each column of B, int64 of shape (N,).
     certified : numpy.ndarray
-        For each panel of 16 columns, whether no uint8 A can make VPMADDUBSW saturate on it: in every pair (k, k + 1),
-        k even, of the stored bytes the positive parts sum to at most 128 and the negative parts to at least -128.
+        Whether each panel of 16 columns has a no-saturation proof: VPMADDUBSW cannot saturate for any uint8 A. In every
+        pair of stored bytes at k and k + 1, k even, positive bytes sum to at most 128 and negative bytes to at least
+        -128.
     nbytes : int
         Size of `data`, without the second copy that products may make on a CPU without VNNI (:func:`pack_b`).
     address : int
@@ -263,11 +261,10 @@ cdef class PackedB(Packed):
 
     Notes
     -----
-    A pickle contains only `data`. Sums and no-saturation proofs are computed when it is loaded, so a pickle does not
-    depend on the instruction set. With protocol 5 `data` travels out of band. A buffer is then used in place if it
-    begins at a multiple of 64 bytes and is read-only down to the object that owns the memory, as bytes, files mapped
-    for reading and the buffers of another PackedB are. An array of any other kind is copied, so writing to it later has
-    no effect.
+    A pickle contains only `data`. Loading it computes the sums and no-saturation proofs, so a pickle does not depend on
+    the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if the buffer
+    begins at a multiple of 64 bytes and no object can write to its memory. This holds for bytes, files mapped for
+    reading, and buffers of another PackedB. Any other buffer is copied, so writing to it later has no effect.
 
     Examples
     --------
@@ -311,8 +308,8 @@ cdef class PackedB(Packed):
         return array
 
     cdef cnp.ndarray squares_array(self):
-        """Return the sums of squares of B's columns, int64 [panels * 16], followed by the same sums as int32, modulo
-        2**32. The first call computes all sums. The values of padding columns are undefined."""
+        """Return the sums of squares of B's columns: int64 [panels * 16], then these sums modulo 2**32 as int32. The
+        first call computes all sums. The values of padding columns are undefined."""
         cdef cnp.ndarray array
         cdef int64_t columns = self._data.shape[0] * I8_PANEL, i
         cdef int64_t *squares
@@ -324,7 +321,7 @@ cdef class PackedB(Packed):
         find_squares(&self._matrix, squares)
         for i in range(columns):
             (<int32_t *>(squares + columns))[i] = <int32_t>squares[i]
-        # Another thread may have stored its array meanwhile. Keep that array, which may be in use.
+        # Another thread may have stored its array meanwhile. Keep the stored array, because it may be in use.
         with cython.critical_section(self):
             if self._squares is None:
                 self._squares = array
@@ -335,8 +332,8 @@ cdef class PackedB(Packed):
         return <const int64_t *>cnp.PyArray_DATA(self.squares_array())
 
     cdef int fill_split(self, Problem *g, int64_t rows) except -1:
-        """Set the outliers and pair sums of `g` if they make a product of `rows` rows faster. The first such product
-        finds the outliers."""
+        """Set the outliers and pair sums of `g` if they make a product of `rows` rows of A faster. The first such
+        product finds the outliers."""
         if g.kernels.gemm.exact == I8_DOT2 and not g.saturating and rows >= SPLIT_ROWS and self._n >= SPLIT_COLUMNS:
             with cython.critical_section(self):
                 if self._split is None:
@@ -376,8 +373,8 @@ cdef class PackedB(Packed):
         return True
 
     cdef int fill_s8(self, Problem *g, int64_t rows) except -1:
-        """If the values of a u8 matrix fit s8, let `g` use them without the shift. The first such product makes the
-        copy."""
+        """If the values of a u8 matrix fit s8, let `g` multiply a copy without the shift. The first such product makes
+        the copy."""
         cdef cnp.ndarray data
         cdef PackedB same
         cdef Problem own
@@ -391,14 +388,14 @@ cdef class PackedB(Packed):
                 data = aligned_bytes(self._data.nbytes)
                 values = data.reshape((<object>self._data).shape)
                 np.bitwise_xor(self._data, np.int8(-SIGN_BIT), out=values)
-                np.maximum(values, 0, out=values)  # padding, which becomes 0 again
+                np.maximum(values, 0, out=values)  # sets padding to 0 again
                 same = from_data(self._k, self._n, "int8", data)
                 own = g[0]
                 own.panels.split.panels = NULL
                 same.fill(&own)
                 same.fill_split(&own, rows)
             with cython.critical_section(self):
-                # Another thread may have stored its matrix meanwhile. Keep that matrix, which may be in use.
+                # Another thread may have stored its matrix meanwhile. Keep the stored matrix, because it may be in use.
                 if self._as_s8 is None:
                     if same is not None:
                         form[0] = own.panels
@@ -409,7 +406,7 @@ cdef class PackedB(Packed):
         return 0
 
     cdef inline int64_t split_k(self) noexcept:
-        """Return the k that a list of outliers covers, whole groups of I8_DOT8."""
+        """Return the number of k that a list of outliers covers: whole groups of I8_DOT8."""
         return even_size(self._k, I8_OUTLIER_K, 2 * I8_GROUP)
 
     cdef int split(self, const i8_kernels *kernels) except -1:
@@ -436,14 +433,14 @@ cdef class PackedB(Packed):
             total = choose_split(&job, certified, panels)
         outliers_array = np.empty(total * sizeof(i8_outliers), np.uint8)
         job.outliers = <i8_outliers *>cnp.PyArray_DATA(outliers_array)
-        # The system allocates no pages for panels that are not split, because no thread touches them.
+        # Panels that are not split take no memory: no thread touches their pages, so the system does not allocate them.
         dense_array = aligned_bytes(panels * job.panel_size if split_array.any() else 0)
         job.dense = <int8_t *>cnp.PyArray_DATA(dense_array)
         with nogil:
             run_parts(store_outliers, &job, panels, threads)
         job.starts[panels * job.columns] = total
         split_array = split_array if split_array.any() else split_array[:0]
-        # While the GIL is released, another thread can take the lock, and may have set the arrays. Keep its arrays,
+        # While the GIL was released, another thread may have taken the lock and set the arrays. Keep the stored arrays,
         # because they may be in use.
         if self._split is None:
             self._dense, self._outliers, self._starts = dense_array, outliers_array, starts_array
@@ -467,7 +464,7 @@ cdef class PackedB(Packed):
         g.kernels, g.saturating = current_kernels(), False
         g.panels.pair_sums, g.panels.split.panels, g.panels.as_s8 = NULL, NULL, NULL
         self.fill_split(&g, SPLIT_ROWS)
-        # Fill it only once: afterwards threads read it without a lock.
+        # Fill the struct only once, because threads read it later without a lock.
         with cython.critical_section(self):
             if matrix.here is NULL:
                 matrix.panels.pair_sums, matrix.panels.split = g.panels.pair_sums, g.panels.split
@@ -479,8 +476,8 @@ cdef class PackedB(Packed):
         return f"PackedB(shape={self.shape}, dtype={self.dtype})"
 
     def __reduce__(self):
-        # Pickle the array itself, not a view or bytes: NumPy pickles it out of band if the protocol allows, and joblib,
-        # which recognizes arrays by identity, writes a large array to shared memory once for all tasks and workers.
+        # Pickle the array itself, not a view or bytes. NumPy pickles the array out of band if the protocol allows it.
+        # joblib recognizes arrays by identity, and writes a large array to shared memory once for all workers.
         return _restore, (self._k, self._n, self.dtype.name, self._data)
 
     def unpack(self):
@@ -505,7 +502,7 @@ cdef class PackedB(Packed):
 
 
 cdef object packed_bytes(object k, object n):
-    """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
+    """Return the number of bytes of a packed K x N matrix as a Python integer, which cannot overflow."""
     return -(-n // I8_PANEL) * I8_PANEL * (-(-k // I8_GROUP)) * I8_GROUP
 
 
@@ -542,7 +539,7 @@ cdef PackedB from_data(int64_t k, int64_t n, str dtype, cnp.ndarray data, const 
     cdef cnp.npy_intp columns = panels * I8_PANEL, proofs = panels
     if k:
         packed._sums, packed._certified = empty(1, &columns, cnp.NPY_INT64), empty(1, &proofs, cnp.NPY_BOOL)
-    else:  # all sums are 0; NumPy's zeros take no memory until they are written to
+    else:  # all sums are 0; np.zeros takes no memory until it is written to
         packed._sums = column_values(np.zeros, columns, np.int64)
         packed._certified = column_values(np.ones, panels, np.bool_)
     packed.set_data(k, n, cnp.NPY_UINT8 if dtype == "uint8" else cnp.NPY_INT8, data, groups, I8_GROUP)
@@ -592,7 +589,8 @@ def pack_b(b, *, trans_b=False, bits=8):
     trans_b : bool, optional
         `b` is B transposed, of shape (N, K).
     bits : {8, 4}, optional
-        With 4, each value takes half a byte: an int8 B has values from -8 to 7, a uint8 B values from 0 to 15.
+        With 4, each value takes half a byte. The values of an int8 B must then be from -8 to 7, and the values of a
+        uint8 B from 0 to 15.
 
     Returns
     -------
@@ -605,7 +603,7 @@ def pack_b(b, *, trans_b=False, bits=8):
     Raises
     ------
     TypeError, ValueError
-        If `b` is no such array.
+        If an argument is not as described above.
 
     Examples
     --------

@@ -10,25 +10,25 @@ cdef enum:
     PLAN_BYTES = 256            # the maximum size of a path's own plan
 
 
-# The first member, `common`, of every path's own plan.
+# The first member, `common`, of each path's own plan.
 cdef struct Plan:
     const Path *path
-    int64_t k_parts             # parts of K; one thread computes all of C for each
-    int64_t segments            # segments of K, in all parts; the sums of one fit s32, and are added in s64
-    Grid grid                   # tiles or other units of C, divided into a part for each thread
+    int64_t k_parts             # parts of K; a thread computes all of C for its part
+    int64_t segments            # segments of K in all parts; the sums of a segment fit s32, and are added in s64
+    Grid grid                   # tiles or other units of C, with a part for each thread
     bint wide                   # sums could exceed s32: add the sums of K blocks in s64
-    bint from_registers         # the micro-kernel stores C itself; otherwise the epilogue does
+    bint from_registers         # the micro-kernel stores C; otherwise the epilogue stores C
     bint to_output              # the micro-kernel applies a primitive's epilogue, makes distances, or widens to s64
-    bint identity               # the epilogue would do nothing but store C by its strides
+    bint identity               # the epilogue would only store C by its strides
     # Each thread computes a private problem: columns of C in whole panels, or rows in units of `private_unit`.
     bint private_columns, private_rows
     int64_t private_unit
     bint packs_squares          # packing also finds the sums of squares of B's columns (see squares.pyx)
 
 
-# The description of a plan that `explain` prints. Sizes are (rows, columns) of C; the size of the tile is the kernel's.
+# The description of a plan that `explain` prints. Sizes are (rows, columns) of C.
 cdef struct Description:
-    int64_t tile[2]             # of the largest kernel
+    int64_t tile[2]             # the tile of the largest kernel
     int64_t block[3]            # rows, columns, k of a block; 0 if the path has no blocks
     size_t workspace            # bytes that each thread takes during the call
     int64_t unit[2]             # the size of a unit of the grid
@@ -38,31 +38,31 @@ cdef struct Description:
     bint splits                 # split panels are multiplied as a dense part and outliers
 
 
-# A path. Its module defines one Path, and plan.pyx lists the module. `takes` returns whether the path computes a
-# problem, and `plan` fills in the rest of the plan.
+# A path. The module of a path defines one Path, and plan.pyx lists the module. `takes` returns whether the path can
+# compute a problem. `plan` fills in the rest of the plan.
 cdef struct Path:
     const char *name
     const char *summary         # the reason that `explain` gives
-    bint by_size                # `takes` reads the problem alone, so it runs before `find_facts`
+    bint by_size                # `takes` reads only the problem, not the plan, so it runs before `find_facts`
     bint names_kernel           # the path's kernel is not the micro-kernel of tiles
     bint sums_any_k             # the path adds segments of K in s64 itself
     bint (*takes)(const Problem *g, const Plan *p) noexcept nogil
-    # Set `other` to a form of the problem that is faster for the values of the operands. Return whether such a form
-    # exists. NULL if the path has no other forms.
+    # Look at the values of the operands: if a form of the problem is faster for them, set `other` to this form and
+    # return True. NULL if the path has no other forms.
     bint (*specialize)(Problem *other, const Problem *g) noexcept nogil
     void (*plan)(const Problem *g, Plan *p) noexcept nogil          # NULL if one thread needs no plan
     int (*run)(const Problem *g, const Plan *p) noexcept nogil      # 0, or -1 if there is no memory
     void (*describe)(const Problem *g, const Plan *p, Description *d) noexcept nogil
 
 
-# A planned problem, as its threads share it.
+# A problem and its plan, which threads share.
 cdef struct Planned:
     const Problem *g
     const Plan *p
 
 
 cdef enum:
-    # The maximum number of elements of C (times threads) that get totals in s64 if K is long.
+    # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C.
     SEGMENT_ELEMENTS = 1 << 20
 
 

@@ -16,19 +16,19 @@ cdef enum:
 
 
 cdef object as_capsule(const Path *path, size_t plan_bytes):
-    """Wrap the path of a module, whose own plan has `plan_bytes`, for the table in plan.pyx."""
+    """Put the path of a module into an object, for the table in plan.pyx. Plans of the path have `plan_bytes` bytes."""
     if plan_bytes > PLAN_BYTES:
         raise ImportError(f"the plan of path {path.name.decode()} has {plan_bytes} bytes, more than PLAN_BYTES")
     return PyCapsule_New(<void *>path, "path", NULL)
 
 
 cdef const Path *from_capsule(object capsule) except NULL:
-    """Return the path in a capsule."""
+    """Return the path in an object of `as_capsule`."""
     return <const Path *>PyCapsule_GetPointer(capsule, "path")
 
 
 cdef void find_facts(const Problem *g, Plan *p) noexcept nogil:
-    """Fill in the facts that hold for every path: how sums become C."""
+    """Fill in the members of the plan that do not depend on the path: how sums become C."""
     cdef const i8_epilogue *e = &g.epilogue
     p.wide = not has_scale_groups(g) and is_wide(g)
     p.to_output = not p.wide and applies_from_registers(g)
@@ -54,8 +54,8 @@ cdef bint needs_blocks(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void divide_k(const Problem *g, Plan *p, bint has_totals, double few_units) noexcept nogil:
-    """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If there is
-    memory for totals of C in s64, K is also divided into segments whose sums fit s32."""
+    """Choose the parts of K. Threads divide K if C has at most `few_units` units of work for each thread. If the path
+    `has_totals` of C in s64, K is also divided into segments whose sums fit s32."""
     cdef double work = <double>g.m * <double>g.n * <double>g.k, elements = <double>g.m * <double>g.n
     # The driver subtracts a packed B's zero points from the totals.
     cdef int64_t bound = 255 * 128 if g.panels.data is not NULL and not g.saturating else product_bound(g)

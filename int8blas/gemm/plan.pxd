@@ -8,10 +8,11 @@ from int8blas.gemm.paths.sizes cimport REGISTER_ROWS, TINY_K, WHOLE_ROWS, is_sma
 from int8blas.gemm.problem cimport LOWER, UPPER, WHOLE, Problem, is_quantized, size_of_c, transpose_problem, zero_by_row
 
 cdef enum:
-    # Limits for transposing a problem. TRANSPOSED_COLUMNS: maximum columns of C. TRANSPOSED_ROWS: minimum rows of C for
-    # each column, or TRANSPOSED_FEW_ROWS if one row kernel computes all columns. TRANSPOSED_TINY: the largest size of a
-    # small problem. WHOLE_PANEL_K: maximum K for which a C of one whole panel is not transposed. 3000 x 16 x 8 takes
-    # 20 us, transposed 30 us; 3000 x 16 x 24 takes 50 us, transposed 42 us (AVX2, Zen 4).
+    # Limits for transposing a problem. TRANSPOSED_COLUMNS is the maximum number of columns of C. TRANSPOSED_ROWS is the
+    # minimum number of rows of C for each column, or TRANSPOSED_FEW_ROWS if one row kernel computes all columns.
+    # TRANSPOSED_TINY is the largest size of a small problem. WHOLE_PANEL_K is the maximum K for which a C of one whole
+    # panel is not transposed. 3000 x 16 x 8 takes 20 us, and 30 us transposed; 3000 x 16 x 24 takes 50 us, and 42 us
+    # transposed (AVX2, Zen 4).
     TRANSPOSED_COLUMNS = 16
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4
@@ -19,15 +20,15 @@ cdef enum:
     WHOLE_PANEL_K = 20
 
 
-# The plan of any path. A path casts `common`, the first member of its own plan.
+# The plan of any path. A path casts a pointer to `common`, the first member of its own plan.
 cdef union AnyPlan:
     Plan common
     BlocksPlan blocks
     char of_path[PLAN_BYTES]
 
 
-# A problem in its final form, and its plan. `problem` points to `given` or to `other`, which is made from it, so a
-# Resolved must not be moved.
+# A problem in its final form, and its plan. `problem` is `given`, or the address of `other`, so a Resolved must not be
+# moved.
 cdef struct Resolved:
     const Problem *given
     const Problem *problem
@@ -36,7 +37,7 @@ cdef struct Resolved:
     Problem other
 
 
-# The table of paths (plan.pyx), in the order in which `resolve` tries them. The last path takes every problem.
+# The table of paths (plan.pyx).
 cdef const Path **first_path
 
 cdef bint is_register_of_columns(const Problem *g) noexcept nogil
@@ -70,14 +71,14 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 
 
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
-    """Return whether a problem, which is not empty, skips `resolve`. The smallest problems do: `resolve` would choose
-    the path tiny, and takes 5 % of their time."""
+    """Return whether a problem skips `resolve`. The problem must not be empty. `resolve` would take 5 % of the time of
+    the smallest problems, and would choose the path tiny for them."""
     return is_tiny(g) and g.m < WHOLE_ROWS and g.epilogue.column_squares is NULL and not pays_to_transpose(g)
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
-    """Return whether to compute the other triangle of C.T instead: columns of C are contiguous, and the product is
-    symmetric."""
+    """Return whether to compute C.T, with the triangles exchanged, instead of C. This is possible because the product
+    is symmetric, and faster if columns of C are contiguous."""
     return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
 
 
@@ -99,8 +100,8 @@ cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
             p.path = path[0]
             return
         path += 1
-    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`, which
-    # would take a tenth of their time.
+    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`. Both
+    # would take a tenth of the product's time.
     memset(plan, 0, sizeof(plan[0]))
     start_plan(p)
     find_facts(g, p)

@@ -1,7 +1,7 @@
-"""The plan of a product: all decisions that depend on its shape. ``resolve`` makes them before any memory is touched.
+"""Make the plan of a product: all decisions that depend on its shape, before any memory is touched.
 
-It transposes a problem if that is faster, and tries the paths in the order of the table. The first path that accepts
-the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
+``resolve`` transposes a problem if that is faster, and tries the paths in the order of the table. The first path that
+accepts the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
 """
 
 from libc.stdlib cimport malloc
@@ -58,7 +58,7 @@ cdef bint is_register_of_columns(const Problem *g) noexcept nogil:
 
 
 cdef void fit_threads(Resolved *r) noexcept nogil:
-    """Plan again for fewer threads if the system cannot create the planned ones."""
+    """If the system cannot create the planned threads, make a new plan for fewer threads."""
     cdef int planned = planned_threads(&r.plan.common), threads = region_threads(planned)
     if threads == planned:
         return
@@ -71,7 +71,7 @@ cdef void fit_threads(Resolved *r) noexcept nogil:
 
 
 cdef int threads_of(const Problem *given) noexcept nogil:
-    """Return how many threads a product uses, without reading its operands."""
+    """Return the number of threads that a product uses, without reading its operands."""
     cdef Resolved r
     choose_form(given, &r)
     make_plan(r.problem, &r.plan.common)

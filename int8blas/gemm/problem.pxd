@@ -12,25 +12,26 @@ from int8blas.gemm.operand cimport Operand, clear
 
 
 # A source of real numbers, which the call quantizes to A' (see dynamic_source.pyx). Each row has its own range, or all
-# rows share one.
+# rows share one range.
 cdef struct DynamicSource:
     int type                    # I8_TYPE_F32, I8_TYPE_F16 or I8_TYPE_BF16
-    bint symmetric              # to s8 with zero point 0, else to u8
+    bint symmetric              # True: quantize to s8 with zero point 0; False: to u8
     bint per_row
     float scale                 # the scale of all rows, unless per_row
     int64_t zero                # the zero point of all rows, unless per_row
 
 
-# The panels of B' that are split into a dense part and outliers (csrc/gemm/outliers_body.h). Used without VNNI only.
+# The panels of B' that are split into a dense part and outliers (csrc/gemm/outliers_body.h), only without VNNI.
 cdef struct SplitB:
     const uint8_t *panels       # for each panel, whether it is split; NULL if no panel is
     const int8_t *dense         # the dense parts, in the layout of B'
     const i8_outliers *outliers
-    const int64_t *starts       # first outlier of column c of panel p in K block q: starts[(p * blocks + q) * 16 + c]
-    int64_t k                   # k of a block that `starts` counts
+    # starts[(p * blocks + q) * 16 + c] is the index of the first outlier of column c of panel p in K block q.
+    const int64_t *starts
+    int64_t k                   # size of these K blocks
 
 
-# A packed B', and the facts about its panels. `slice_panels` moves all of its pointers.
+# A packed B', and facts about its panels. `slice_panels` advances all pointers.
 cdef struct Panels:
     const int8_t *data          # NULL if B is plain
     ptrdiff_t step              # bytes from one panel to the next
@@ -38,13 +39,13 @@ cdef struct Panels:
     const uint8_t *certified    # for each panel, whether no sum of two products exceeds 16 bits
     const uint16_t *pair_sums   # the largest pair sum of each panel (csrc/gemm/packing.h), or NULL if unknown
     SplitB split
-    const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127, or NULL
+    const Panels *as_s8         # the panels of a u8 B without the shift if no value exceeds 127; else NULL
 
 
-# A packed B of 4 bits: two values of 0 to 15 in a byte (csrc/gemm/gemm.h). B' is these values minus `zero`, or minus
-# the `zeros` of each group of `size` k, [panels][groups][16].
+# A packed B of 4 bits: each byte has two values of 0 to 15 (csrc/gemm/gemm.h). B' has these values minus `zero`, or
+# minus `zeros`, [panels][groups][16], which has a zero point for each column of each group of `size` k.
 cdef struct FourBits:
-    const uint8_t *data         # NULL if B has other values
+    const uint8_t *data         # NULL if B does not have 4 bits
     ptrdiff_t step              # bytes from one panel to the next
     const int64_t *col_sums     # of B'; NULL in a part of K
     uint8_t zero
@@ -69,37 +70,37 @@ cdef enum Half:
 cdef struct Output:
     char *data
     ptrdiff_t row, column
-    # Lines of C, for the epilogue of a primitive only: the rows of a line, or 0 if C has no lines, and the bytes from
-    # one line to the next.
+    # Lines of C, which only convolutions have: the number of rows in a line, or 0 without lines; and the bytes from one
+    # line to the next.
     int64_t line
     ptrdiff_t line_step
-    Half half                   # WHOLE, or UPPER or LOWER: B is A.T, and only this triangle of C is computed
-    uint8_t dry_run             # acquire and release the memory of the call, and compute nothing
+    Half half                   # WHOLE; or the triangle of C to compute, UPPER or LOWER, if B is A.T
+    uint8_t dry_run             # only acquire and release the memory of the call
 
 
-# The source of an A' that is not in memory: its rows are made block by block.
+# The source of an A' that is not in memory. The product computes rows of A' from this source, block by block.
 cdef struct Source:
     const DynamicSource *dynamic    # if not NULL, A has real numbers, with the strides of `a`
     const i8_image *image       # if not NULL, A' is the matrix of this image (csrc/gemm/im2col_body.h) ^ a.sign_flip
 
 
-# Facts that the caller knows, so that the product need not find them.
+# Facts that the caller knows. The product would need time to find them.
 cdef struct Known:
     const int32_t *col_init     # -ao * column sums of a packed B, or NULL
-    const int64_t *window_sums  # sums of the rows of an image's matrix minus the zero points, for zero points of B
-    # A triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. The spread is 0 if it is
-    # unknown, else at most LARGEST_S8 (small_values.pyx).
+    const int64_t *window_sums  # sums of the rows of A' - ao of an image, for zero points of B
+    # For a triangle without VNNI: all values of A, as u8, are from `lowest` to `lowest + spread`. `spread` is at most
+    # LARGEST_S8 (small_values.pyx), and 0 if it is unknown.
     uint8_t lowest, spread
     bint large_zeros            # some zero point lies outside the range of its type
     uint8_t uncached            # B's parent, or the operand read in place, does not fit in cache
 
 
-# One problem. A' and B' are A and B in the form that the kernels multiply, u8 and s8 (csrc/gemm/gemm.h). Strides are in
+# A problem. A' and B' are A and B in the form that the kernels multiply, u8 and s8 (csrc/gemm/gemm.h). Strides are in
 # bytes.
 cdef struct Problem:
     const i8_kernels *kernels
     const Machine *machine      # the caches that blocks must fit
-    int threads                 # upper limit
+    int threads                 # the maximum number of threads
     bint saturating             # numerics="saturating"
     int64_t m, n, k
     Operand a
@@ -107,7 +108,7 @@ cdef struct Problem:
     Panels panels               # the packed B'
     i8_epilogue epilogue        # from sums to C (csrc/stage/stage.h)
     Output c
-    Source source               # where A' is made, if it is not in memory
+    Source source               # the source of A' if A' is not in memory
     Known known
     FourBits four_bits          # the packed B', if it has 4 bits
 
@@ -123,7 +124,7 @@ cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int
 
 
 cdef inline void start_epilogue(i8_epilogue *e) noexcept nogil:
-    """Set an epilogue that saturates the product to s32. The members of a quantized primitive stay undefined."""
+    """Set an epilogue that saturates the product to s32. The members for quantized primitives stay undefined."""
     e.kind, e.type = I8_BLAS, I8_TYPE_S32
     e.alpha, e.beta = 1, 0
     e.saturated = NULL
@@ -139,14 +140,13 @@ cdef inline void set_product_type(i8_epilogue *e, bint is_s64) noexcept nogil:
 
 
 cdef inline bint is_quantized(const Problem *g) noexcept nogil:
-    """Return whether C has the epilogue of a quantized primitive. B is packed then."""
+    """Return whether C has the epilogue of a quantized primitive. B is then packed."""
     return g.epilogue.kind >= I8_QUANTIZED
 
 
 cdef inline bint has_scale_groups(const Problem *g) noexcept nogil:
-    """Return whether the sums of each group of k are scaled, and the scaled sums are added in f32 (see
-    scale_groups.pyx). The epilogue's own scale is 1, because the scales of groups already contain the scales of rows
-    and of a dynamic source."""
+    """Return whether the weights have scale groups (see scale_groups.pyx). The epilogue's own scale is then 1, because
+    the scales of groups contain the scales of rows and of a dynamic source."""
     return g.epilogue.kind == I8_SCALE_GROUPS
 
 
@@ -156,7 +156,7 @@ cdef inline bint is_doubled(const Problem *g) noexcept nogil:
 
 
 cdef inline bint has_row_offset(const Problem *g) noexcept nogil:
-    """Return whether an integer is added to each row of C: one for all rows, or one for each row."""
+    """Return whether the epilogue adds an integer to rows of C: one integer for all rows, or one for each row."""
     return g.epilogue.co != 0 or g.epilogue.co_rows is not NULL
 
 
@@ -172,7 +172,7 @@ cdef inline const float *row_scales_from(const Problem *g, int64_t row) noexcept
 
 cdef inline void start(Problem *g, bint saturating) noexcept nogil:
     """Make an empty problem for the calling thread; `run` fills in the number of threads."""
-    # Member by member: memset of a constant size becomes REP STOS, which takes longer than these stores.
+    # Set single members. The compiler turns memset into REP STOS, which takes longer than these stores.
     g.kernels = current_kernels()
     g.machine = &this_machine
     g.saturating = saturating
@@ -203,7 +203,7 @@ cdef inline char *element(const Output *c, int64_t row, int64_t column) noexcept
 
 
 cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogil:
-    """Advance `x` to a later panel; `k` is the K of B."""
+    """Advance all pointers of `x` by a number of panels; `k` is the K of B."""
     x.data += panel * x.step
     x.col_sums += panel * I8_PANEL
     x.certified += panel
@@ -217,35 +217,34 @@ cdef inline void slice_panels(Panels *x, int64_t panel, int64_t k) noexcept nogi
 
 
 cdef inline void set_tile_output(const Problem *g, i8_tile_output *out, int64_t row, int64_t column) noexcept nogil:
-    """Let a micro-kernel apply the epilogue to a tile that begins at a row and a column of C. The caller sets its
-    address."""
+    """Set `out` to the epilogue for a tile that begins at this row and column of C, for a micro-kernel. The caller sets
+    the address of C."""
     out.epilogue = &g.epilogue
     out.row, out.column = row, column
     out.row_scale = row_scales_from(g, row)
     out.stream = False
 
 
-# The sizes that count as cached, as parts of the machine's caches (see block_plan.pyx).
 cdef inline int64_t near_bytes(const Problem *g) noexcept nogil:
-    """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit, whose
-    sums and lines of C take the other half."""
+    """Return the size in bytes up to which B counts as cached in L2: all of L2, or half of L2 with a matrix unit,
+    because its sums and C take the other half."""
     return g.machine.l2 if g.kernels.matrix is NULL else g.machine.l2 // 2
 
 
 cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogil:
-    """Return whether an operand of `size` bytes counts as uncached: it is larger than half of the L3 cache, which holds
-    other data too, and than twice the L2 cache."""
+    """Return whether an operand of `size` bytes counts as uncached: it is larger than half of the L3 cache, and larger
+    than twice the L2 cache."""
     return size > max(machine.l3 // 2, 2 * machine.l2)
 
 
 cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
-    """Return the bytes of a block of A: at most half of the L2 cache, because panels of B share the cache, or a quarter
-    of the cache if the block may be widened to 16 bits."""
+    """Return the maximum bytes of a block of A. It is half of the L2 cache, because panels of B share the cache, or a
+    quarter if the block may be widened to 16 bits."""
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
-# The minimum number of rows and of columns of C for which split panels are multiplied in two parts: the kernel for
-# outliers takes vectors of rows, and needs a copy of A by columns.
+# The minimum number of rows and of columns of C for which split panels are multiplied in two parts. For fewer rows the
+# vectors of the kernel for outliers are mostly empty; for fewer columns the copy of A by columns takes too long.
 cdef enum:
     SPLIT_ROWS = 7
     SPLIT_COLUMNS = 24
@@ -256,14 +255,14 @@ cdef inline bint pays_to_split(const Problem *g) noexcept nogil:
     return g.panels.split.panels is not NULL and g.m >= SPLIT_ROWS and g.n >= SPLIT_COLUMNS
 
 
-# Up to this K, tiles have half their height if a micro-kernel stores C: the multiplications of the next tile then fit
+# Up to this K, tiles have half their height if a micro-kernel stores C. The multiplications of the next tile then fit
 # the CPU's out-of-order window, so the CPU starts them while it finishes the sums of the current tile.
 cdef enum:
     SHORT_K = 256
 
 
 cdef inline int tile_rows(const Problem *g, bint finishes) noexcept nogil:
-    """Return the rows of a full tile; `finishes` says that a micro-kernel stores C, with or without an epilogue."""
+    """Return the rows of a full tile. `finishes` is true if a micro-kernel stores C, with or without an epilogue."""
     cdef bint is_short = finishes and g.k <= SHORT_K and g.n > I8_PANEL and g.kernels.gemm.np > 1
     return g.kernels.gemm.mr // 2 if is_short else g.kernels.gemm.mr
 
@@ -285,7 +284,7 @@ cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
 
 
 cdef inline const i8_matrix *matrix_of(const Problem *g) noexcept nogil:
-    """Return the matrix unit if the CPU has one and the problem is large enough for it, or NULL."""
+    """Return the matrix unit, or NULL if the CPU has none or the problem is too small for it."""
     if g.kernels.matrix is NULL or g.saturating or g.m < g.kernels.matrix.least_rows or g.k < g.kernels.matrix.least_k:
         return NULL
     return g.kernels.matrix
@@ -297,25 +296,25 @@ cdef inline double thread_work(const Problem *g) noexcept nogil:
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
 
-# The bytes of a thread's C from which streaming stores write it past the caches: 1.2x as fast if C is uncached, half as
-# fast if it is cached.
+# The minimum bytes of a thread's part of C for which streaming stores write C past the caches. They are 1.2x as fast as
+# other stores if C is uncached, and half as fast if C is cached.
 cdef enum:
     STREAM_BYTES = 16 << 20
 
 
-# The time of an epilogue for one element, in multiply-adds, measured roughly.
+# The time of an epilogue for one element, measured roughly, in multiply-adds.
 cdef enum:
     STAGE_WORK = 32
 
 
 cdef inline double product_work(const Problem *g) noexcept nogil:
-    """Return the multiply-adds of a product; its epilogue counts as STAGE_WORK multiply-adds an element."""
+    """Return the multiply-adds of a product. The epilogue counts as STAGE_WORK multiply-adds for each element."""
     return <double>g.m * <double>g.n * <double>(g.k + (STAGE_WORK if is_quantized(g) else 1))
 
 
 cdef inline int64_t busy_threads(const Problem *g, double least, int64_t vectors) noexcept nogil:
-    """Return the number of threads for which there is enough work, at most g.threads. One more thread saves time if it
-    has `least` multiply-adds to do, or THREAD_BYTES to read of an operand that has `vectors` vectors along k."""
+    """Return the number of threads for which there is enough work, at most g.threads. One more thread saves time for
+    each `least` multiply-adds, or for each THREAD_BYTES bytes of an operand that has `vectors` vectors along k."""
     return <int64_t>min(<double>g.threads, 1 + max(product_work(g) / least, <double>vectors * g.k / THREAD_BYTES))
 
 

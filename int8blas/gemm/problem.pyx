@@ -1,5 +1,4 @@
-"""Find facts about a product that hold for every path, from its operands, numerics and epilogue; cut slices of a
-product."""
+"""Find facts about a product that do not depend on its path, and make slices of a product."""
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -12,18 +11,19 @@ from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
 cdef enum:
-    # A value of 4 bits minus one zero point is at most 15; minus the zero points of B and of its group, at most 30.
+    # A value of 4 bits minus a zero point is at most 15 in magnitude. Minus two zero points, of B and of the group, it
+    # is at most 30.
     FOUR_BITS_SPAN = 30
 
 
 cdef int64_t product_bound(const Problem *g) noexcept nogil:
-    """Return the largest magnitude that one k can add to an element of (A - ao) @ (B - bo); beyond s32 it is no
-    bound."""
+    """Return a bound for the magnitude that one k adds to an element of (A - ao) @ (B - bo). A result beyond s32 is not
+    a bound."""
     if g.known.large_zeros:
         return <int64_t>1 << 32
     if g.saturating:
-        # A pair sum is at most 2 * 255 * 128 in magnitude. The three compensations together are at most 255 * 128 for
-        # each k, saturated or not.
+        # The sum of two products is at most 2 * 255 * 128 in magnitude. For each k, the three compensations together
+        # are at most 255 * 128.
         return 3 * 255 * 128
     cdef int64_t a = 255 if zero_by_row(g) else max(g.a.zero_point, 255 - g.a.zero_point)
     if g.four_bits.data is not NULL:
@@ -59,8 +59,8 @@ cdef void transpose_problem(Problem *t, const Problem *g) noexcept nogil:
 cdef bint has_plain_formula(const Problem *g) noexcept nogil:
     """Return whether a micro-kernel can compute the formula of a quantized primitive. There must be no post-ops, and
     all scales must be finite. u8, s8 and s32 results must have no scales of rows. f32 and s32 results must have no
-    scale and no zero point of the destination. If B has one zero point for all elements, the sums start with its term,
-    unless A is generated from real numbers."""
+    scale and no zero point of the destination. B may have one zero point for all elements, whose term is in the start
+    values, unless A is generated from real numbers."""
     cdef const i8_epilogue *e = &g.epilogue
     cdef const i8_stage *s = e.stage
     cdef bint by_row = e.row_scales is not NULL or g.source.dynamic is not NULL
@@ -77,9 +77,9 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
 
 
 cdef bint applies_from_registers(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they fit s32: to s64, to
-    distances (without zero points, except in the start values of the sums), and by the plainest formula of a quantized
-    primitive. A bare s32 product needs no epilogue."""
+    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they fit s32. It can store
+    s64 results or distances, whose only zero points are in the start values, and can compute the simplest formula of a
+    quantized primitive. A bare s32 product needs no epilogue."""
     if not g.kernels.gemm.tile_output or stores_transposed(g):
         return False
     if g.epilogue.kind == I8_INT64 or g.epilogue.kind == I8_DISTANCES:
@@ -91,8 +91,8 @@ cdef bint applies_from_registers(const Problem *g) noexcept nogil:
 
 
 cdef bint is_wide(const Problem *g) noexcept nogil:
-    """Return whether sums could exceed s32; with a primitive's epilogue, including the offsets that are added as
-    integers."""
+    """Return whether sums could exceed s32. With the epilogue of a primitive, sums include the offsets that are added
+    as integers."""
     cdef int64_t bound = product_bound(g)
     return g.k > INT32_MAX // bound or (
         is_quantized(g) and g.k * bound * (2 if g.epilogue.doubled else 1) + offset_bound(g) > INT32_MAX
@@ -122,9 +122,9 @@ cdef void slice_columns(Problem *part, const Problem *g, int64_t first, int64_t 
 
 
 cdef void slice_k(Problem *part, const Problem *g, int64_t first, int64_t k, int32_t *sums) noexcept nogil:
-    """Set `part` to the bare product over k from `first` (the start of two groups) on, stored to `sums` [m][n].
+    """Set `part` to the bare product over `k` k from `first` on, stored to `sums` [m][n]. `first` is a multiple of 8.
 
-    It leaves out the zero points of a packed B's problem, whose column sums are over all of K.
+    If B is packed, the part has no zero points, because the column sums of a packed B are over all of K.
     """
     part[0] = g[0]
     part.k = k

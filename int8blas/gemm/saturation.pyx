@@ -19,14 +19,14 @@ cnp.import_array()
 
 @dataclass(frozen=True)
 class Saturation:
-    """The result of :func:`would_saturate`, true if anything saturates.
+    """The result of :func:`would_saturate`. This object is true if any sum saturates.
 
     Attributes
     ----------
     count : int
         The number of sums of two products that saturate.
     where : ndarray of int64
-        The first positions, as rows (m, n, k) for the pair k, k + 1 of C[m, n].
+        The first positions, a row (m, n, k) for the pair k, k + 1 of C[m, n].
     """
 
     count: int
@@ -46,7 +46,7 @@ cdef struct Rows:
 
 cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int64_t found, int64_t *where,
                   int64_t limit) noexcept nogil:
-    """Count the saturating pairs of C[m, n], and append their positions to the `found` positions that are recorded."""
+    """Count the saturating pairs of C[m, n], and append their positions to the `found` recorded positions."""
     cdef const uint8_t *row = a.data + m * a.row
     cdef int64_t k, total
     cdef const int8_t *pair
@@ -66,7 +66,7 @@ cdef int64_t scan(const Rows *a, int64_t m, int64_t n, const int8_t *column, int
 
 @traced("a", "b")
 def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
-    """Count the pair sums of op(A) @ op(B) that saturate with ``numerics="saturating"``, and say where.
+    """Find the sums of two products in op(A) @ op(B) that saturate with ``numerics="saturating"``.
 
     On a CPU without VNNI, libraries that do not avoid such saturation return wrong results for these operands.
 
@@ -89,7 +89,7 @@ def would_saturate(a, b, *, trans_a=False, trans_b=False, limit=1000):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------

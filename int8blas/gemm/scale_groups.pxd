@@ -1,4 +1,4 @@
-# Products whose groups of K have scales (see scale_groups.pyx).
+# Products with scale groups (see scale_groups.pyx).
 from int8blas.gemm.nest cimport LoopState
 
 

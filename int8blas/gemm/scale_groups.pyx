@@ -1,11 +1,11 @@
-"""The inner two loops of the loop nest for a packed B whose columns have a scale for each group of K.
+"""The inner two loops of the loop nest for a packed B whose columns have a scale for each group of k.
 
     y = sum over the groups, one after the other, of f32(sums of the group) * (scale of the row * scale of the group)
 
-in f32, each operation rounded once; the epilogue computes C from y. If the kernel table has a micro-kernel for scale
-groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the integer sums and y in
-registers. Otherwise several tiles along M go through the groups together, and their integer sums and y stay in the L1
-cache.
+The operations are in f32, and each is rounded once. The epilogue computes C from y. If the kernel table has a
+micro-kernel for scale groups (TileForms.scaled_tiles), the micro-kernel computes all groups of one tile and keeps the
+integer sums and y in registers. Otherwise the loops compute each group for several tiles along M, and the integer sums
+and y stay in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -7,7 +7,7 @@ from int8blas.gemm.packed cimport Packed
 
 
 cdef class PackedB16(Packed):
-    cdef Bits _bits                 # of all values
+    cdef Bits _bits                 # the bits of all values
 
     cdef PackedB16 left(self, int64_t columns)
 

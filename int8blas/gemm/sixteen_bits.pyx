@@ -1,4 +1,4 @@
-"""B of 16 bits, in the layout that the kernels for pairs of int16 read (csrc/gemm/wide.h).
+"""Packed matrices of 16 bits, in the layout that the kernels for pairs of int16 read (csrc/gemm/wide.h).
 
 ``data[n // 16, k // 2, n % 16, k % 2]`` is B[k, n]: panels of 16 columns; in a panel, groups of 2 consecutive k. A
 group has 64 bytes, as in a :class:`PackedB`. K is padded with zeros to a multiple of 2, N to a multiple of 16.
@@ -100,7 +100,7 @@ cdef class PackedB16(Packed):
 
 
 cdef object packed_bytes(object k, object n):
-    """Return the number of bytes of a packed K x N matrix, in Python integers, which do not overflow."""
+    """Return the number of bytes of a packed K x N matrix as a Python integer, which cannot overflow."""
     return -(-n // I8_PANEL) * -(-k // PAIR) * GROUP_BYTES
 
 

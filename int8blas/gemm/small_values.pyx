@@ -1,7 +1,7 @@
-"""Choose the fastest multiply-add that is exact for the values of both operands, without VNNI.
+"""Choose the fastest multiply-add that is exact for the values of both operands, on CPUs without VNNI.
 
-VPMADDUBSW adds the products of two neighbours along k in s16, where 255 * 127 + 255 * 127 does not fit. It is exact for
-any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small. So
+VPMADDUBSW adds the products of two neighbours along k in s16, but 255 * 127 + 255 * 127 does not fit s16. It is exact
+for any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small. So
 ``find_range`` finds the largest value of A' in each M block before the block is packed, and packing finds the largest
 pair sum of each panel of B'. ``choose_dot`` takes the fastest multiply-add that is exact for both. A large value slows
 down only its M block or its panel.
@@ -25,11 +25,12 @@ from int8blas.gemm.problem cimport SPLIT_ROWS, has_scale_groups, is_generated, i
 cdef enum:
     LARGEST_S16 = 32767
     LARGEST_A = 255             # the largest value that A' can have
-    # The minimum number of columns of C for find_range: reading a byte of A takes as long as multiplying it by a few
-    # columns.
+    # The minimum number of columns of C for `find_range`. For fewer columns, reading A takes longer than a fast
+    # multiply-add saves.
     LOOK_COLUMNS = 48
-    # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. I8_DOT8 adds two groups. For 4 groups
-    # I8_DOT_SMALL is 1.06x as fast with AVX2 but 0.96x with AVX-512. For 8 groups it is 1.18x and 1.07x as fast.
+    # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. The alternative I8_DOT8 adds two
+    # groups. For 4 groups I8_DOT_SMALL is 1.06x as fast as I8_DOT8 (AVX2), or 0.96x (AVX-512). For 8 groups it is 1.18x
+    # as fast (AVX2), or 1.07x (AVX-512).
     SMALL_GROUPS = 6
     MOST_GROUPS = 1 << 20       # more than any block has
 
@@ -38,29 +39,29 @@ cdef int64_t groups_that_fit(int64_t largest, int64_t pair_sum) noexcept nogil:
     """Return the number of groups of k that can be added in s16, for an A' of 0 to `largest` and this pair sum of B'.
     Return 0 if the sum of one group may not fit.
 
-    VPMADDUBSW adds two products, of k and k + 1. Products with the positive values of B' are 0 or more, products with
-    its negative values are 0 or less, so the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
+    VPMADDUBSW adds two products, for k and k + 1. Products with positive values of B' are at least 0, and products with
+    negative values are at most 0. So the sum is at most largest * pair_sum in magnitude. n groups add n such sums.
     """
     return MOST_GROUPS if largest * pair_sum == 0 else LARGEST_S16 // (largest * pair_sum)
 
 
 cdef int small_dot(int64_t groups, bint few_rows) noexcept nogil:
-    """Return the multiply-add for sums of `groups` groups, 1 or more, in s16. A tile of few rows widens each sum: it
-    has too few sums to hide the latency of longer sequences."""
+    """Return the multiply-add for sums of `groups` groups, 1 or more, in s16. A tile of few rows widens the sum of each
+    group, because it has too few sums to hide the latency of longer sequences."""
     if groups == 1 or few_rows:
         return I8_DOT4_SAT
     return I8_DOT8 if groups < SMALL_GROUPS else I8_DOT_SMALL
 
 
 cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
-    """Return the multiply-add of a triangle whose values have a known spread, and set `groups` to the number of groups
-    that it adds in s16."""
+    """Return the multiply-add of a triangle whose values have a known spread. Set `groups` to the number of groups that
+    it adds in s16."""
     groups[0] = groups_that_fit(g.known.spread, 2 * g.known.spread)
     return small_dot(groups[0], False)
 
 
 cdef int64_t largest_that_helps(int64_t pair_sum) noexcept nogil:
-    """Return the largest value of A' for which more groups fit s16 than for 255."""
+    """Return the largest value of A' for which s16 has room for more groups than it has for 255."""
     cdef int64_t groups = groups_that_fit(LARGEST_A, pair_sum)
     return 0 if groups == MOST_GROUPS else LARGEST_S16 // ((groups + 1) * pair_sum)
 
@@ -157,13 +158,13 @@ cdef int choose_dot(const LoopState *loop, int64_t panel, int width, bint *is_sp
 
 
 cdef bint looks_at_values(const Problem *g) noexcept nogil:
-    """Return whether the operands' values decide the multiply-add: there is no VNNI, and A has enough rows."""
+    """Return whether the values of the operands decide the multiply-add: the CPU has no VNNI, and A has enough rows."""
     return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.m >= SPLIT_ROWS
 
 
 cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
-    """Return whether the values of a triangle's A span at most 127. If so, set `other` to the triangle with a known
-    spread, which the path multiplies as bytes."""
+    """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which the path
+    multiplies as bytes. Return whether it did."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False
@@ -172,7 +173,7 @@ cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
     if found[1] - found[0] > LARGEST_S8:
         return False
     other[0] = g[0]
-    # A spread of 0 would mean that it is unknown.
+    # A spread of 0 stands for an unknown spread.
     other.known.lowest, other.known.spread = found[0], max(found[1] - found[0], 1)
     return True
 

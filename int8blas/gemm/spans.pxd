@@ -5,14 +5,14 @@ from int8blas.core.kernels cimport i8_image, i8_kernels, i8_tile_args
 from int8blas.gemm.nest cimport LoopState, Place
 
 cdef enum:
-    # From this many channels on, skipping a tap saves more time than the tile's sums cost on their way to memory and
-    # back.
+    # The minimum number of channels for which skipping a tap saves more time than storing and loading the tile's sums
+    # takes.
     TAP_CHANNELS = 256
     MAX_SPANS = 32
 
 
-# A span: columns [k0, k0 + k) of a block of an image's matrix, and the same columns of `more` further lines of the
-# window, for some rows of a tile. k0 is a multiple of 4.
+# A span: columns [k0, k0 + k) of a block of an image's matrix, for some rows of a tile. The span also has these columns
+# in `more` further lines of the window. k0 is a multiple of 4.
 cdef struct Span:
     int64_t k0, k, more
     int row, rows

@@ -1,9 +1,9 @@
 """Spans: the parts of a window that are not all padding.
 
-At the border of an image, some products have padding as one factor. If the zero point is 0, elements of the padding add
-nothing to a sum. So a tile of outputs in one line skips the lines of its windows above and below the image. With many
-channels it also skips, for each column of taps, the outputs whose taps lie left or right of the image. The tile then
-stores and loads its sums between columns of taps, which must take less time than the skipped products.
+At the border of an image, windows contain padding. If the zero point is 0, products with padding are 0. So a tile of
+outputs in one line skips the lines of its windows above and below the image. With many channels, a tile also skips the
+taps left and right of the image. For this, the tile stores and loads its sums between columns of taps, which must take
+less time than the skipped products.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -23,15 +23,15 @@ cdef bint is_outside(const i8_image *m, int64_t d, int64_t h, int64_t line) noex
 
 
 cdef void rows_inside(const i8_image *m, int64_t w, int height, int64_t tap, int *first, int *end) noexcept nogil:
-    """Find the outputs of w, w + 1, ... whose tap is in the image."""
+    """Find the outputs [first, end), counted from w, whose tap is in the image."""
     cdef int64_t x = w * m.stride[2] - m.before[2] + tap * m.dilation[2], room = m.size[2] - x
     first[0] = <int>min(<int64_t>height, ceil_div(-x, m.stride[2]) if x < 0 else 0)
     end[0] = <int>max(<int64_t>first[0], min(<int64_t>height, ceil_div(room, m.stride[2]) if room > 0 else 0))
 
 
 cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, int64_t k, Span *spans) noexcept nogil:
-    """Find the spans of a tile in columns [k0, k0 + k) of the matrix. Return the number of spans. The first span and
-    the last span have all rows of the tile."""
+    """Find the spans of a tile in columns [k0, k0 + k) of the matrix, and return their number. The first span and the
+    last span have all rows of the tile."""
     cdef int64_t width = m.out[2], line_size = m.line, lines = m.kernel[0] * m.kernel[1]
     cdef int64_t w = at.w, h = at.h, d = at.d
     cdef int64_t first = 0, end = lines, low, high
@@ -62,7 +62,7 @@ cdef int spans_of(const i8_image *m, const Place *at, int height, int64_t k0, in
 
 cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span *spans) noexcept nogil:
     """Find the spans of `lines` lines of the windows of `height` outputs from column w on. Return the number of spans,
-    or 0 if nothing is skipped. The first and the last span have all rows."""
+    or 0 if no product can be skipped. The first span and the last span have all rows."""
     cdef int64_t tap = 0, start
     cdef int count = 0, full = 0, r0, r1, next_r0, next_r1
     if m.kernel[2] >= MAX_SPANS:
@@ -94,7 +94,8 @@ cdef int tap_spans(const i8_image *m, int64_t w, int height, int64_t lines, Span
 
 cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, const Span *spans, int count, int dot,
                          int height, int width, int64_t line) noexcept nogil:
-    """Compute only the spans of a tile; dst keeps its sums between spans. A line of its windows has `line` columns."""
+    """Compute only the spans of a tile. `dst` has the sums between two spans. A line of the windows has `line`
+    columns."""
     cdef i8_tile_args t = tile[0]
     cdef ptrdiff_t row = width * I8_PANEL
     cdef int size = 2 if dot == I8_DOT2 else 1
@@ -120,7 +121,7 @@ cdef void multiply_spans(const i8_kernels *kernels, const i8_tile_args *tile, co
 
 
 cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
-    """Split the only span that has all rows into two; the second becomes the last span."""
+    """Split the only span that has all rows into two spans. The second becomes the last span."""
     cdef int i
     for i in range(count):
         if spans[i].rows == height:
@@ -132,7 +133,7 @@ cdef void split_whole_span(Span *spans, int count, int height) noexcept nogil:
 
 
 cdef void bring_whole_spans_to_the_ends(Span *spans, int count, int height) noexcept nogil:
-    """Swap spans so that the first and the last have all rows."""
+    """Swap spans so that the first span and the last span have all rows."""
     cdef Span other
     cdef int i
     for i in range(count):

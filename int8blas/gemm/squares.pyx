@@ -1,7 +1,7 @@
 """Sums of squares of the columns of a plain B, which distances add to products (``i8_epilogue.column_squares``).
 
-Paths that pack B find them panel by panel, while a panel is in the L1 cache and its sums are known. For other paths
-`find_column_squares` reads B once more, before the path runs.
+Paths that pack B find the squares of a panel while the panel is in the L1 cache and its sums are known. For other paths
+`find_column_squares` reads B before the path runs.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
@@ -34,8 +34,8 @@ cdef void add_short_squares(const i8_kernels *kernels, const Rows *x, int32_t *s
 
 cdef void add_panel_squares(const Problem *g, const int8_t *panel, int64_t k, const int64_t *sums, int64_t columns,
                             bint is_first, int32_t *squares) noexcept nogil:
-    """Add the squares of the first `columns` columns of a packed panel to `squares`; the panel has a part of K, and its
-    sums are known."""
+    """Add the squares of the first `columns` columns of a packed panel to `squares`. The panel has a part of K. `sums`
+    has the sums of its columns."""
     cdef int32_t some[I8_PANEL]
     cdef int32_t *found = squares if is_first and columns >= I8_PANEL else some
     cdef int64_t i

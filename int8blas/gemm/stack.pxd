@@ -6,8 +6,8 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.gemm.problem cimport Problem
 
 
-# Where the matrices of a stack of problems are. The problems differ only in these addresses: distances in bytes along
-# the stack's dimensions.
+# The addresses of the matrices in a stack of problems, as distances in bytes along the stack's dimensions. The problems
+# differ only in these addresses.
 cdef struct Stack:
     int64_t count
     int dims

@@ -1,9 +1,9 @@
 """A stack of products that differ only in the addresses of their matrices.
 
-The innermost dimension of a stack is a run of evenly spaced matrices. A decision for one product holds for all, so it
-is made once, and each product costs only its kernel: the kernel of stacks (csrc/gemm/stack_body.h) multiplies matrices
-of up to 32 rows and columns, a whole run in one call; the kernel of dot products multiplies contiguous vectors; the
-path tiny multiplies small problems, without a plan. The driver resolves all other products one by one.
+A decision for one product holds for all products of the stack, so it is made once. The innermost dimension of a stack
+is a run of evenly spaced matrices. The kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of matrices of up to
+32 rows and columns in one call. The kernel of dot products multiplies contiguous vectors. The path tiny multiplies
+small problems, without a plan. The driver resolves all other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -27,7 +27,7 @@ from int8blas.gemm.problem cimport Problem, is_product, thread_work
 cnp.import_array()
 
 
-# How the products of a run are computed.
+# The way to compute the products of a run.
 cdef enum Way:
     BY_REGISTER                 # the kernel of stacks
     BY_DOT                      # the kernel of dot products
@@ -40,13 +40,13 @@ cdef struct StackJob:
     const Stack *stack
     int64_t shared              # problems that threads divide: each thread computes whole problems
     Way way
-    i8_stack_args kernel        # BY_REGISTER: its arguments; `step` of an operand belongs to the innermost dimension
-    Dot dot                     # BY_DOT
+    i8_stack_args kernel        # for BY_REGISTER; `step` of an operand belongs to the innermost dimension
+    Dot dot                     # for BY_DOT
 
 
 cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
     """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
-    # Axis `axis` of the stack is axis `axis + own` of `array`, or is missing there if the sum is negative.
+    # Axis `axis` of the stack is axis `axis + own` of `array`. If the sum is negative, `array` does not have the axis.
     cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims
     for axis in range(dims):
         steps[axis] = 0
@@ -81,7 +81,8 @@ cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.nda
 
 
 cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
-    """Set the matrices A, B and C of `g` to those of product `index`. `first` is the first product of the stack."""
+    """Set the matrices A, B and C of `g` to the matrices of product `index`. `first` is the first product of the
+    stack."""
     cdef ptrdiff_t a = 0, b = 0, c = 0
     cdef int64_t i
     cdef int axis
@@ -159,8 +160,8 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems; `g` is the first. Each thread gets the same number of whole problems. All threads
-    together compute the remaining problems one by one.
+    """Compute a stack of problems, of which `g` is the first. Each thread gets an equal number of whole problems. All
+    threads together compute the remaining problems one by one.
 
     Return whether an element saturated.
     """
@@ -169,7 +170,7 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     cdef int saturated = 0, threads = max_threads()
     cdef int64_t i
     if g.m == 0 or g.n == 0:
-        return 0  # the stack may have any number of empty results
+        return 0  # all results are empty, and their number may be huge
     g.threads, g.epilogue.saturated = threads, &saturated
     job.first, job.stack = g[0], s
     job.shared = 0 if verbose else s.count if is_tiny(g) else s.count - s.count % threads

@@ -1,10 +1,10 @@
-"""Products of a matrix and its transpose, with SciPy's calling convention: one triangle of C.
+"""Products of a matrix and its transpose, with SciPy's calling convention.
 
 Both functions compute one triangle of C, where op(A) is A or its transpose::
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 
-with the bits of ``gemm_u8u8s32`` or ``gemm_s8s8s32``, whose numerics ``blas`` describes.
+The elements have the bits of ``gemm_u8u8s32`` or ``gemm_s8s8s32``. ``blas`` describes the formula.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -40,7 +40,7 @@ cdef cnp.ndarray set_transpose(Problem *g):
 
 
 cdef cnp.ndarray new_c(Problem *g):
-    """Make C. Set elements to zero, except elements that the product sets without reading C."""
+    """Make C. Set elements to zero, except the elements that the product writes without reading them."""
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray target
     cdef int32_t *row
@@ -61,7 +61,7 @@ cdef cnp.ndarray new_c(Problem *g):
 
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
-    """Check, set up and compute, for both functions."""
+    """Check the arguments, set up the problem, and compute it, for both functions."""
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
@@ -96,8 +96,8 @@ cdef object call(str name, object alpha, object a, object beta, object c, object
 def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c=False, *, ao=0, numerics="exact"):
     """C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C)) in one triangle, for uint8 A.
 
-    It does half the work of :func:`gemm_u8u8s32`, for Gram matrices, covariances and similarities of rows with one
-    another.
+    This function does half the work of :func:`gemm_u8u8s32`. It computes Gram matrices, covariances, and similarities
+    between the rows of a matrix.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     Warns
     -----
@@ -143,8 +143,8 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
 
     Notes
     -----
-    An element has the bits that :func:`gemm_u8u8s32` gives it in ``(1, a, a, trans_b=True)``, or, with `trans`, in
-    ``(1, a, a, trans_a=True)``.
+    The elements have the bits of ``gemm_u8u8s32(1, a, a, trans_b=True)``, or with `trans` of
+    ``gemm_u8u8s32(1, a, a, trans_a=True)``.
 
     Examples
     --------

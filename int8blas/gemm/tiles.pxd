@@ -1,4 +1,4 @@
-# Tiles of C, as the loop nest goes through them (see tiles.pyx).
+# The tiles of the loop nest (see tiles.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_output_args

@@ -1,4 +1,4 @@
-"""The tiles of a block of C: their panels and rows, and the start values and the destination of their sums.
+"""The tiles of a block of C: their panels and rows, and the start values and destinations of their sums.
 
 One call of the micro-kernel computes several tiles, along M or along N. The sums have one of four destinations:
 
@@ -48,8 +48,9 @@ cdef void start_tiles(LoopState *loop) noexcept nogil:
 cdef int64_t tiles_along_n(const LoopState *loop, int64_t most) noexcept nogil:
     """Return the number of tiles that one call computes along N: 1, or up to `most` tiles of equal width.
 
-    Several tiles need an M block of few rows, a single K block, and a kernel or an epilogue that takes their sums side
-    by side. All tiles must lie completely in C and use one multiply-add, which must read B in its packed order.
+    One call computes several tiles if the M block has few rows, there is one K block, and the kernel or the epilogue
+    takes sums side by side. All tiles must lie completely in C and use one multiply-add that reads B in its packed
+    order.
     """
     cdef const Cursor *at = &loop.at
     cdef const Pending *z = &loop.pending
@@ -308,7 +309,7 @@ cdef void double_sums(const i8_output_args *o) noexcept nogil:
 cdef void store_rows(const Problem *g, i8_output_args *o) noexcept nogil:
     """Apply the epilogue to sums and store C: all rows at once, or the rows of each line of C."""
     cdef i8_output_args part
-    cdef int64_t line, row      # of C, and in its line
+    cdef int64_t line, row      # the line of C, and the row in this line
     cdef int rows, done = 0
     o.c = element(&g.c, o.row, o.column)
     if g.c.line == 0:

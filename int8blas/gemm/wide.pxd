@@ -20,23 +20,23 @@ cdef struct WideOperand:
 # The pairs of matrices in a stack.
 cdef struct WideStack:
     int dims
-    int64_t count               # of pairs
+    int64_t count               # number of pairs
     int64_t shape[WIDE_DIMS]
     # Bytes from one operand to the next along each dimension.
     ptrdiff_t a_steps[WIDE_DIMS]
     ptrdiff_t b_steps[WIDE_DIMS]
 
 
-# C := A @ B for each pair of a stack of matrices. The matrices of C are contiguous and C-ordered, one after the other.
+# C := A @ B for each pair of matrices in a stack. The stack of results is C-contiguous.
 cdef struct WideProduct:
     const i8_wide_kernels *kernels
     int kind                    # I8_WIDE_S16 ... I8_WIDE_F64
     int64_t m, n, k
     WideOperand a, b            # the operands of the first pair
-    const char *packed          # B as panels of pairs of s16, which takes the place of `b`, or NULL
+    const char *packed          # B as panels of pairs of s16, instead of `b`; or NULL
     ptrdiff_t panel             # bytes from a panel of `packed` to the next
     char *c                     # s64, or f64 for I8_WIDE_F64
-    int64_t segment             # groups of k whose sums fit a tile's accumulators; C adds the segments
+    int64_t segment             # groups of k whose sums fit a tile's accumulators
     WideStack stack
 
 

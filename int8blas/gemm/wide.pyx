@@ -1,7 +1,7 @@
-"""Multiply elements wider than 8 bits (csrc/gemm/wide.h): pack blocks of both operands as elements of one multiply-add;
-tiles add their sums to C in 64 bits.
+"""Multiply elements wider than 8 bits (csrc/gemm/wide.h). Blocks of both operands are packed for one kind of
+multiply-add. Tiles add their sums to C in 64 bits.
 
-The loops, from the outside: blocks of B (some k and columns that fit the L2 cache), blocks of A, panels of B, tiles.
+The loops go, from the outermost, over blocks of B (some k and columns), blocks of A, panels of B, and tiles.
 Each thread computes a rectangle of C, or some matrices of a stack.
 """
 
@@ -25,13 +25,14 @@ cdef extern from "gemm/direct.h" nogil:
                             ptrdiff_t c_row, int64_t m, int64_t n, int64_t k)
 
 cdef enum:
-    # The groups of k in a block: a panel of B takes 24 KiB with AVX-512, and A of a tile 8 KiB, in the L1 cache.
+    # The number of groups of k in a block. With AVX-512, a panel of B then takes 24 KiB of the L1 cache, and the A of a
+    # tile 8 KiB.
     BLOCK_GROUPS = 128
     A_BYTES = 128 << 10         # bytes of a block of A, in the L2 cache
     B_BYTES = 512 << 10         # bytes of a block of B, in the L2 or L3 cache
-    SMALL_BYTES = 8 << 10       # bytes of both operands of a product that needs only the stack
+    SMALL_BYTES = 8 << 10       # maximum bytes of both operands if they are packed on the stack
 
-# An integer has three digits of 22 bits. The sum of 3 * 2**16 products of digits fits 64 bits.
+# An integer of 64 bits has three digits of 22 bits. The sum of 3 * 2**16 products of digits fits 64 bits.
 cdef enum:
     DIGIT_BITS = 22
     DIGIT_MASK = (1 << 22) - 1
@@ -45,7 +46,7 @@ cdef struct Panels:
     ptrdiff_t step              # bytes to the next panel
 
 
-# A rectangle of one product of the stack, its blocks, and the memory for them.
+# A rectangle of one product of the stack, its blocks, and the memory for the blocks.
 cdef struct Rectangle:
     const WideProduct *w
     const i8_wide_kind *kind
@@ -53,7 +54,7 @@ cdef struct Rectangle:
     const char *b
     char *c
     int group                   # k of a group
-    int size                    # bytes of a group in a row or column
+    int size                    # bytes of a group of one row or column
     Piece piece                 # in elements of C
     int64_t groups, rows, columns   # sizes of a block
     int64_t a_bytes             # bytes of a block of A
@@ -153,7 +154,8 @@ cdef void multiply_rectangle(Rectangle *r) noexcept nogil:
 
 
 cdef inline int column_unit(const WideProduct *w) noexcept nogil:
-    """Return the number of columns, of a tile or of a wider panel of pairs, by which blocks and threads divide C."""
+    """Return the number of columns of the units into which blocks and threads divide C: a tile, or a wider panel of
+    pairs."""
     return max(w.kernels.kinds[w.kind].columns, I8_PANEL if w.kind <= I8_WIDE_S16_FULL else 0)
 
 
@@ -171,7 +173,8 @@ cdef size_t set_blocks(Rectangle *r, const WideProduct *w, int64_t rows, int64_t
 
 
 cdef bint is_direct(const WideProduct *w) noexcept nogil:
-    """Return whether the operands are read in place: the product is small, or a product of vectors along k."""
+    """Return whether the operands are read in place: the product is small, or consists of dot products of contiguous
+    vectors."""
     cdef ptrdiff_t size = 1 << (w.a.type >> 1)
     if w.packed is not NULL or w.kind == I8_WIDE_F64 or w.a.type != w.b.type or w.a.type < I8_INT_S16:
         return False
@@ -276,7 +279,7 @@ cdef int multiply_wide(const WideProduct *w, int threads) noexcept nogil:
 
 
 cdef void set_digits(int64_t *digits, const char *p, int type) noexcept nogil:
-    """Write an integer as three digits; the last one has the sign."""
+    """Divide an integer into three digits. The last digit has the sign."""
     cdef int64_t x = 0
     cdef int8_t s8
     cdef int16_t s16
@@ -334,8 +337,8 @@ cdef int64_t exact_element(const WideProduct *w, int64_t index, int64_t row, int
             for i in range(4):
                 sums[i + 1] += sums[i] >> DIGIT_BITS
                 sums[i] &= DIGIT_MASK
-    # `top` has the bits of the sum from 66 on. All bits beyond a result of u64 must be 0. All bits beyond a result of
-    # s64 must equal its sign bit.
+    # `top` has bits 66 and above of the sum. In a sum that fits u64, all bits beyond 63 are 0. In a sum that fits s64,
+    # they equal the sign bit.
     top = (sums[4] << DIGIT_BITS) + sums[3]
     if to_u64:
         if sums[4] < 0:

@@ -29,10 +29,10 @@
  * elements may be NULL. For column-major matrices, as in Fortran, swap A with B and all of their arguments, M with N,
  * and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
  *
- * Results: INT8BLAS_OK for success. -i if argument i, counted from 1, is the first wrong argument; nothing is written
- * then. INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is undefined then. Any threads may call the
- * functions at the same time. A call in an OpenMP region of the caller uses one thread. Any other call uses the threads
- * of a call from Python.
+ * The result is INT8BLAS_OK for success. It is -i if argument i, counted from 1, is the first wrong argument; nothing
+ * is written then. It is INT8BLAS_NO_MEMORY if there is no memory for the workspace; C is undefined then. Any threads
+ * may call the functions at the same time. A call in an OpenMP region of the caller uses one thread. Any other call
+ * uses the threads of a call from Python.
  */
 #ifndef INT8BLAS_H
 #define INT8BLAS_H
@@ -127,8 +127,8 @@ struct int8blas_functions {
 
 static struct int8blas_functions int8blas; /* NULL pointers until import_int8blas() fills it */
 
-/* C signatures as Cython writes them. They are the names of the capsules, so a function with another signature is
- * refused. */
+/* C signatures in Cython's form. They are the names of the capsules, so a function with another signature is an
+ * error. */
 #define INT8BLAS_GEMM(A, B)                                                                                           \
     "int (char, char, char, int64_t, int64_t, int64_t, double, " A " const *, int64_t, int, " B                       \
     " const *, int64_t, int, double, int32_t *, int64_t, int32_t const *)"
@@ -154,7 +154,7 @@ static inline int int8blas_find(PyObject *capsules, const char *name, const char
     Py_XDECREF(capsule);
     if (address == NULL)
         return -1;
-    memcpy(function, &address, sizeof address); /* C has no cast from an object's address to a function's */
+    memcpy(function, &address, sizeof address); /* C has no cast from an object pointer to a function pointer */
     return 0;
 }
 

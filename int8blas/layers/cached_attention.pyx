@@ -6,9 +6,9 @@ their positions. Each operation is rounded once::
     y[i] = x[i] * cos - x[j] * sin          for each pair i, j of a head's elements
     y[j] = x[i] * sin + x[j] * cos
 
-New keys go straight to their place in the cache. Each group of query heads shares a head of keys and values, which is
-read in place: once for the whole group if there is one new position. A cache of float16 or bfloat16 is converted to
-float32 for each call; new keys and values are rounded only where they are stored.
+New keys are stored directly in the cache. Each group of query heads shares a head of keys and values, which is read in
+place. If there is one new position, it is read once for the whole group. A cache of float16 or bfloat16 is converted to
+float32 in each call. Only the stored new keys and values are rounded.
 """
 
 from libc.math cimport sqrt
@@ -32,8 +32,8 @@ cdef struct Turns:
     # Tables of cosines and sines, with a row for each position and a column for each pair of elements.
     const float *cos
     const float *sin
-    int64_t rows, pairs                     # no pairs: nothing is rotated
-    bint interleaved                        # pairs are neighbors, not half the rotated elements apart
+    int64_t rows, pairs                     # without pairs, no element is rotated
+    bint interleaved                        # whether the elements of a pair are neighbors (else `pairs` apart)
 
 
 cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t row) noexcept nogil:
@@ -56,16 +56,16 @@ cdef void rotate(const Turns *t, float *y, const float *x, int64_t size, int64_t
 cdef struct Cache:
     # Keys or values (batch, heads, room, size): their destination and their sources.
     float *data
-    const char *past                        # (batch, heads, known, size); `data` itself if the cache stays in place
-    int past_type                           # I8_TYPE_F32 or of 16 bits
-    const char *new                         # new positions, (batch, length, heads * size), steps in bytes
+    const char *past                        # (batch, heads, known, size); equal to `data` if the cache stays in place
+    int past_type                           # I8_TYPE_F32, or a type of 16 bits
+    const char *new                         # new positions, (batch, length, heads * size), with steps in bytes
     ptrdiff_t new_batch, new_row
     int64_t heads, known, room, size
 
 
 cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_step, int64_t sequence,
                      const int64_t *places, int64_t length) noexcept nogil:
-    """Rotate the heads of a sequence's new positions, and store each head at y, `head_step` elements apart."""
+    """Rotate the heads of a sequence's new positions. Store the heads from y on, `head_step` elements apart."""
     cdef const char *row = c.new + sequence * c.new_batch
     cdef int64_t i, h
     for i in range(length):
@@ -75,7 +75,7 @@ cdef void take_heads(const Cache *c, const Turns *t, float *y, ptrdiff_t head_st
 
 
 cdef void copy_past(const Cache *c, float *y, int64_t first, int64_t count) noexcept nogil:
-    """Store some elements of the past. The array has room for a whole chunk after them."""
+    """Store some elements of the past as float32. The array has room for a whole chunk after these elements."""
     if c.past_type == I8_TYPE_F32:
         memcpy(y, c.past + 4 * first, 4 * count)
     else:
@@ -113,7 +113,7 @@ cdef cnp.ndarray rows_of(object x, str name, int64_t batch, int64_t length, int6
 
 
 cdef bint is_short(object x):
-    """Return whether x is an array of 16-bit floats that kernels read as it is."""
+    """Return whether x is an array of 16-bit floats that kernels can read without a copy."""
     return cnp.PyArray_CheckExact(x) and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>x) and element_type(
         cnp.PyArray_TYPE(<cnp.ndarray>x)) in (I8_TYPE_F16, I8_TYPE_BF16)
 
@@ -146,8 +146,8 @@ cdef list set_turns(Turns *turns, object cos, object sin, bint interleaved, int6
 
 
 cdef cnp.ndarray starts_of(object last, int64_t batch, int64_t length, int64_t total, int64_t known, int64_t *most):
-    """Return the first new position of each sequence, and set the largest. In a first call, shorter sequences are
-    padded at their end. In later calls every sequence has `length` new positions."""
+    """Return the first new position of each sequence, and set the largest of these positions. In a first call, shorter
+    sequences are padded at their end. In later calls every sequence has `length` new positions."""
     cdef cnp.ndarray starts = np.array(last, np.int64)
     cdef int64_t *start = <int64_t *>cnp.PyArray_DATA(starts)
     cdef int64_t i
@@ -205,8 +205,9 @@ cdef cnp.ndarray sinks_of(object sinks, int64_t heads):
 
 cdef cnp.ndarray room_for(cnp.ndarray past, bint in_place, int64_t batch, int64_t heads, int64_t room, int64_t end,
                           int64_t size):
-    """Return the float32 array of all keys or values: the past itself, or a new array. It has `end` positions if the
-    past has 16-bit floats and stays in place. A kernel converts such a past, and may store a whole chunk after it."""
+    """Return the float32 array of all keys or values: the past itself, or a new array. If the past has 16-bit floats
+    and stays in place, the new array has `end` positions, and room for a whole chunk that a kernel may store after
+    them."""
     cdef bint is_float32 = past is None or cnp.PyArray_TYPE(past) == cnp.NPY_FLOAT32
     if in_place and is_float32:
         return past
@@ -271,10 +272,10 @@ def cached_attention(query, key, value, past_key, past_value, last, int64_t tota
     """Return the attention of new positions, all keys, and all values.
 
     query is (batch, length, heads * size), key and value (batch, length, shared_heads * size). The past has `known`
-    positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, `total` is the number
-    of positions of the longest one. The arrays of keys and values have max(total, known) positions. With `in_place` the
-    arrays of the past are returned, if they have room; otherwise new arrays of float32. `sinks` has a score for each
-    head, which only the sums of softmax see.
+    positions: (batch, shared_heads, known, size). `last` has the last position of each sequence, and `total` is the
+    number of positions of the longest sequence. The returned arrays of keys and values have max(total, known)
+    positions. With `in_place` they are the arrays of the past, if these have room. Otherwise they are new float32
+    arrays. `sinks` has a score for each head, which is added only to the sums of softmax.
     """
     if min(heads, shared_heads) < 1 or heads % shared_heads:
         raise ValueError(f"num_heads must be a multiple of kv_num_heads, got {heads} and {shared_heads}")

@@ -6,7 +6,7 @@ The source has one range for all steps. The state has a new range at each step, 
     scale = f32((high - low) / 255), or 1 if both are 0;    zero_point = sat(rne(-low / scale))
     x_u8 = sat(rne(x / scale) + zero_point)
 
-The sums of a gate are exact integers; everything after them is float32, in the order of the formula::
+The sums of a gate are exact integers. All later operations are float32, in the order of the formula::
 
     gate = (f32(state_sum) * (state_scale * iter_scale) + f32(source_sum) * (source_scale * layer_scale)) + bias
     source_sum = sum over i of (x_u8[i] - source_zero_point) * (weights_layer[i] - layer_zero_point)
@@ -105,7 +105,8 @@ cdef class DynamicLSTM:
     zero_points : mapping of str to array_like of int, optional
         Zero points of quantized weights, "layer" and "iter", in the range of their dtype, with shapes as for scales.
     direction : {'left2right', 'right2left', 'bidirectional_concat'}, optional
-        Forward in time, backward, or both; 'bidirectional_concat' stores the units of both directions side by side.
+        The direction in time: forward, backward, or both. 'bidirectional_concat' stores the units of both directions
+        side by side.
 
     Attributes
     ----------
@@ -117,8 +118,8 @@ cdef class DynamicLSTM:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above. The error names the argument. More than 33025 inputs or units are
-        refused, because their sums could exceed int32.
+        If an argument is not as described above. The error names the argument. A layer has at most 33025 inputs and
+        33025 units, because larger sums could exceed int32.
 
     See Also
     --------

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from int8blas.layers.recurrent cimport MAX_DIRECTIONS, Layer
 
 
-# Values of one direction beyond recurrent.Direction. Vectors have the order of columns of a Direction.
+# The values of one direction that recurrent.Direction lacks. Vectors have the order of columns of a Direction.
 cdef struct Way:
     const float *source_scale
     const float *state_scale
@@ -19,7 +19,7 @@ cdef struct Way:
 
 
 cdef struct Execution:
-    Layer layer                     # its members for uint8 states stay unused
+    Layer layer                     # without the members for uint8 states
     Way way[MAX_DIRECTIONS]
     const float *src                # the source, contiguous
     const int64_t *lengths          # steps of each sequence; NULL if all sequences have all steps

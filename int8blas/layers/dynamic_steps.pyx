@@ -2,8 +2,8 @@
 
     execute             quantize the whole source by its range; then for each stretch of time:
       source_sums         multiply the source by its weights, one GEMM for each direction
-      run_steps           in parallel: one thread's units, step by step, with a barrier after each step
-        run_step            quantize the state; for some panels of 16 units the micro-kernel, then the cells
+      run_steps           in each thread: its units, step by step, with a barrier after each step
+        run_step            quantize the state; for some panels of 16 units call the micro-kernel, then the cells
 
 A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state, because this is faster
 than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of sequences that have
@@ -117,7 +117,7 @@ cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes,
 
 cdef void run_cell(const Execution *e, int i, i8_dynamic_cell_args *c, int64_t panel, int64_t row,
                    int64_t step) noexcept nogil:
-    """Turn the sums in `c` of some panels of one row into its next state and its results."""
+    """Compute the next state and the results of some panels of one row, from the sums in `c`."""
     cdef const Layer *layer = &e.layer
     cdef const Direction *d = &layer.direction[i]
     cdef const Way *w = &e.way[i]
@@ -183,7 +183,8 @@ cdef Part part_of(const Execution *e, int part, int parts) noexcept nogil:
 
 
 cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
-    """Run one thread's part of a stretch. Run one direction after the other, so that its weights stay in cache."""
+    """Run one thread's part of a stretch. Run one direction after the other, so that the weights of each direction stay
+    in cache."""
     cdef const Execution *e = <const Execution *>job
     cdef Part part = part_of(e, thread, threads)
     cdef int64_t step

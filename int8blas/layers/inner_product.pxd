@@ -11,9 +11,9 @@ from int8blas.stage.quantized_layer cimport QuantizedLayer
 
 cdef class InnerProduct(QuantizedLayer):
     cdef readonly object group
-    cdef PackedB _packed            # None with 4 bits
-    cdef PackedB4 _four_bits        # None with 8 bits
-    cdef cnp.ndarray _group_zeros   # stored zero points of 4 bits: uint8 [panels, groups, 16], or None
+    cdef PackedB _packed            # None for 4-bit weights
+    cdef PackedB4 _four_bits        # None for 8-bit weights
+    cdef cnp.ndarray _group_zeros   # stored zero points of 4-bit weights: uint8 [panels, groups, 16], or None
     cdef object _given_zeros        # these zero points as a matrix (groups, oc)
     cdef int64_t _k, _n             # ic and oc
     cdef object _dynamic_dtype, _dynamic

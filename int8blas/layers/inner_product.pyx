@@ -7,8 +7,8 @@ The sum is an exact integer. All later operations are float32, in the order of t
 scales and the reciprocal of scale_dst are computed first. An integer destination is rounded half to even and saturated.
 An int32 destination without scales, post-ops or a float bias is exact: sat(sum + bias_s32 + zp_dst), in integers.
 
-If weights have a scale for each group of k, each group has its own sum; the sums are scaled one by one and added in
-float32 (see gemm/scale_groups.pyx).
+If weights have a scale for each group of k, each group has its own sum. These sums are scaled and added in float32 (see
+gemm/scale_groups.pyx).
 """
 
 import functools
@@ -55,13 +55,13 @@ cdef class InnerProduct(QuantizedLayer):
     weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
         The shape is (oc, ic). All dimensions after oc are flattened, for example of (oc, ic, kh, kw). A PackedB is the
         transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
-        "per_channel", "per_tensor" (max|w| / 127), or values.
+        "per_channel", "per_tensor" (both max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
         uint8, int8, uint16 or int16; with `dynamic` float32, float16 or bfloat16. `src_dtype` and `dst_dtype` must be
-        given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A source of 16 bits takes two
-        products of 8 bits.
+        given. A layer with the `src_dtype` float32 takes float16 and bfloat16 too. A 16-bit integer source needs two
+        8-bit products.
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16.
     attributes : Attributes, optional
@@ -80,7 +80,7 @@ cdef class InnerProduct(QuantizedLayer):
     numerics : {'exact', 'saturating'}, optional
         As in :func:`gemm_u8s8s32`, which the layer calls.
     group : int, optional
-        The number of consecutive k of an output channel that share a scale (see Notes).
+        The number of consecutive weights of an output channel that share a scale (see Notes).
     bits : {8, 4}, optional
         The bits of a weight. With 4, int8 weights have values from -8 to 7, uint8 weights have values from 0 to 15, and
         float32 weights become int4 with the scale max|w| / 7. With a PackedB4 `bits` is ignored.
@@ -98,7 +98,7 @@ cdef class InnerProduct(QuantizedLayer):
     bias : ndarray or None
         The given bias, read-only.
     group : int or None
-        The number of k that share a scale. It is None if all k share one scale.
+        The number of weights of an output channel that share a scale. It is None if all of them share one scale.
 
     Raises
     ------
@@ -212,7 +212,7 @@ cdef class InnerProduct(QuantizedLayer):
         dynamic_dtype, src_dtype, dst_dtype, attributes, scales, zero_points, numerics
             As for the class.
         group : int, optional
-            The number of k that share a scale, as for the class.
+            The number of weights of an output channel that share a scale, as for the class.
         bits : {8, 4}, optional
             The bits of a weight, as for the class.
 
@@ -223,7 +223,7 @@ cdef class InnerProduct(QuantizedLayer):
         Raises
         ------
         TypeError, ValueError
-            If an argument is not as above; the error names it.
+            If an argument is not as described above. The error names the argument.
 
         Examples
         --------
@@ -340,7 +340,7 @@ cdef class InnerProduct(QuantizedLayer):
         return f"InnerProduct{self.weights_shape}[{self.src_dtype} -> {self.dst_dtype}{dynamic}{group}{bits}]"
 
     def __reduce__(self):
-        # Store the layer's own copies of the values: the caller may have changed the arrays since they were given.
+        # Store the layer's own copies of the values, because the caller may have changed the given arrays.
         layer = functools.partial(
             type(self), src_dtype=self.src_dtype, dst_dtype=self.dst_dtype, attributes=self.attributes,
             scales=dict(self.scales), zero_points=dict(self.zero_points),
@@ -356,7 +356,7 @@ cdef class InnerProduct(QuantizedLayer):
         ----------
         src : array_like of `src_dtype`
             (n, ic) or (..., ic), with any strides. As in oneDNN, it may also have the last dimensions of the weights,
-            for example (n, c, h, w) for weights (oc, c, h, w); these dimensions are flattened.
+            for example (n, c, h, w) for weights (oc, c, h, w). These dimensions are flattened.
         scales, zero_points : mapping of str to numbers, optional
             The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional
@@ -500,7 +500,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     def _at(self, size_t src, int64_t rows):
         """Return the result (rows, oc) of a layer from float32 to float32 for a contiguous matrix (rows, ic) at an
-        address. This is for callers whose arrays are not NumPy's. Nothing is checked."""
+        address, for callers whose arrays are not NumPy's. No argument is checked."""
         cdef Problem g
         cdef DynamicSource source
         cdef cnp.npy_intp[2] shape = [rows, self._n]

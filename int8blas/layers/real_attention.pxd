@@ -13,12 +13,13 @@ cdef struct AttentionJob:
     int64_t rows, width                     # size of the scores in memory
     int64_t q_width                         # row step of the scaled q, in elements
     float q_scale, scale
-    float cap                               # 0 for none
-    i8_post_op tanh                         # only with a cap
-    # Causal attention: row i of a product is at position p = first + i % length, and sees column p, columns before it,
-    # and no column before p + 1 - window, if the window is not negative. With length 0, rows see every column.
+    float cap                               # 0 if scores have no cap
+    i8_post_op tanh                         # unused if scores have no cap
+    # In causal attention, row i of a product is at position p = first + i % length. It sees the columns up to p, but
+    # none before p + 1 - window if the window is not negative. If the length is 0, rows see every column.
     int64_t first, length, window
-    # If not NULL, the scores of one more column in softmax: one for each row of a product, or one for each product.
+    # The scores of one more column in softmax, one for each row of a product or one for each product. NULL if there are
+    # no sinks.
     const float *sinks
     bint sink_by_row
     const char *mask                        # or NULL

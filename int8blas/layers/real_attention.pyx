@@ -6,7 +6,8 @@
 
 With sinks the softmax of a row has one more score, the sink of the row, whose weight is not used.
 
-Each unit of work computes all columns of some rows of scores. These scores stay in cache for the product with v.
+Each unit of work computes all columns of some rows of scores. These scores are still in cache when they are multiplied
+by v.
 """
 
 from libc.math cimport INFINITY
@@ -83,7 +84,7 @@ cdef void hide_scores(const AttentionJob *j, float *y, int64_t row) noexcept nog
 
 
 cdef void append_sink(const AttentionJob *j, float *y, const float *mask, int64_t unit, int64_t row) noexcept nogil:
-    """Add the mask, if it is not NULL, and append the sink, in a row of all rows of its product."""
+    """Add the mask, if it is not NULL, to a row of scores, and append the sink. `row` is the row in the product."""
     cdef int64_t i, n = j.scores.columns, product = unit // j.scores.blocks
     for i in range(n if mask is not NULL else 0):
         y[i] += mask[i]
@@ -157,19 +158,19 @@ cdef void divide(RealJob *job, int64_t blocks) noexcept:
     job.kernels, job.blocks = current_kernels(), blocks
     job.panels = ceil_div(job.columns, I8_PANEL)
     job.groups = ceil_div(job.panels, job.kernels.stage.real_panels)
-    job.per = <int>ceil_div(job.panels, job.groups)  # groups of one size: a single panel has too few sums at a time
+    job.per = <int>ceil_div(job.panels, job.groups)  # groups of nearly equal size, because a single panel is slow
     job.groups = ceil_div(job.panels, job.per)
 
 
 cdef int set_cap(AttentionJob *job, float cap) except -1:
-    """Set the cap of the scores; 0 for none."""
+    """Set the cap of the scores. 0 means no cap."""
     job.cap = cap
     set_post_op(&job.tanh, TANH, cnp.NPY_FLOAT32)
     return 0
 
 
 cdef int run(AttentionJob *job) except -1:
-    """Compute all rows; no operand is empty."""
+    """Compute all rows. No operand may be empty."""
     cdef int64_t count = job.scores.count, rows = job.scores.rows, n = job.scores.columns, most, blocks
     cdef double work = <double>count * rows * n * (job.scores.k + job.values.columns)
     cdef int64_t threads = paid_threads(work, THREAD_PRODUCTS, max_threads())
@@ -267,7 +268,7 @@ def real_attention(q, k, v, mask=None, *, scales=(1, 1, 1)):
     job.mask, job.mask_row = NULL, 0
     if mask is not None:
         mask = set_mask(&job, mask, queries.ndim)
-    set_y(&job.scores, queries)  # this sets only the steps: scores stay in the workspace
+    set_y(&job.scores, queries)  # this sets only the steps, because scores stay in the workspace
     if shape:
         rows = empty_of((*shape[:-1], job.scores.rows, shape[-1], job.values.columns), cnp.NPY_FLOAT32)
         y = rows.swapaxes(-2, -3)

@@ -1,8 +1,8 @@
 """Convolutions of float32 images, with the same bits on every CPU and with any number of threads.
 
-If each filter has a separate channel, channels are filtered tap by tap: each product and each sum is rounded. All other
-convolutions are products of the weights and the matrix of windows. No call stores this matrix: a unit of work copies
-its windows from the image to its buffer (see fill in real_product.pyx).
+If each filter has a separate channel, channels are filtered tap by tap, and each product and each sum is rounded. All
+other convolutions are products of the weights and the matrix of windows. This matrix is never stored. A unit of work
+copies its windows from the image to its buffer (see fill in real_product.pyx).
 
 Elements outside of an image are 0. An image may have any strides.
 """
@@ -31,7 +31,7 @@ cdef struct FilterJob:
     const RealWindows *windows
     int64_t units, channels                 # units: channels of all images
     int64_t sizes[MOST_SPATIAL]             # sizes of a phase (see set_phases)
-    int64_t floats, count                   # floats of all phases of a channel; results, also between rows
+    int64_t floats, count                   # floats of all phases of a channel; results, including those between rows
     int taps
     const char *image
     ptrdiff_t image_step, channel_step      # in bytes
@@ -93,8 +93,7 @@ cdef void set_phases(const FilterJob *j, const char *channel, float *phases) noe
 
 
 cdef int filter_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Filter one thread's share of the channels. Copy the results, except results at positions between the end of a row
-    and the next row."""
+    """Filter one thread's share of the channels. Copy all results except the results at positions between two rows."""
     cdef const FilterJob *j = <const FilterJob *>job
     cdef const RealWindows *w = j.windows
     cdef i8_real_filter_args f
@@ -181,8 +180,7 @@ cdef int multiply_windows(cnp.ndarray image, cnp.ndarray weights, RealWindows *w
 def real_convolution(image, weights, bias=None, *, strides, dilations, before, outputs, groups=1):
     """Return ``sum(weights[o, c, t] * image[n, c, outputs * strides + t * dilations - before])`` of each group.
 
-    Sums of products are fused multiply-adds, one for each channel and tap in turn. The bias is added to the rounded
-    sum.
+    Sums are computed with a fused multiply-add for each channel and tap in turn. The bias is added to the rounded sum.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ cimport int8blas.core.cnumpy as cnp
 from int8blas.core.kernels cimport i8_kernels
 
 cdef enum:
-    BLOCK_ROWS = 512            # rows of a, multiplied by the panels in the buffer
-    FEW_ROWS = 32               # with at most this number of rows, b is read in place: a copy would cost more
-    THREAD_PRODUCTS = 1 << 20   # multiply-adds that repay the start of a thread
+    BLOCK_ROWS = 512            # rows of a that are multiplied by the panels in the buffer
+    FEW_ROWS = 32               # b is read in place for at most this number of rows, because a copy would take longer
+    THREAD_PRODUCTS = 1 << 20   # multiply-adds for which a further thread is worth its start
     MOST_SPATIAL = 3            # spatial dimensions of an image
 
 
@@ -44,18 +44,18 @@ cdef struct RealJob:
     # elements, multiplied by b_factor.
     const int8_t *weights
     ptrdiff_t panel_size
-    # With `weights` only: whether they have 4 bits, two in a byte, and their zero point or zero points of the blocks,
-    # [panels][blocks][16] (gemm/four_bits.pyx).
+    # Members for integer weights: whether they have 4 bits, two in a byte, and their zero point, or the zero points of
+    # the blocks, [panels][blocks][16] (gemm/four_bits.pyx).
     bint four_bits
     uint8_t zero
     const uint8_t *zeros
-    const float *scale                      # for the sums; or NULL with scales of blocks of k, which are in rows of
-    const float *block_scales               # whole panels, `scales_row` apart
+    const float *scale                      # scales of the sums; NULL if blocks of k have scales
+    const float *block_scales               # scales of the blocks, in rows of whole panels, `scales_row` apart
     int64_t block, scales_row
     const char *b
     ptrdiff_t b_row, b_column
     float b_factor
-    const RealWindows *windows              # if not NULL, b is an image, and each column of the matrix is a window
+    const RealWindows *windows              # if not NULL, b is an image, and each window is a column of the matrix
 
 
 cdef struct RealArea:

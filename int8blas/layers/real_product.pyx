@@ -1,15 +1,16 @@
 """Products in float32, with the same bits on every CPU and with any number of threads.
 
-RealProduct multiplies by weights stored as int8, real_matmul multiplies two arrays, matrix by matrix::
+RealProduct multiplies by weights that are stored as int8. real_matmul multiplies two stacks of float32 matrices::
 
     sum = fma(a[i, k], b[k, j], sum)        for k = 0, 1, ... in turn
-    y[i, j] = sum * scale[j]                only with integer weights, which are converted to float32 unscaled
+    y[i, j] = sum * scale[j]                only with integer weights
 
-Weights with a scale for each block of k and each column are scaled when they are converted, so sums have no scale.
+Integer weights are converted to float32 without their scale. But if they have a scale for each block of k and each
+column, they are scaled when they are converted, and sums have no scale.
 
 A unit of work multiplies some panels of b. It converts int8 weights to float32 in a buffer that stays in cache, so it
-reads a quarter of the memory of float32 weights. Weights of 4 bits are first unpacked to int8, and their zero points
-are subtracted, a block at a time. The unit copies float32 panels to the buffer too, or reads them in place if a has few
+reads a quarter of the memory of float32 weights. 4-bit weights are first unpacked to int8, and their zero points are
+subtracted, one block at a time. The unit also copies float32 panels to the buffer, or reads them in place if a has few
 rows.
 """
 
@@ -45,20 +46,21 @@ from int8blas.stage.weights_scales import weights_scales
 cnp.import_array()
 
 cdef enum:
-    BLOCK_K = 512               # k of b in the buffer, a multiple of 4: 96 KiB for three panels
-    # With at most this number of rows, weights are converted in registers for each row, without the buffer. On one
-    # thread of AVX-512, weights of 768 x 3072 take 113 us for each row in registers, and 200 us for one or two rows in
-    # the buffer.
+    BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
+    # With at most this number of rows, weights are converted in registers, again for each row, without the buffer. On
+    # one thread (AVX-512), weights of 768 x 3072 take 113 us for each row without the buffer, and 200 us for one or two
+    # rows with the buffer.
     ROWS = 2
     # With at most this number of rows, a kernel transposes contiguous columns of b in registers, again for every four
-    # rows, instead of in the buffer. Attention of 4 rows by 1000 columns of 128 is 1.6x faster (AVX-512, Zen 4).
+    # rows, and not in the buffer. This makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
+    # (AVX-512, Zen 4).
     COLUMN_ROWS = 8
-    ROWS_OF_BLOCKS = 8          # the limit with scales of blocks: 123 us for each row; 980 us with the buffer
+    ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
 
 
 cdef void copy_elements(const RealWindows *w, const float *channel, float *y, int64_t z, int64_t row, int64_t column,
                         int64_t count) noexcept nogil:
-    """Copy elements of a row of a channel, a stride apart. Elements outside are 0."""
+    """Copy elements of a row of a channel, a stride apart. Elements outside of the image are 0."""
     cdef int64_t i = 0, stride = w.strides[2], end = count
     cdef ptrdiff_t step = stride * w.steps[2]
     if z < 0 or z >= w.sizes[0] or row < 0 or row >= w.sizes[1]:
@@ -103,8 +105,8 @@ cdef void fill_windows(const RealWindows *w, const float *image, float *buffer, 
 
 cdef const int8_t *packed_groups(const RealJob *j, int64_t panel, int64_t k, int64_t depth,
                                  int8_t *unpacked) noexcept nogil:
-    """Return `depth` k of a packed panel in int8, from `k` on, which begins a group, or a step of weights of 4 bits;
-    they are unpacked to `unpacked`."""
+    """Return `depth` rows of a packed panel in int8, from row `k` on, the first row of a group or of a step of 4-bit
+    weights. 4-bit weights are unpacked to `unpacked`."""
     cdef int64_t i = 0, end, block
     cdef const uint8_t *zeros = NULL
     if not j.four_bits:
@@ -165,13 +167,13 @@ cdef void fill(const RealJob *j, const RealArea *area, float *buffer, int64_t k,
 
 
 cdef inline int64_t buffer_depth(const RealJob *j) noexcept nogil:
-    """Return the number of k of b in the buffer."""
+    """Return the number of rows of b in the buffer."""
     return min(<int64_t>BLOCK_K, round_up(j.k, I8_GROUP))
 
 
 cdef void multiply_row(const RealJob *j, const RealArea *area, const float *a, float *c,
                        int8_t *unpacked) noexcept nogil:
-    """Multiply one row of a by packed weights; with scales of blocks of k, block by block."""
+    """Multiply one row of a by packed weights. If blocks of k have scales, multiply block by block."""
     cdef i8_real_row_args t
     cdef int64_t first = area.panel * I8_PANEL, k = 0, i
     t.panels, t.panel_size, t.c, t.factor = area.panels, j.panel_size, c, NULL
@@ -200,8 +202,8 @@ cdef inline bint by_row(const RealJob *j) noexcept nogil:
 
 
 cdef bint multiply_columns(const RealJob *j, const RealArea *area) noexcept nogil:
-    """Multiply one area whose columns of b are contiguous, as keys of attention, without a copy of b. Return whether
-    the area has few rows, and a size that the kernel takes."""
+    """Multiply one area without a copy of b, if its columns of b are contiguous, like keys of attention. Return False
+    without a result if the area has too many rows, or a size that the kernel does not take."""
     cdef i8_real_tile_args t
     cdef int64_t first = area.panel * I8_PANEL, end = min(first + area.panels * I8_PANEL, j.columns), at
     if (j.weights is not NULL or j.windows is not NULL or j.b_row != 1 or j.b_factor != 1 or j.k % 4 or not j.k
@@ -281,8 +283,8 @@ cdef int64_t area_floats(const RealJob *j) noexcept nogil:
 
 
 cdef inline int64_t merged(const RealJob *j, RealArea *area, int64_t units) noexcept nogil:
-    """Let an area of one row, read in place, have the panels of the next units too, if they fill a wide tile. Return
-    the area's number of units, at most `units`."""
+    """Extend an area of one row that is read in place to the panels of the next units, if these fill a wide tile.
+    Return the number of units in the area, at most `units`."""
     cdef int64_t panels = I8_REAL_WIDE * j.kernels.stage.real_panels
     if (area.rows > 1 or units < I8_REAL_WIDE or panels != I8_REAL_WIDE * j.per or j.weights is not NULL
             or j.b_column != 1 or j.b_factor != 1 or (area.panel + panels) * I8_PANEL > j.columns):
@@ -332,41 +334,42 @@ cdef int multiply(RealJob *job) except -1:
 
 @cython.final
 cdef class RealProduct:
-    """A product of float32 matrices by integer weights, packed once: x stays float32, so only weights are rounded.
+    """A product of float32 matrices and integer weights, which are packed once. Only the weights are rounded.
 
     ``y = x @ (weights * scale) + bias``
 
     Parameters
     ----------
     weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
-        (k, n), with at least one k. float32, float16 and bfloat16 are quantized to int8 in [-127, 127], or to int4 in
-        [-8, 7] with 4 bits. uint8 needs 4 bits.
+        Weights of shape (k, n), where k is at least 1. float32, float16 and bfloat16 are quantized to int8 in
+        [-127, 127], or with ``bits=4`` to int4 in [-8, 7]. uint8 weights need ``bits=4``.
     scale : array_like of float, optional
-        Of integer weights: one value, one for each column, or (k / group, n), one for each block of k and each column.
-        Weights of float32 have the scales max|w| / 127 of each column, or of each block; max|w| / 7 with 4 bits.
+        The scale of integer weights: one value, one for each column, or an array (k / group, n) with one for each block
+        of k and each column. float32 weights get a scale for each column, or for each block: max|w| / 127, or
+        max|w| / 7 with ``bits=4``.
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        For weights of float32: the number of k that share a scale, a multiple of 4 that divides k, at most 16384; with
-        4 bits a multiple of 8.
+        The number of consecutive weights of a column that share a scale, for float32 weights. It is a multiple of 4
+        that divides k, and at most 16384. With ``bits=4`` it is a multiple of 8.
     bits : {8, 4}, optional
-        Of a weight. A PackedB4 has 4.
+        The bits of a weight. The weights of a PackedB4 have 4 bits.
     zero_points : array_like of int, optional
-        Of integer weights of 4 bits, in their range and subtracted from them: one value, one for each column, or
-        (k / group, n).
+        The zero points of 4-bit integer weights, in the range of these weights: one value, one for each column, or an
+        array (k / group, n). They are subtracted from the weights.
 
     Attributes
     ----------
     weights : PackedB or PackedB4
         The packed integers.
     scale : ndarray of float32
-        (n,), or (k / group, n).
+        The scales, of shape (n,) or (k / group, n).
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        How many k share a scale; None if all do.
+        The number of weights of a column that share a scale. It is None if the whole column shares one scale.
     zero_points : ndarray of int32 or None
-        (1, n) or (k / group, n).
+        The zero points, of shape (1, n) or (k / group, n).
 
     Raises
     ------
@@ -379,14 +382,14 @@ cdef class RealProduct:
 
     Notes
     -----
-    Sums are float32, one fused multiply-add for each k in turn, so results have the same bits on every CPU and with any
-    number of threads::
+    Sums are float32, and each k in turn is added by a fused multiply-add. So results have the same bits on every CPU
+    and with any number of threads::
 
         sum = fma(x[i, k], weights[k, j], sum)                  y = sum * scale[j] + bias[j]
         sum = fma(x[i, k], weights[k, j] * scale[b, j], sum)    y = sum + bias[j]       with scales of blocks b of k
 
-    It reads a quarter of the memory of float32 weights, or an eighth with 4 bits. For one row, reading the weights
-    takes most of the time.
+    The product reads a quarter of the memory of float32 weights, or an eighth with 4-bit weights. For one row of x,
+    reading the weights takes most of the time.
 
     Examples
     --------
@@ -402,14 +405,14 @@ cdef class RealProduct:
     """
 
     cdef PackedB _eight
-    cdef PackedB4 _four             # one of the two is None
+    cdef PackedB4 _four             # either `_eight` or `_four` is None
     cdef int64_t _k, _n
     cdef readonly object bias
     cdef readonly object zero_points
-    cdef cnp.ndarray _zeros         # as they are stored, [panels, blocks, 16], or None
-    cdef cnp.ndarray _scale         # a row for the sums, or a row for each block
-    cdef cnp.ndarray _bias          # or None
-    cdef int64_t _block             # the k of a block; 0 without blocks
+    cdef cnp.ndarray _zeros         # stored zero points, [panels, blocks, 16], or None
+    cdef cnp.ndarray _scale         # one row of scales for all blocks, or a row for each block
+    cdef cnp.ndarray _bias
+    cdef int64_t _block             # rows of the weights in a block; 0 if there are no blocks
 
     __signature__ = Signature()
 
@@ -595,7 +598,7 @@ cdef cnp.ndarray set_a(RealJob *job, cnp.ndarray a):
     if a.strides[a.ndim - 1] != 4 or a.strides[a.ndim - 2] % 4:
         a = np.ascontiguousarray(a)
     job.a, job.rows, job.k = cnp.PyArray_BYTES(a), a.shape[a.ndim - 2], a.shape[a.ndim - 1]
-    # NumPy lets the step of a one-row dimension be any number, but the caller may merge such rows into one matrix.
+    # If an array has one row, its step may be any number in NumPy. The caller may merge such rows into one matrix.
     job.a_row = job.k if cnp.PyArray_IS_C_CONTIGUOUS(a) else a.strides[a.ndim - 2] // 4
     return a
 

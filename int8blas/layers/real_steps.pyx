@@ -44,7 +44,7 @@ cdef object LOGISTIC = Eltwise("logistic"), TANH = Eltwise("tanh"), RELU = Eltwi
 
 
 cdef struct Gates:
-    # The sums of a step, gate by gate. Each gate has the elements of all rows, and room up to a whole chunk.
+    # The sums of a step, gate by gate. A gate has `size` elements, for all rows, in memory of `room` elements.
     int64_t steps, rows, units, size, room
     int count
     const float *source                     # the products of the inputs: (steps, rows, count * units)
@@ -301,13 +301,13 @@ def lstm_steps(gates, weights, bias, h, c, lengths=None):
     Parameters
     ----------
     gates : ndarray of float32
-        (steps, rows, 4 units): the inputs times their weights.
+        The inputs times their weights, (steps, rows, 4 units).
     weights : ndarray of float32
-        (units, 4 units): the weights of the state.
+        The weights of the state, (units, 4 units).
     bias : ndarray of float32 or None
-        (4 units).
+        The bias of the gates, (4 units).
     h, c : ndarray of float32
-        (rows, units): the first states.
+        The first states, (rows, units).
     lengths : ndarray of int, optional
         The number of steps of each row. Later outputs are 0, and later states do not change.
     """
@@ -323,7 +323,7 @@ def gru_steps(gates, weights, bias, h, lengths=None, *, reset_after=False):
         As for :func:`lstm_steps`, with 3 gates. With `reset_after`, `weights` may also be a dynamic InnerProduct (3
         units, units) of float32 that quantizes each row by its range.
     bias : ndarray of float32 or None
-        (6 units): the bias of the gates, then the bias of the state.
+        The bias of the gates, then the bias of the state: (6 units).
     reset_after : bool, optional
         Whether the reset gate multiplies the product with the state, instead of the state.
     """

@@ -27,7 +27,7 @@ cdef struct Factor:
 # One direction of a layer. Weights, scales, biases and sums have columns [units // 16][gates][16]. A GRU_CELL has all
 # columns of its first two gates before the columns of its third gate.
 cdef struct Direction:
-    Problem product             # the product of source and weights; a step sets rows and C
+    Problem product             # the product of source and weights; each step sets the number of rows and C
     Factor state
     const float *scale          # 1 / (data_scale * weights_scale)
     const float *bias           # [units // 16][biases][16]; a GRU_LINEAR_CELL has 4 biases

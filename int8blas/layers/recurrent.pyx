@@ -2,17 +2,18 @@
 
     run_layer           for each stretch of time:
       source_sums         multiply the source by its weights, one GEMM for each direction
-      run_steps           in parallel: one thread's rows and units, phase by phase, with a barrier after each phase
-        run_phase           for some panels of 16 units, for each tile of rows: the micro-kernel, then the cells
+      run_steps           in each thread: its rows and units, phase by phase, with a barrier after each phase
+        run_phase           for some panels of 16 units and each tile of rows, call the micro-kernel, then the cells
 
 The sums of a gate have two parts: source times weights, and previous state times weights. The gates of 16 units are
 neighbouring panels, so the cell computes the new state of these units while their sums are in the L1 cache. A step has
-two phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. The columns of
-the gates of a phase are contiguous.
+two phases if the reset gate of a GRU is applied before the product, or if the h of an LSTM is projected. All gates of a
+phase have contiguous columns.
 
-Sequences of different lengths are sorted by length. So the sequences that have a time step are its first rows, and the
-source's sums contain only these rows. A step leaves the state of all other rows unchanged. In the forward direction
-such a row keeps its last state after its end. In the backward direction it keeps its first state until it begins.
+Sequences of different lengths are sorted by length. So the sequences that have a certain time step are the first rows,
+and the source's sums contain only these rows. The step leaves the states of all other rows unchanged. In the forward
+direction a row keeps its last state after its end. In the backward direction a row keeps its first state until it
+begins.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -36,10 +37,10 @@ cnp.import_array()
 
 
 cdef enum:
-    # Bytes of weights, about an L2 cache. Tiles read larger weights panel after panel, because the hardware prefetches
-    # one panel better than several panels side by side.
+    # About the size of an L2 cache. If the weights have more bytes, tiles read one panel after another, because the
+    # hardware prefetches one panel better than several panels side by side.
     L2_BYTES = 1 << 20
-    # Bytes of source sums of a stretch of time for each thread: these sums stay in the thread's L2 cache.
+    # The bytes of each thread's source sums of a stretch of time. These sums stay in the thread's L2 cache.
     STRETCH_BYTES = 1 << 20
 
 
@@ -171,7 +172,7 @@ cdef void finish_states(const Layer *layer) noexcept nogil:
 # --- the source ------------------------------------------------------------------------------------------------------
 
 cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
-    """Copy or quantize one row of a stretch that starts at its earliest time, unless the row has ended."""
+    """Copy or quantize one row of a stretch, from its earliest time on, unless the row has ended."""
     cdef const Layer *layer = (<const Stretch *>job).layer
     cdef int64_t first = (<const Stretch *>job).first
     cdef int64_t time = first + index // layer.rows, row = index % layer.rows
@@ -188,7 +189,7 @@ cdef int copy_row(const void *job, int64_t index, int64_t _rows) noexcept nogil:
 
 
 cdef int source_sums(const Layer *layer, const Direction *d, int64_t time, int64_t steps) noexcept nogil:
-    """Compute the source's sums of a stretch that starts at `time`. Return 0, or -1 without memory."""
+    """Compute the source's sums of a stretch that starts at `time`. Return 0, or -1 if there is no memory."""
     cdef Problem g = d.product
     cdef Stretch stretch = Stretch(layer, time, steps)
     g.m = rows_before(layer, time + steps) - rows_before(layer, time)
@@ -326,7 +327,7 @@ cdef void run_phase(const Layer *layer, const Direction *d, int index, const Par
 
 cdef void store_step(const Layer *layer, const Direction *d, const Part *part, int64_t time,
                      const uint8_t *after) noexcept nogil:
-    """Copy a part's results of one step to the destination; sequences that have ended get 0.0."""
+    """Copy a part's results of one step to the destination. Store 0.0 for sequences that have ended."""
     cdef int64_t unit = part.output * I8_PANEL, units = min(part.output_end * I8_PANEL, layer.outputs) - unit, row
     cdef int64_t rows = rows_of(layer, time)
     cdef char *dst
@@ -353,7 +354,7 @@ cdef int layer_threads(const Layer *layer, int threads) noexcept nogil:
 
 
 cdef int64_t share_of_rows(const Layer *layer, int64_t time, int64_t steps, int part, int parts) noexcept nogil:
-    """Return the first row of a part. All parts have nearly equal numbers of row steps from `time` on."""
+    """Return the first row of a part. From `time` on, all parts have nearly equal totals of steps of rows."""
     cdef int64_t row = 0, before = 0, wanted
     if layer.lengths is NULL or part == parts:
         return share(layer.rows, part, parts)
@@ -416,7 +417,7 @@ cdef void run_steps(const void *job, int thread, int threads) noexcept nogil:
 cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     """Set the sizes of the workspace, start at most `threads` threads, and return their number."""
     layer.panels = ceil_div(layer.units, I8_PANEL)
-    # Add a cache line to each row, so that rows do not map to the same cache sets.
+    # Add a cache line to each row, so that successive rows do not use the same cache sets.
     layer.output_panels = ceil_div(layer.outputs, I8_PANEL)
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
@@ -450,7 +451,7 @@ cdef void set_factor(Factor *factor, PackedB packed) noexcept:
 
 
 cdef int run_layer(Layer *layer) noexcept nogil:
-    """Execute all time steps. Return 0, or -1 without memory."""
+    """Execute all time steps. Return 0, or -1 if there is no memory."""
     cdef char *memory
     cdef char *end
     cdef const Direction *d

@@ -490,8 +490,8 @@ cdef class LSTM(RecurrentLayer):
         negative: one value, (gates, units), or an array that broadcasts to (layers, directions, gates, units). These
         are the masks 0 and (1 << 3) | (1 << 4) of oneDNN.
     direction : {'left2right', 'right2left', 'bidirectional_concat', 'bidirectional_sum'}, optional
-        Forward in time, backward, or both: 'bidirectional_concat' stores the units of both directions side by side,
-        'bidirectional_sum' adds them.
+        The direction in time: forward, backward, or both. 'bidirectional_concat' stores the units of both directions
+        side by side, and 'bidirectional_sum' adds them.
     src_dtype : dtype, optional
         uint8, or float32, float16 or bfloat16. Floats are quantized with `data_scale` and `data_shift`. float32 stands
         for float16 and bfloat16 too.
@@ -621,7 +621,7 @@ cdef class GRU(RecurrentLayer):
 
     ``h_t = u * h_(t-1) + (1 - u) * o``
 
-    with ``u = logistic(x_t W_u + h_(t-1) W'_u + b_u)``, the same for r, and
+    with ``u = logistic(x_t W_u + h_(t-1) W'_u + b_u)``, an equal formula for r, and
     ``o = tanh(x_t W_o + (r * h_(t-1)) W'_o + b_o)``, where ``r * h_(t-1)`` is quantized like a state. With
     `linear_before_reset`, ``o = tanh((x_t W_o + b_o) + r * (h_(t-1) W'_o + b'_o))``. Source and state are uint8, and
     weights are int8, quantized as ``data_u8 = sat(rne(data * data_scale + data_shift))`` and ``weights_s8 =

@@ -11,7 +11,7 @@ from int8blas.core.words import dtype_error, dtype_name, either, shown
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat", "bidirectional_sum")
 WEIGHTS_DTYPES = (np.dtype(np.int8), np.dtype(np.float32))
-# A lower bound of max|w|, so that the scale 63 / max|w| is finite for weights of zeros.
+# A lower bound of max|w|, so that the scale 63 / max|w| is finite if all weights are 0.
 SMALLEST_WEIGHT = np.float32(2.0**-64)
 
 
@@ -152,7 +152,7 @@ def cells_of(
 def scale_values(
     scale: Any, name: str, shape: tuple[int, ...], weights: Sequence[Sequence[tuple[npt.NDArray[Any], ...]]]
 ) -> npt.NDArray[np.float32]:
-    """Return a scale for every column of the weights, of shape (layers, directions, ...).
+    """Return a scale for every column of the weights. The shape is (layers, directions, ...).
 
     For each layer and direction, `weights` has the matrices that share their scales.
     """
@@ -222,8 +222,8 @@ def in_order_of_length(
 
 
 def by_panel(values: npt.NDArray[Any], phases: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Arrange (..., gates, units) as columns, phase by phase. In a phase, each block of 16 units has its gates one
-    after another. Zeros complete the last block."""
+    """Order (..., gates, units) as columns, phase by phase. In a phase, each block of 16 units has its gates one after
+    another. Zeros pad the last block."""
     *lead, _, units = values.shape
     panels = -(-units // 16)
     columns, first = [], 0
@@ -245,10 +245,11 @@ def lose(
     h_t: npt.NDArray[Any],
     c_t: npt.NDArray[Any] | None,
 ) -> None:
-    """Store NaN in the float results of a sequence: in the results of its first step that is not finite, and of all
-    later steps in the direction's order.
+    """Store NaN in the float results of each sequence with a step that is not finite: in the results of this step, and
+    of all later steps in the order of the direction.
 
-    `bad` marks the steps (t, n) of the source that are not finite, `begins` the first states (layers, directions, n).
+    `bad` is true for each step (t, n) of the source that is not finite, and `begins` for each first state (layers,
+    directions, n) that is not finite.
     """
     inside = np.arange(len(bad))[:, np.newaxis] < (len(bad) if lengths is None else lengths)
     layers, directions = begins.shape[:2]

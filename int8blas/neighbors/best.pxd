@@ -15,10 +15,9 @@ cdef struct Entry:
     int64_t key, index
 
 
-# The best rows of a query so far. After the query has as many entries as it asks for, a row enters only if its key is
-# above `worst`.
-# Rows come in the order of their indices, so the first of several rows with equal keys stays. `threshold` and `limit`,
-# for csrc/neighbors/above_body.h, follow from `worst`.
+# The best rows of a query so far. When the query has enough entries, a row enters only if its key is above `worst`.
+# Rows are found in the order of their indices, so the first of several rows with equal keys stays. `threshold` and
+# `limit`, for csrc/neighbors/above_body.h, follow from `worst`.
 cdef struct Best:
     Entry *entries
     int64_t count, worst
@@ -27,12 +26,12 @@ cdef struct Best:
 
 
 cdef inline int64_t entries_room(int64_t most) noexcept nogil:
-    """Return the number of entries for which a query needs memory; half of it is for sorting and merging."""
+    """Return the number of entries for which a query needs memory. Half of the memory is for sorting and merging."""
     return 2 * most_listed(most)
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return the number of entries to which a list is shortened, at most; choosing exactly takes longer."""
+    """Return the maximum number of entries of a shortened list. Keeping exactly the best rows would take longer."""
     return most + most // 8
 
 

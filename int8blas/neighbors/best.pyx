@@ -1,9 +1,9 @@
-"""The best rows of a query so far: a heap of few, a list of many.
+"""The best rows of a query so far: a heap of a few rows, or a list of many rows.
 
-A heap has the worst row on top, which the next better row replaces. That takes a time that grows with the number of
-rows to find. A list takes all rows above a threshold, in the order in which they come; when it is full, the rows below
-a new threshold are removed. So each row that enters the list is moved about twice, for any length of the list. Both are
-sorted at the end, by key and then by index.
+A heap has the worst row on top, and the next better row replaces it. This takes longer if more rows are to be found. A
+list takes all rows above a threshold, in the order in which they are found. When it is full, the rows below a new
+threshold are removed. So each row that enters the list is moved about twice, for any length of the list. At the end the
+heap or the list is sorted, by key and then by index.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -73,7 +73,7 @@ cdef inline void find_range(const Best *best, int64_t *low, int64_t *high) noexc
 
 
 cdef void shorten(Best *best, int64_t most) noexcept nogil:
-    """Remove entries that are not among the `most` best, until there are at most `most_listed`; keep their order.
+    """Remove entries that are not among the `most` best, until there are at most `most_listed`. Keep their order.
 
     Counts of the keys' leading digits say which digit the worst of the `most` best entries has. Entries with a worse
     digit go. If too many entries have the same digit, their next digits are counted."""
@@ -166,7 +166,7 @@ cdef void finish_best(Best *best, int64_t most) noexcept nogil:
 
 
 cdef void merge(Best *best, int64_t most, Best *other) noexcept nogil:
-    """Merge other finished entries into finished ones."""
+    """Merge the finished entries of two objects into the first object."""
     cdef Entry *merged = best.entries + most_listed(most)
     cdef int64_t total = min(most, best.count + other.count), i = 0, j = 0, k
     for k in range(total):

@@ -24,7 +24,7 @@ from int8blas.neighbors.squares cimport pays_for_threads, row_squares, short_row
 cnp.import_array()
 
 cdef enum:
-    # The number of sums of squares on the stack. Allocating an array would add a tenth to the time of a small call.
+    # The number of sums of squares on the stack. Allocating an array would make a small call take a tenth longer.
     FEW_SQUARES = 256
 
 
@@ -67,14 +67,14 @@ cdef int run_in_place(Problem *g) except -1:
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
     """Return the number of threads for the sums of squares of x: the product's number of threads, or 1.
 
-    A parallel region with fewer threads would end the other threads (core/team.h). Starting them again for the product
-    took six times as long as the product itself (1024 x 1024 x 384, 16 threads).
+    A parallel region with fewer threads would end all other threads (core/team.h). Starting these again for the product
+    takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
     """
     return threads_of(g) if pays_for_threads(x) else 1
 
 
 cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
-    """Compute distances with an epilogue that adds the squares. Twice a product must fit int64."""
+    """Compute distances with an epilogue that adds the squares. Two times a product must fit int64."""
     cdef char some[FEW_SQUARES * 4 + ALIGNMENT]
     cdef int32_t *x_squares = <int32_t *>aligned(some)
     cdef bint in_place = takes_in_place(g)
@@ -99,8 +99,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Turn products into distances in place. For such a long K this takes hardly any time compared with the
-    products."""
+    """Replace products by distances. For a K this long it takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)

@@ -23,9 +23,9 @@ from int8blas.gemm.packing cimport PackedB
 cnp.import_array()
 
 cdef enum:
-    # The rows x of a kernel call. More rows of the result would lie in more pages than the CPU's TLB holds.
+    # The rows x of a kernel call. More rows of the result would lie in more pages than the CPU's TLB has entries.
     CALL_ROWS = 64
-    # Rows x and bytes of panels of a unit.
+    # The maximum number of rows x, and of bytes of panels, in a unit.
     UNIT_ROWS = 512
     UNIT_BYTES = 1 << 17
 
@@ -33,17 +33,17 @@ cdef enum:
 cdef struct Job:
     const i8_kernels *kernels
     int64_t rows, columns, k
-    int64_t panels              # of a unit
+    int64_t panels              # panels of a unit
     const uint8_t *x            # packed rows
-    const int8_t *packed        # packed y; or NULL, and plain y
+    const int8_t *packed        # packed rows y, or NULL if `y` has plain rows
     const uint8_t *y
     ptrdiff_t y_row, y_column
     int32_t *out
-    ptrdiff_t out_row           # in elements
+    ptrdiff_t out_row           # elements from one row of the result to the next
 
 
 cdef cnp.ndarray packed_rows(cnp.ndarray x):
-    """Return rows x in the form of panels (i8_hamming_args): shifted, in whole groups."""
+    """Return rows x in the form that i8_hamming_args describes: shifted, and in whole groups."""
     cdef const i8_kernels *kernels = current_kernels()
     cdef int64_t size = ceil_div(cnp.PyArray_DIM(x, 1), I8_GROUP) * I8_GROUP, i
     cdef cnp.ndarray rows = np.empty((cnp.PyArray_DIM(x, 0), size), np.uint8)
@@ -56,7 +56,7 @@ cdef cnp.ndarray packed_rows(cnp.ndarray x):
 
 
 cdef int run_unit(const void *job, int64_t unit, int64_t _units) noexcept nogil:
-    """Compute the distances of one unit. Return 0, or -1 without memory."""
+    """Compute the distances of one unit. Return 0, or -1 if there is no memory."""
     cdef const Job *j = <const Job *>job
     cdef int64_t width = j.panels * I8_PANEL, across = ceil_div(j.columns, width)
     cdef int64_t row = unit // across * UNIT_ROWS, end = min(row + UNIT_ROWS, j.rows), first = unit % across * width
@@ -86,7 +86,7 @@ cdef int run_unit(const void *job, int64_t unit, int64_t _units) noexcept nogil:
 
 
 cdef cnp.ndarray bits_of_rows(object x, str name):
-    """Return an array of packed bits, or an error."""
+    """Return an array of packed bits, or raise an error."""
     cdef cnp.ndarray array = int8_operand(x, name)
     if cnp.PyArray_TYPE(array) != cnp.NPY_UINT8:
         raise TypeError(f"{name} must be uint8, packed bits, got int8")
@@ -102,22 +102,23 @@ def hamming(x, y, *, out=None):
     Parameters
     ----------
     x : array_like of uint8
-        Rows of 8 K bits, as :func:`numpy.packbits` returns them, of shape (M, K), or one row of shape (K,); any
+        Rows of 8 K bits, as :func:`numpy.packbits` returns them, of shape (M, K), or one row of shape (K,), with any
         strides.
     y : array_like of uint8, or PackedB
-        Rows of shape (N, K), or one row; any strides. The fastest is ``pack_b(y, trans_b=True)``.
+        Rows of shape (N, K), or one row, with any strides. A PackedB, ``pack_b(y, trans_b=True)``, is faster.
     out : ndarray of int32, optional
         The array for the result. It must have the shape of the result, and may have any strides.
 
     Returns
     -------
     ndarray of int32
-        Shape (M, N), without the dimension of a single row; a scalar for two single rows. ``out`` if it is given.
+        ``out`` if it is given. The shape is (M, N), without the dimension of a single row. Two single rows give a
+        scalar.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, before anything is written.
+        If an argument is not as described above. Nothing is written then.
 
     See Also
     --------
@@ -125,9 +126,8 @@ def hamming(x, y, *, out=None):
 
     Notes
     -----
-    A distance from zeros is the number of ones, ``n``. It turns distances into inner products of bits,
-    ``(n(x) + n(y) - d) / 2``, and into Jaccard (Tanimoto) similarities, inner products divided by ``n(x) + n(y)`` less
-    the inner product.
+    The number of ones of a row, ``n``, is its distance from a row of zeros. The inner product of bits is ``p = (n(x) +
+    n(y) - d) / 2`` for the distance d. The Jaccard (Tanimoto) similarity is ``p / (n(x) + n(y) - p)``.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
-The squares of a row y take the multiply-adds of a product with two rows x. The kernel computes the squares when it
-reads y. With few rows x the kernel computes squares and products together, in registers (csrc/gemm/distances_body.h).
-With more rows x, the squares of some rows y are computed first. These rows stay in the L1 cache, and are then
-multiplied by all rows x. Without VNNI a kernel takes too few rows for this, so a product multiplies one block of y at a
-time, and may pack the block.
+The squares of a row y take as many multiply-adds as a product with two rows x. With few rows x, a kernel reads y once
+and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the squares of
+some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x. Kernels without
+VNNI take too few rows x for this. Then a product multiplies one block of y at a time, and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -23,13 +22,13 @@ from int8blas.gemm.squares cimport SOME_ROWS, Rows, add_short_squares
 cdef enum:
     # Bytes of a block of y that is read more than once, at most a quarter of the L2 cache.
     BLOCK_BYTES = 1 << 17
-    # Rows y in one kernel step. The number of rows of a block is a multiple of this.
+    # Rows y in one kernel step. The number of rows of a block is a multiple of ROWS.
     ROWS = 4
-    # Indices of the kernels for four rows x: without and with known squares of y.
+    # Indices of the kernels for four rows x: the kernel without squares of y, and the kernel that gets these squares.
     FOUR_ROWS = 3
     FOUR_ROWS_OF_SQUARES = 4
-    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster: a call takes the
-    # time of three calls of a kernel for four rows.
+    # The rows x of the widest dot kernel, and the number of rows x above which this kernel is faster. One call takes as
+    # long as three calls of a kernel for four rows.
     WIDE_ROWS = 16
     PADDED_WIDE_ROWS = 12
 
@@ -75,8 +74,7 @@ cdef inline int64_t rows_of_l1(const Problem *g) noexcept nogil:
 
 
 cdef void more_distances(const InPlace *job, int64_t first, int64_t count) noexcept nogil:
-    """Compute distances to some rows y for more rows x. Compute a part of the rows y at a time, which fits the L1
-    cache."""
+    """Compute distances to some rows y for more rows x. Divide the rows y into parts that fit the L1 cache."""
     cdef const Problem *g = job.g
     cdef int32_t squares[SOME_ROWS]
     cdef int64_t end = first + count, some = rows_of_l1(g)
@@ -175,8 +173,8 @@ cdef int distances_in_place(const Problem *g) noexcept:
     cdef int status
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
     if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distances.rows):
-        most = max(<int64_t>ROWS, g.n)  # one kernel reads all rows once, so it takes the whole y
-    # Each thread gets the same number of blocks.
+        most = max(<int64_t>ROWS, g.n)  # one kernel call reads all rows y once, so a block may have all rows
+    # All threads get equally many blocks.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
     g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip)
@@ -185,7 +183,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes the time of multiplying y by several rows x, so the work counts at least this number of rows.
+    # Reading y takes as long as multiplying y by several rows x. So the work has at least this number of rows.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

@@ -21,7 +21,7 @@ from int8blas.neighbors.nearest import nearest
 from int8blas.neighbors.shards import Ids, Mask, Rows, Shard, Vectors, appended, removed
 
 METRICS = ("cosine", "inner", "sqeuclidean", "hamming")
-DISTANCES = ("sqeuclidean", "hamming")  # the smallest are the best
+DISTANCES = ("sqeuclidean", "hamming")  # the metrics whose best scores are the smallest
 # The number of vectors that are quantized, or converted to floats, at a time: 12 MiB if a vector has 384 elements.
 BLOCK = 8192
 # Rescoring ranks this many candidates for each of the k wanted vectors.
@@ -34,7 +34,7 @@ MOST_FOUND = 1 << 22
 TINY = float(np.finfo(np.float32).tiny)
 
 Array: TypeAlias = npt.NDArray[Any]
-# The float vectors of an index, as rows by their ids, or a function that returns the rows of ids.
+# The float vectors of an index: an array whose row number is the id, or a function from ids to rows.
 Floats: TypeAlias = Array | Callable[[Ids], npt.ArrayLike]
 Filter: TypeAlias = range | Sequence[int] | Array | Callable[[Ids], npt.ArrayLike]
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 class Queries(NamedTuple):
-    """Queries as rows, the factor of each query from integer scores to scores of the index, and the floats of the
-    queries, `given * unit`."""
+    """Queries as rows, the factor by which integer scores of each query become scores of the index, and the floats of
+    the queries, `given * unit`."""
 
     rows: Rows
     factors: npt.NDArray[np.float64] | float
@@ -74,8 +74,8 @@ class Index:
     dim : int
         The number of elements of a vector.
     metric : {'cosine', 'inner', 'sqeuclidean', 'hamming'}, optional
-        The score of a vector, as in :func:`nearest`: largest cosines, largest inner products, smallest squared
-        distances, or smallest numbers of different bits come first.
+        The score of a vector, as in :func:`nearest`. The best vectors have the largest cosines or inner products, or
+        the smallest squared distances or numbers of different bits.
     dtype : dtype, optional
         The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors. The default
         is int8, or uint8 for Hamming distances, whose vectors are packed bits.
@@ -89,7 +89,8 @@ class Index:
     dim, metric, dtype
         As given to the constructor.
     scale : float or None
-        The given scale, or the scale that the first floats have set. None for cosines, and for an index of integers.
+        The given scale, or the scale that the first floats have set. It is None for cosines, and as long as the index
+        has only integers.
 
     See Also
     --------
@@ -98,7 +99,7 @@ class Index:
     Notes
     -----
     **Scores.** Scores are compared as exact integers. Returned scores are these integers times the scales, in float64,
-    or cosines of the integers. In an index with a scale, integer vectors and queries stand for multiples of the scale.
+    or cosines of the integers. In an index with a scale, integer vectors and queries are multiples of the scale.
 
     **Ties.** If scores are equal, the vector that was added first comes first. An updated vector counts as added last.
     The result does not depend on the CPU or the number of threads. With a given scale it does not depend on the
@@ -208,7 +209,7 @@ class Index:
         Raises
         ------
         KeyError
-            If no vector has one of the ids. Nothing is removed then.
+            If an id is not in the index. Nothing is removed then.
         """
         with self._lock:
             self._shards = tuple(removed(self._shards, self._present(_ids_of(ids, "ids"))))
@@ -219,14 +220,14 @@ class Index:
         Parameters
         ----------
         ids : int or array_like of int
-            Their ids, each once.
+            The ids of the vectors to replace, each once.
         x : array_like
             The new vectors, as for :meth:`add`.
 
         Raises
         ------
         KeyError
-            If no vector has one of the ids. In that case nothing is replaced.
+            If an id is not in the index. Nothing is replaced then.
         """
         with self._lock:
             rows, scales, _ = self._quantized(x, "x", self.scale)
@@ -240,17 +241,17 @@ class Index:
         Parameters
         ----------
         ids : int or array_like of int
-            Their ids.
+            The ids of the vectors to return.
 
         Returns
         -------
         ndarray of float32
-            Shape (N, dim), or (dim,) for one id. For Hamming distances uint8, the packed bits.
+            The vectors, of shape (N, dim), or (dim,) for one id. For Hamming distances they are packed bits in uint8.
 
         Raises
         ------
         KeyError
-            If no vector has one of the ids.
+            If an id is not in the index.
         """
         shards, wanted = self._shards, _ids_of(ids, "ids")
         numbers, places = np.unique(wanted, return_inverse=True)
@@ -274,7 +275,7 @@ class Index:
         ids : ndarray of int64
             Ids, in the order in which the vectors were added.
         vectors : ndarray of float32 or uint8
-            Their vectors, as :meth:`reconstruct` returns them.
+            The vectors of these ids, as :meth:`reconstruct` returns them.
         """
         for shard in self._shards:
             live = np.arange(len(shard)) if shard.removed is None else np.flatnonzero(~shard.removed)
@@ -313,19 +314,19 @@ class Index:
         k : int
             The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional
-            `include` selects the only vectors to search, and `exclude` vectors to skip. Each is a range of ids; an
-            array of ids, some of which may not exist; a mask of bool with an element for each id; or a function from
-            ids, an array of int64, to such a mask.
+            With `include` only these vectors are searched. The vectors in `exclude` are skipped. Each argument is a
+            range of ids; an array of ids, some of which may not exist; a mask of bool with an element for each id; or a
+            function from ids, an array of int64, to such a mask.
         rescore : array_like of float or callable, optional
-            The float vectors: an array (which may be mapped from a file) with the vector of each id in the row of that
-            number, or a function from ids to rows. The search finds the 4 k best vectors, and returns the best k of
-            them by the scores of their floats, in float64. It must be None for Hamming distances.
+            The float vectors: an array (which may be mapped from a file) whose row i has the vector with id i, or a
+            function from ids to rows. The search finds the 4 k best vectors. Of these it returns the best k by the
+            scores of their floats, in float64. The argument must be None for Hamming distances.
 
         Returns
         -------
         scores : ndarray of float64
-            Scores, best first, of shape (M, k), or (k,) for one query. If there are fewer than k vectors, there are
-            fewer columns.
+            Scores, best first, of shape (M, k), or (k,) for one query. If fewer than k vectors are searched, there is a
+            column for each of them.
         ids : ndarray of int64
             Ids, of the same shape. If scores are equal, the vector that was added first comes first.
 
@@ -431,8 +432,8 @@ class Index:
         -----
         The folder has arrays in files that :func:`numpy.load` reads, and `index.json`, which names them with their
         checksums. A file is written once and never changed. `index.json` is replaced when all other files are on the
-        disk. So a call that is interrupted at any moment leaves the former index. Packed rows that the folder already
-        has are not written again.
+        disk. So if a call is interrupted at any moment, the folder still has the former index. Packed rows that the
+        folder already has are not written again.
         """
         with self._lock:  # two calls would delete each other's files
             index_files.save(os.fspath(path), self._settings(), self._shards)
@@ -461,7 +462,7 @@ class Index:
             If a file cannot be read.
         ValueError
             If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
-            may raise it too.
+            may raise this error too.
         """
         settings, shards = index_files.load(os.fspath(path), mmap, verify)
         try:
@@ -633,7 +634,7 @@ def ranked(
 
 
 def _steps(x: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """Return a step for each row, such that all elements of the row are at most 127 steps."""
+    """Return the scale of each row, by which all elements of the row have a magnitude of at most 127."""
     largest = np.maximum(x.max(axis=1, initial=0), -x.min(axis=1, initial=0))
     if not np.isfinite(largest).all():
         raise ValueError(f"{name} must be finite, got NaN or inf in vector {np.flatnonzero(~np.isfinite(largest))[0]}")
@@ -681,7 +682,7 @@ def _check_count(ids: Ids, count: int) -> None:
 
 
 def _searched(shards: tuple[Shard, ...], include: Filter | None, exclude: Filter | None) -> list[Searched]:
-    """Return the rows that filters leave."""
+    """Return the rows that remain after the filters."""
     wanted = None if include is None else _filter(include, "include")
     unwanted = None if exclude is None else _filter(exclude, "exclude")
     parts = []

@@ -4,12 +4,12 @@
 rows-<name>.npy     a shard: `data` of a PackedB, int8 (panels, groups, 16, 4)
 ids-<name>.npy      the ids of all rows, int64, shard after shard; -1 is a removed row
 scales-<name>.npy   the scales of all rows, float32, if rows have scales
-index.json          settings, the number of rows of each shard, and for each file its CRC-32 without the header of .npy
+index.json          settings, the number of rows of each shard, and the CRC-32 of each file without its .npy header
 ==================  ===============================================================================================
 
-Files of arrays have new names each time and never change. `index.json` is replaced when all other files are on the
-disk. Then files that `index.json` does not name are deleted. So at each moment the folder has a complete index, old or
-new.
+Each call that saves the index gives its new files new names, and files of arrays never change. `index.json` is replaced
+when all other files are on the disk. Then files that `index.json` does not name are deleted. So at each moment the
+folder has a complete index, old or new.
 """
 
 from __future__ import annotations

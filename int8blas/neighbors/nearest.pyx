@@ -188,11 +188,11 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     Parameters
     ----------
     queries : array_like of uint8 or int8
-        Vectors q of shape (M, K), or one vector of shape (K,). For Hamming distances, here and in `base`, uint8: 8 K
-        packed bits.
+        Vectors q of shape (M, K), or one vector of shape (K,). For Hamming distances, the vectors of `queries` and
+        `base` are uint8, with 8 K packed bits each.
     base : PackedB, array_like of uint8 or int8, or list of these
-        The vectors x: ``pack_b(vectors, trans_b=True)``, which is faster, or `vectors`, of shape (N, K). A list of such
-        shards of any sizes is searched as one base, whose rows are numbered from shard to shard.
+        The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which is faster. A list of such
+        shards of any sizes is searched as one base. Its rows are numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional
@@ -203,8 +203,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         Rows that the search skips: a range or slice of consecutive numbers, or a mask of shape (N,) that is true for
         these rows.
     callback : callable, optional
-        Called as ``callback(done, total)`` from time to time and at the end. `done` counts pairs of a query and a row,
-        `total` is M * N. An exception in the callback ends the search.
+        A function that is called as ``callback(done, total)`` from time to time and at the end. `done` counts pairs of
+        a query and a row, and `total` is M * N. An exception in the callback ends the search.
 
     Returns
     -------
@@ -212,7 +212,8 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         The numbers of the nearest rows, best first, of shape (M, k), or (k,) for a single query. Rows with equal scores
         are sorted by number. If the base has fewer than k rows, there is a column for each row.
     scores : ndarray of int32, int64 or float64
-        Their scores, of the same shape: float64 for cosines, otherwise int32, or int64 if K allows scores beyond int32.
+        The scores of these rows, in an array of the same shape: float64 for cosines, otherwise int32, or int64 if K
+        allows scores beyond int32.
 
     Raises
     ------
@@ -233,7 +234,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     root, and the quotient, each rounded once. Rows are sorted by this value. It is 0.0 if q or x is 0.
 
     The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
-    worst of a query's best rows while they are in cache, and stores no more scores than one block for each thread. The
+    worst of a query's best rows while the scores are in cache. Each thread stores the scores of only one block. The
     first search that needs the sums of squares of a packed base computes and keeps them. The search releases the GIL,
     and KeyboardInterrupt ends it.
 

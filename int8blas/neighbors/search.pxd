@@ -24,7 +24,7 @@ cdef struct Shard:
     const int64_t *squares      # sums of squares of its rows; if NULL, each block computes them
 
 
-# Queries, the base, and the best rows so far. All panels before `panel` have been searched.
+# A search: its queries, the base, and the best rows so far. All panels before `panel` have been searched.
 cdef struct Search:
     const i8_kernels *kernels
     int metric                  # I8_INNER, I8_SQEUCLIDEAN, I8_COSINE or I8_HAMMING
@@ -35,8 +35,8 @@ cdef struct Search:
     const uint8_t *excluded
     int64_t shard_count, panels
     Shard *shards
-    # Queries, contiguous: unchanged, and as u8 for packed shards. For Hamming distances `rows` are in the form of
-    # panels (i8_hamming_args).
+    # Contiguous queries: `rows` are unchanged, and `unsigned_rows` are u8, for packed shards. For Hamming distances
+    # `rows` have the form that i8_hamming_args describes.
     int64_t queries, k
     const uint8_t *rows
     const uint8_t *unsigned_rows
@@ -69,7 +69,7 @@ cdef inline bint needs_squares(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t batch_size(const Search *s, int64_t count) noexcept nogil:
-    """Return how many of `count` queries are searched together."""
+    """Return the number of queries, at most `count`, that are searched together."""
     cdef int64_t room = max(<int64_t>1, entries_room(s.most))
     return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // room)))
 

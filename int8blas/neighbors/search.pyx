@@ -4,18 +4,19 @@ Each thread has a range of the base and goes through it block by block::
 
     search_part     the blocks of one thread
       search_block    multiply all queries by a block of base rows, into a buffer in the L2 cache
-        scan_sums       find each query's sums above its threshold, by csrc/neighbors/above_body.h: nearly none
-          insert          update the query's best rows (best.pyx); they set the next threshold
+        scan_sums       find each query's sums above its threshold (csrc/neighbors/above_body.h); most blocks have none
+          insert          update the query's best rows (best.pyx), which determine the next threshold
 
 If a mask excludes most rows of a block, the other rows are copied first, and only they are multiplied. For Hamming
 distances, a separate kernel (hamming.pyx) takes the place of the product.
 
-The best rows of a query are the best rows that all threads have found. Rows have an order without ties, by score and
-then by index, so results do not depend on threads, blocks or shards.
+The best rows of a query are the best of all rows that the threads have found. Rows are ordered by score and then by
+index, without ties, so results do not depend on threads, blocks or shards.
 
-Keys of entries are integers, larger is better: the inner product; |q|^2 minus the squared distance; ~d of a Hamming
-distance d, which is also its sum; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64, mapped to an integer of the
-same order. Cosines are compared with a threshold in f32 that is slightly too low, so that rounding hides no row.
+The key of an entry is an integer, and larger keys are better. It is the inner product; |q|^2 minus the squared
+distance; ~d for a Hamming distance d, where the sum is ~d too; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64,
+mapped to an integer of the same order. Cosines are compared with a threshold in f32 that is slightly too low, so that
+no row is lost by rounding.
 """
 
 from libc.float cimport FLT_MAX
@@ -37,27 +38,28 @@ from int8blas.neighbors.best cimport (
     Best, Entry, entries_room, finish_best, insert, key_of_real, merge, real_of_key, set_empty)
 
 cdef enum:
-    # Bytes of a block's sums, a quarter of a usual L2 cache; and bounds of the rows of a block, whose vectors of
-    # squares and positions then fit the L1 cache.
+    # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
+    # rows, so that its vectors of squares and positions fit the L1 cache.
     SUMS_BYTES = 1 << 18
     LEAST_ROWS = 128
     MOST_ROWS = 8192
-    # The number of sums that are compared with one threshold. A query that has not found enough rows yet has a smaller
-    # number, because each of its rows is among the best rows.
+    # The number of sums that are compared with one threshold. For a query that has not found enough rows yet, it is
+    # FIRST_SCANNED, because each row is then among the best rows.
     SCANNED = 1024
     FIRST_SCANNED = 128
     # Bytes of a cache line.
     LINE = 64
     # Bytes of a block's copied rows, half of a usual L2 cache.
     COPIED_BYTES = 1 << 19
-    # Copying a row takes as long as multiplying it by this many queries. A search in a tenth of 500,000 x 384 takes 84
-    # ms with copies and 75 without for 4 queries, 77 and 127 for 16 (AVX512-VNNI).
+    # Copying a row takes as long as multiplying it by COPYING queries. If a mask leaves a tenth of 500,000 x 384, a
+    # search for 4 queries takes 84 ms with copies and 75 ms without copies. A search for 16 queries takes 77 ms with
+    # copies and 127 ms without copies (AVX512-VNNI).
     COPYING = 40
-    # Number of entries from which several threads sort the results.
+    # If there are at least this number of entries, several threads sort the results.
     FINISHED_ENTRIES = 1 << 16
 
-# Multiply-adds of each thread in a step: 25 to 100 ms. The search can be stopped after a step. Threads wait for each
-# other at the end of a step, which takes long if other programs use their cores.
+# The multiply-adds of each thread in a step, which take 25 to 100 ms. The search can be stopped after each step.
+# Threads wait for each other at the end of a step, so short steps would be slow if other programs use the cores.
 cdef double STEP_WORK = <double>(<int64_t>1 << 32)
 # The relative error of a comparison of cosines in f32: three roundings of 2**-24 (1.8e-7), and a margin.
 cdef double SLACK = 2e-6
@@ -77,7 +79,7 @@ cdef struct Room:
     int64_t *numbers
 
 
-# Rows of a shard, from row `first` of the shard on; or rows that were copied from there.
+# Rows of a shard from row `first` on, or copies of such rows.
 cdef struct Block:
     int64_t first, rows
     int64_t index               # running index of the first row
@@ -100,16 +102,16 @@ cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
-    """Return the maximum number of rows that are copied for a block, in whole panels; one panel if no mask excludes
-    rows."""
+    """Return the maximum number of rows that are copied for a block, in whole panels. It is one panel if no mask
+    excludes rows."""
     if s.excluded is NULL:
         return I8_PANEL
     return min(block_rows(s), max(<int64_t>1, COPIED_BYTES // max(<int64_t>1, panel_bytes(s))) * I8_PANEL)
 
 
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
-    """Return the bytes from one query's sums to the next query's sums. An extra cache line avoids steps of a power of
-    two, which would share cache sets."""
+    """Return the bytes from one query's sums to the next query's sums. They include an extra cache line, because with
+    a power of two all queries would use the same cache sets."""
     return block_rows(s) * (8 if s.wide else 4) + LINE
 
 
@@ -127,7 +129,7 @@ cdef int parts_for(const Search *s, int threads) noexcept nogil:
 
 
 cdef void begin(Search *s, Entry *entries) noexcept nogil:
-    """Start a search without best rows; `entries` has room for each query of each part."""
+    """Start a search that has no best rows yet. `entries` has room for each query of each part."""
     cdef int64_t i
     s.panel = 0
     for i in range(s.parts * s.queries):
@@ -164,7 +166,7 @@ cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nog
     """Set the threshold that a sum must exceed for a key above `worst`."""
     cdef double worst
     if s.metric != I8_COSINE:
-        # Unused for s64 sums.
+        # s64 sums do not use the threshold.
         best.threshold = <int32_t>best.worst
         return
     worst = real_of_key(best.worst)
@@ -208,8 +210,8 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
 
 cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
                          const int64_t *sums) noexcept nogil:
-    """Compare every s64 sum of a query with the query's best rows, and insert the good ones. K is so long that this
-    takes hardly any time compared with the product."""
+    """Insert the rows of all s64 sums that are good enough into a query's best rows. For a K this long, comparing takes
+    hardly any time compared with the product."""
     cdef int64_t j
     for j in range(b.rows):
         offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))
@@ -262,7 +264,7 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
         own.panels.split.panels = NULL
         own.panels.as_s8 = NULL
     if own.a.sign_flip:
-        # The queries were shifted to u8 once, for all blocks.
+        # The queries have been shifted to u8 before, for all blocks.
         own.a.data, own.a.sign_flip = s.unsigned_rows, 0
     if not b.copied:
         slice_panels(&own.panels, panel, own.k)
@@ -338,7 +340,7 @@ cdef void set_hamming_sums(const Search *s, const Shard *shard, const Room *w, c
 
 
 cdef int search_block(const Search *s, const Shard *shard, const Room *w, Block *b, Best *best) noexcept nogil:
-    """Search the rows of a block. Return 0, or -1 without memory."""
+    """Search the rows of a block. Return 0, or -1 if there is no memory."""
     cdef Problem own
     cdef int64_t query
     cdef const char *sums
@@ -383,7 +385,7 @@ cdef struct StepJob:
 
 
 cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
-    """Search one thread's part of a step. Return 0, or -1 without memory."""
+    """Search one thread's part of a step. Return 0, or -1 if there is no memory."""
     cdef const Search *s = (<const StepJob *>job).s
     cdef int64_t panels = (<const StepJob *>job).end - s.panel
     cdef int64_t panel = s.panel + share(panels, part, parts), end = s.panel + share(panels, part + 1, parts)
@@ -409,7 +411,7 @@ cdef int search_part(const void *job, int64_t part, int64_t parts) noexcept nogi
 
 
 cdef int search_step(Search *s, int64_t panels) noexcept nogil:
-    """Search the next `panels` panels with all threads. Return 0, or -1 without memory."""
+    """Search the next `panels` panels with all threads. Return 0, or -1 if there is no memory."""
     cdef StepJob job
     cdef int status
     job.s, job.end = s, min(s.panel + panels, s.panels)

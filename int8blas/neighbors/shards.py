@@ -1,7 +1,7 @@
 """The vectors of an :class:`Index`: shards of packed rows. The last shard is packed when it is long enough.
 
-A shard never changes. Adding, removing and merging make a new list of shards, so a running search keeps its list. A
-removed row stays in its shard, with the id -1, until half of the shard's rows are removed.
+A shard never changes. Adding, removing and merging create a new list of shards, so a running search keeps its list. A
+removed row stays in memory, with the id -1, until half of the shard's rows are removed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from int8blas.gemm.packing import PackedB, pack_b
 
-# Limits for the rows of a shard. A shard with fewer rows than LEAST is a plain array, which adding a row copies. No
-# shard has more rows than MOST.
+# Limits for the rows of a shard. A shard with fewer rows than LEAST is a plain array, and the array is copied when a
+# row is added. No shard has more rows than MOST.
 LEAST, MOST = 1024, 1 << 18
 REMOVED = -1
 SIGN_BIT = np.uint8(0x80)
@@ -56,7 +56,7 @@ class Shard:
         self.source, self.ids, self.scales = rows, ids, scales
         removed = ids == REMOVED
         self.live = len(ids) - int(np.count_nonzero(removed))
-        # Which rows are removed, or None if all are present.
+        # A mask of the removed rows, or None if no row is removed.
         self.removed = removed if self.live < len(ids) else None
         held = ids if self.removed is None else ids[~removed]
         self.lowest, self.highest = (int(held.min()), int(held.max())) if self.live else (0, -1)
@@ -121,8 +121,8 @@ def made(vectors: Vectors) -> Shard:
 
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
-    """Return the shards with vectors appended. Merge two neighbours if the first shard is not larger than the second.
-    So there are few shards, and each row is packed few times."""
+    """Return the shards with vectors appended. Merge two neighbours if the first is not larger than the second. So
+    there are few shards, and no row is packed many times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])

@@ -125,8 +125,8 @@ class MinMaxObserver(Observer):
 class MovingAverageObserver(Observer):
     """A moving average of the batches' ranges.
 
-    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. The first
-    batch sets both.
+    ``low = momentum * low + (1 - momentum) * min(batch)``. `high` follows from the maximum in the same way. For the
+    first batch, `low` and `high` are the minimum and the maximum.
 
     Parameters
     ----------
@@ -138,12 +138,12 @@ class MovingAverageObserver(Observer):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
-    This is the only observer whose result depends on the order of the batches (not on the order of values in a batch).
-    It computes in double precision.
+    This is the only observer whose result depends on the order of the batches. The order of values in a batch does not
+    matter. The observer computes in double precision.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class PercentileObserver(HistogramObserver):
     Parameters
     ----------
     percentile : float, optional
-        0 < percentile <= 100. 100 gives the range of :class:`MinMaxObserver`.
+        The percentage, more than 0 and at most 100. 100 gives the range of :class:`MinMaxObserver`.
     bins : int, optional
         The number of bins of the histogram on each side of 0, a power of two. Each channel takes 16 * bins bytes.
     dtype, symmetric, axis
@@ -189,7 +189,7 @@ class PercentileObserver(HistogramObserver):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
@@ -244,8 +244,8 @@ class EntropyObserver(HistogramObserver):
       level has only clipped values, q is p / 10000, because the sum is undefined for q = 0.
 
     The result is the T with the smallest divergence. If several T have it, the largest of these T is the result. A T
-    with fewer bins than levels is skipped, except the last T. Zeros do not count: they are exact in every range, and
-    the many zeros that a ReLU produces would outweigh all other values.
+    with fewer bins than levels is skipped, except the last T. Zeros do not count, because they are exact in every
+    range, and because the many zeros that a ReLU produces would outweigh all other values.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class EntropyObserver(HistogramObserver):
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
@@ -296,19 +296,19 @@ class LeastSquaresObserver(HistogramObserver):
     ----------
     bins : int, optional
         The number of bins of the histogram on each side of 0, a power of two. Each channel takes 16 * bins bytes. The
-        middle of a bin stands for its values; zeros count as 0.
+        middle of a bin stands for its values, but zeros count as 0.
     dtype, symmetric, axis
         As for :class:`MinMaxObserver`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Notes
     -----
-    Without `symmetric`, both ends share the threshold T, and are not searched separately. The parameters do not depend
-    on the order of values and batches.
+    Without `symmetric`, both ends share the threshold T. The parameters do not depend on the order of values and
+    batches.
 
     Examples
     --------
@@ -327,12 +327,12 @@ class LeastSquaresObserver(HistogramObserver):
 
 
 def _upper_edge(counts: npt.NDArray[np.int64], share: Fraction) -> int:
-    """Return the number of leading bins that hold at least this share of the counts."""
+    """Return the smallest number of leading bins that have at least this share of the counts."""
     cumulative = np.cumsum(counts)
     rank = -int(-share * int(cumulative[-1]) // 1)  # rounded up
     return int(np.searchsorted(cumulative, rank)) + 1
 
 
 def _last_smallest(values: npt.NDArray[np.float64]) -> int:
-    """Return the index of the smallest value, or the last such index."""
+    """Return the index of the smallest value. If several values are equally small, return the last index."""
     return len(values) - 1 - int(np.argmin(values[::-1]))

@@ -43,7 +43,7 @@ def fold_batch_norm(
         Weights of a linear layer or a convolution, (oc, ic, ...). All arguments are real and finite. Weights with
         groups have the shape (oc, ic / groups, ...).
     bias : array_like or None
-        Shape (oc,); None is 0.
+        The bias, of shape (oc,). None stands for zeros.
     gamma, beta : array_like
         The factor and the addend of the normalized output, of shape (oc,).
     mean, variance : array_like
@@ -54,9 +54,9 @@ def fold_batch_norm(
     Returns
     -------
     weights : ndarray of float32
-        In the shape of `weights`.
+        The folded weights, with the shape of `weights`.
     bias : ndarray of float32
-        Of shape (oc,).
+        The folded bias, of shape (oc,).
 
     Raises
     ------
@@ -96,7 +96,7 @@ def fold_batch_norm(
 
 
 def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: float) -> Float32s:
-    """Return the bias of a layer for a shifted source: the layer then gives the result of x for x + shift.
+    """Return the bias with which a layer gives the result of x for the shifted source x + shift.
 
     ::
 
@@ -105,19 +105,19 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     Parameters
     ----------
     bias : array_like or None
-        Shape (oc,), real and finite; None is 0.
+        The bias, of shape (oc,), real and finite. None stands for zeros.
     weights : array_like
         Weights of a linear layer or a convolution, (oc, ic, ...), real and finite. Weights with groups have the shape
         (oc, ic / groups, ...).
     shift : float
-        The number that is added to each element of the source, in the source's units. To turn int8 into uint8, the
-        shift is 128 for int8 weights, and 128 * scale of the source for a bias and weights in real units. If a layer
-        was trained on pixels minus their mean and gets plain pixels, the shift is the mean.
+        The number that is added to each element of the source, in the source's units. To convert an int8 source to
+        uint8, the shift is 128 for int8 weights, and 128 * scale of the source for a bias and weights in real units. If
+        a layer was trained on pixels minus their mean and gets plain pixels, the shift is the mean.
 
     Returns
     -------
     ndarray of float32
-        Of shape (oc,).
+        The shifted bias, of shape (oc,).
 
     Raises
     ------
@@ -128,8 +128,8 @@ def shifted_bias(bias: npt.ArrayLike | None, weights: npt.ArrayLike, shift: floa
     -----
     The method is described in "8-bit Quantization of Activations or Inputs with Negative Values" and Appendix A of
     Intel's article "Accelerate Lower Numerical Precision Inference with Intel Deep Learning Boost". The padding of a
-    convolution must be shifted too. The layers of int8blas do all this for an int8 source, or for a source with a zero
-    point. Other libraries and formats may need this function.
+    convolution must be shifted too. The layers of int8blas shift all of this themselves for an int8 source, or for a
+    source with a zero point. Other libraries and formats may need this function.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""From a float network to an int8 one: observe activations, derive scales, and move strides.
+"""Convert a float network to an int8 network: observe activations, derive scales, and move strides.
 
-A network is plain data: a mapping from the name of each layer to the names of its sources, in an order in which they
-can be computed::
+A network is plain data: a mapping from the name of each layer to the names of its sources. Each layer follows the
+layers that it needs::
 
     graph = {
         "stem": ("image",),
@@ -9,10 +9,10 @@ can be computed::
         "second": ("first", "stem"),
     }
 
-A layer reads its first source. All other sources join the layer's result: the addend of a Sum post-op, the second
-operand of an addition, the other parts of a concatenation. A name that is no layer, such as "image", is a source of the
-network. A layer is computed in one call, and its result is quantized once. For example, a layer is a convolution with
-its bias, a folded batch normalization, a sum, and a ReLU.
+A layer reads its first source. All other sources join the layer's result. Such a source is the addend of a Sum post-op,
+the second operand of an addition, or a further part of a concatenation. A name that is no layer, such as "image", is a
+source of the network. A layer is computed in one call, and its result is quantized once. For example, a layer is a
+convolution with its bias, a folded batch normalization, a sum, and a ReLU.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def calibrate(
     Parameters
     ----------
     network : sequence of (str, callable), or callable
-        A sequence of layers: each has the name of its result, and a callable that takes the result of the previous
-        layer. Or a callable for any network, which is called as ``network(batch, report)``. It passes each activation
-        that is to be quantized to ``report(name, activation)``, which returns the activation.
+        Either a sequence of layers, or a function that computes the whole network. Each layer has the name of its
+        result, and a callable that takes the result of the previous layer. A function is called as
+        ``network(batch, report)``. It passes each activation that is to be quantized to ``report(name, activation)``,
+        which returns the activation.
     batches : iterable
         The inputs of the network, at least one. Activations must be float arrays, or convert to NumPy arrays.
     observer : callable, optional
@@ -59,12 +60,14 @@ def calibrate(
     Returns
     -------
     dict of str to QuantizationParameters
-        In the order in which activations were first reported. `calibration.save_parameters` writes it.
+        The parameters of each activation, in the order in which activations were first reported.
+        `calibration.save_parameters` writes this dict to a file.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as described above, or an observer refuses an activation. The error names it.
+        If an argument is not as described above, or if an observer does not accept an activation. The error names the
+        argument or activation.
 
     See Also
     --------
@@ -176,7 +179,7 @@ class LayerQuantization:
         }
 
     def sum(self) -> Sum:
-        """Return the post-op that adds the second source; `out` must hold this source when the layer is executed.
+        """Return the post-op that adds the second source. `out` must have this source when the layer is executed.
 
         Returns
         -------
@@ -202,39 +205,39 @@ def fuse_quantization(
 ) -> dict[str, LayerQuantization]:
     """Derive the scales and zero points with which each layer quantizes its result once.
 
-    The epilogue of a layer writes the result in the form that the next layers read: the layer's ``dst`` is the ``src``
-    of the next layers. No layer writes float32 or int32 that must be quantized later.
+    The epilogue of a layer stores the result with the quantization that the next layers read: the layer's ``dst`` is
+    the ``src`` of the next layers. No layer stores float32 or int32 that must be quantized later.
 
     Parameters
     ----------
     graph : mapping of str to sequence of str
-        The sources of each layer, in an order in which layers can be computed: see :mod:`int8blas.network.graph`.
+        The sources of each layer, in the form that :mod:`int8blas.network.graph` describes.
     parameters : mapping of str to QuantizationParameters
         The result of :func:`calibrate`, for the sources of the network and the results of its layers. Other entries are
         ignored. A result without an entry stays float32, and no layer may read it.
     same : collection of str, optional
-        Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. The
-        sources and the result of such a layer share one scale and zero point, for the union of their ranges. All
-        tensors that such layers connect share them too. These tensors need no entry in `parameters`.
+        Layers whose results have only values of their sources: max pooling, a change of shape, concatenation. All
+        tensors that such layers connect, sources and results, share one scale and zero point, for the union of their
+        ranges. Results of such layers need no entry in `parameters`.
 
     Returns
     -------
     dict of str to LayerQuantization
-        By the name of the layer, in the order of `graph`.
+        The quantization of each layer, in the order of `graph`.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
-    At a skip connection, the sources keep their own scales and zero points: the Sum post-op has the scale and the zero
+    At a skip connection, both sources keep their scales and zero points. The Sum post-op has the scale and the zero
     point of its addend (:meth:`LayerQuantization.sum`).
 
     If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise the union
-    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The table in
-    :mod:`int8blas.calibration` has its parameters, as for ranges that are not symmetric.
+    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. Its
+    parameters are the parameters of a range that is not symmetric, in the table of :mod:`int8blas.calibration`.
 
     Examples
     --------
@@ -344,13 +347,13 @@ def move_strides(
     """Move strides to earlier layers, which then compute less. The results of the network stay the same.
 
     A window of one element with stride s reads only every s-th element in each spatial dimension. If all layers that
-    read a result skip the same elements, the layer that computes the result need not compute them. It gets the stride,
-    and its readers lose it.
+    read a result skip the same elements, these elements need not be computed. The stride is then moved from the layers
+    that read the result to the layer that computes it.
 
     Parameters
     ----------
     graph : mapping of str to sequence of str
-        The sources of each layer, in an order in which they can be computed: see :mod:`int8blas.network.graph`.
+        The sources of each layer, in the form that :mod:`int8blas.network.graph` describes.
     strides : mapping of str to int
         The stride, in all spatial dimensions, of each layer that has windows: convolutions, pooling, and element-wise
         layers such as an addition, with stride 1. No other layer gains or loses a stride. Sources join such a layer
@@ -364,8 +367,8 @@ def move_strides(
     Returns
     -------
     graph : dict of str to tuple of str
-        The network. If a layer gains a stride s, the sources that join it must have only every s-th element, too. If
-        such a source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` between them.
+        The network. If a layer gains a stride s, the sources that join it must also have only every s-th element. If
+        such a source cannot get the stride, a new layer ``"name[::s]"`` computes ``x[:, ::s, ::s]`` of the source.
     strides : dict of str to int
         The stride of each layer, including new layers. An element-wise layer that keeps a stride s reads ``x[:, ::s,
         ::s]`` of its first source.
@@ -373,7 +376,7 @@ def move_strides(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above; the error names it.
+        If an argument is not as described above. The error names the argument.
 
     Notes
     -----
@@ -410,7 +413,7 @@ def move_strides(
     pointwise = _names(pointwise, "pointwise", strides, "strides")
     outputs = _names(outputs, "outputs", sources, "graph")
 
-    # The stride with which each layer reads each of its sources. It may move to the source.
+    # The stride with which each layer reads each of its sources. This stride may be moved to the source.
     taken = {name: [1] * len(read) for name, read in sources.items()}
     for name in pointwise:
         taken[name][0] = moved[name]

@@ -1,4 +1,4 @@
-"""Histograms of bounded size, independent of the order of the counted values, and searches for ranges in them."""
+"""Histograms of bounded size, and searches for ranges in them. The order of the counted values does not matter."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 # Every nonzero float32 is at least 2 ** (SMALLEST_EXPONENT - 1).
 SMALLEST_EXPONENT = -148
 
-# q / p of a level that has only clipped values. The penalty of a distant outlier is then large, but finite.
+# The ratio q / p for a level that has only clipped values. The penalty of a distant outlier is then large, but finite.
 EMPTY = 1e-4
 
 # The number of values that are counted at a time, which bounds temporary memory.
@@ -25,7 +25,8 @@ class Histogram:
 
     Bin j of -bins <= j < bins counts j * width <= x < (j + 1) * width and is ``counts[bins + j]``. 2**exponent is the
     smallest power of two above every |x|. A larger value merges neighbouring bins. The width is a power of two too, so
-    merging is exact, floor(x / 2w) = floor(floor(x / w) / 2), and the counts do not depend on the order of the values.
+    merging is exact: floor(x / 2w) = floor(floor(x / w) / 2). Therefore the counts do not depend on the order of the
+    values.
     """
 
     def __init__(self, bins: int) -> None:
@@ -68,7 +69,7 @@ class Histogram:
             self.counts, self.exponent = merged, exponent
 
     def magnitudes(self) -> npt.NDArray[np.int64]:
-        """Return the histogram of |x|: bin j counts j * width <= |x| <= (j + 1) * width."""
+        """Return the histogram of |x|, in which bin j counts j * width <= |x| <= (j + 1) * width."""
         folded: npt.NDArray[np.int64] = self.counts[self.bins :] + self.counts[self.bins - 1 :: -1]
         return folded
 
@@ -107,8 +108,8 @@ class Histogram:
     def divergences(self, i: npt.NDArray[np.int64], dtype: np.dtype[Any], symmetric: bool) -> Floats:
         """For each i of :meth:`candidates`, return the divergence between the values and their quantization.
 
-        Zeros do not count: they are exact in every range. A range with fewer bins than levels has the divergence inf,
-        unless it is the last range.
+        Zeros do not count, because they are exact in every range. A range with fewer bins than levels has the
+        divergence inf, unless it is the last range.
         """
         if symmetric:
             counts, left = self.magnitudes(), 0

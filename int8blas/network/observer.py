@@ -99,7 +99,7 @@ class Observer(ABC):
 
     @abstractmethod
     def _update(self, channels: Float32s, first: bool) -> None:
-        """Add (C, n) finite values, n > 0; `first` says whether they are the first values."""
+        """Add finite values of shape (C, n), n > 0. `first` is true for the first batch."""
 
     @abstractmethod
     def _ranges(self) -> Ranges:

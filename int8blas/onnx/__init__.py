@@ -1,11 +1,11 @@
 """Run quantized networks from ONNX files. Only reading a file needs the package onnx.
 
-The package turns a file into a network, the network into a plan, and runs the plan without the file::
+The package converts a file to a network, and the network to a plan. It runs the plan without the file::
 
-    reader          protobufs to a Network: arrays, names, attributes; external data
+    reader          converts protobufs to a Network: arrays, names, attributes, external data
       -> graph        the Network as plain data, and its nodes in order
-        -> fusion       patterns of nodes to one quantized operator
-          -> constants    nodes of constants             products   products, with what follows them
+        -> fusion       replaces patterns of nodes by one quantized operator
+          -> constants    nodes of constants             products   products and the operators after them
           -> patterns     producers and consumers of tensors    chains     element-wise operators in one pass
             -> operands     scales and biases that layers take
         -> plan         folded constants, bound functions, a flat list of calls, slots for tensors
@@ -19,7 +19,7 @@ The package turns a file into a network, the network into a plan, and runs the p
     explain         the calls of a plan                stored         networks in files of int8blas and pickles
     command         python -m int8blas onnx            evaluator      operators for onnx's own evaluator
 
-    operators       the table of operators, which table describes
+    operators       the table of operators (the module table describes a row)
       packed          shared weights, packed once      exact          onnxruntime's int8 operators, rounded once
       limits          the largest tensors              types          ONNX's numbers of types
       integer         ONNX's int8 operators            dynamic        layers with dynamic quantization
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from int8blas.onnx.evaluator import new_ops
     from int8blas.onnx.model import Model, Port, load
 else:
-    # Define __getattr__ here: in int8blas itself it would make Python look up each name of that module 2.5x slower.
+    # In int8blas itself, __getattr__ would make Python look up each name of that module 2.5x slower.
     def __getattr__(name):
         """Return a public name. Import its module when the name is first used."""
         if name not in __all__:

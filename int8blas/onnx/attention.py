@@ -57,7 +57,7 @@ def scaled(pattern: Pattern, name: str) -> tuple[str, float]:
         return name, 1.0
     for x, number in (producer.inputs, producer.inputs[::-1])[: 1 if producer.kind == "Div" else 2]:
         constant, value = pattern.constant(number), pattern.number(number)
-        # A single number with two dimensions would make a matrix of a vector.
+        # If a single number had two dimensions, it would change a vector to a matrix.
         if constant is None or value is None or constant.ndim > 1 or not math.isfinite(value) or value == 0:
             continue
         if producer.kind == "Mul":
@@ -139,7 +139,7 @@ def self_attention(
     added: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0, qkv_hidden_sizes: Sequence[int] | None = None, outputs: int,
 ) -> Any:  # fmt: skip
-    """Project a tensor to q, k and v, and let it attend to itself. The second result has all keys and values."""
+    """Project a tensor to q, k and v, and compute their attention. The second result has all keys and values."""
     projected = matmul(x, weights)
     if bias is not None:
         projected += bias
@@ -159,8 +159,8 @@ def multi_head_attention(
     past_value: Array | None = None, *, num_heads: int, unidirectional: int = 0, scale: float | None = None,
     mask_filter_value: float = -10000.0, outputs: int,
 ) -> Any:  # fmt: skip
-    """Let a query attend to keys and values, which may be heads already: (batch, heads, length, size). The second and
-    third results are all keys and all values."""
+    """Compute the attention of queries to keys and values, which may already be divided into heads (batch, heads,
+    length, size). The second and third results are all keys and all values."""
     parts = [query, key, value]
     if bias is not None:
         ends = np.cumsum([part.shape[-1] * (num_heads if part.ndim == 4 else 1) for part in parts])

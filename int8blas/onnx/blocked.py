@@ -1,11 +1,10 @@
-"""Weights with a scale for each block of k, of onnxruntime's operators: MatMulNBits and GatherBlockQuantized.
+"""onnxruntime's operators MatMulNBits and GatherBlockQuantized, whose weights have a scale for each block of k::
 
     w[n, k] = scales[n, k // block] * (q[n, k] - zero_points[n, k // block])
 
 With `accuracy_level` 4 a MatMulNBits quantizes its source to int8, each row by its range. Otherwise the source stays
-real. Weights of 4 bits stay packed in memory in both cases. Products of one source, such as queries, keys and values of
-attention, become one product: a decoder multiplies one row by all three matrices, and each separate call would quantize
-the row again.
+real. In both cases 4-bit weights stay packed in memory. Several products of one source, such as the queries, keys and
+values of attention, become one product, because each separate product would quantize the source again.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from int8blas.onnx.graph import Array, Graph, Node
 from int8blas.onnx.table import DOMAIN, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site
 from int8blas.stage.formats import GroupedWeights, from_matmul_nbits
 
-# The accuracy level with int8 sources.
+# The accuracy level for int8 sources.
 INT8 = 4
 FLOAT = np.dtype(np.float32)
 NBITS_DEFAULTS = {"bits": 4, "accuracy_level": 0}
 
 
 def real_layer(weights: GroupedWeights) -> Call:
-    """Return the product of real numbers by weights without a permutation of k. The weights are packed as 4 bits or
+    """Return the product of real numbers and weights without a permutation of k. The weights are packed as 4 bits or
     int8 if their values fit."""
     given = weights.arguments()
     values, zeros, scale = given["weights"], given["zero_points"].get("weights"), given["scales"]["weights"]
@@ -49,8 +48,8 @@ def real_layer(weights: GroupedWeights) -> Call:
 
 
 def dynamic_layer(weights: GroupedWeights) -> Call:
-    """Return the product of a source, quantized to int8, by weights without a permutation of k. This needs groups that
-    divide K if the weights have 8 bits."""
+    """Return the product of a source, quantized to int8, and weights without a permutation of k. For 8-bit weights,
+    groups must divide K."""
     if weights.bits == 8 and weights.weights.shape[1] % weights.group:
         return real_layer(weights)
     given = weights.arguments()
@@ -58,7 +57,7 @@ def dynamic_layer(weights: GroupedWeights) -> Call:
 
 
 def layer_of(weights: GroupedWeights, accuracy_level: int) -> Call:
-    """Return the product by weights without a permutation of k."""
+    """Return the product with weights without a permutation of k."""
     return (dynamic_layer if accuracy_level == INT8 else real_layer)(weights)
 
 
@@ -189,8 +188,8 @@ def gather_block_quantized(
     data: Array, indices: Array, scales: Array, zeros: Array | None = None, *, gather_axis: int = 0,
     quantize_axis: int = 1, block_size: int = 128, bits: int = 4,
 ) -> Array:  # fmt: skip
-    """Gather slices of quantized weights, and dequantize these slices alone. uint8 data of 4 bits have two values in a
-    byte."""
+    """Gather slices of quantized weights, and dequantize only these slices. A byte of 4-bit uint8 data has two
+    values."""
     packs = data.dtype == np.uint8 and bits == 4
     gather, axis = gather_axis % data.ndim, quantize_axis % data.ndim
     if gather == axis:

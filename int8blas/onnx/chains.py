@@ -1,8 +1,7 @@
-"""Chains of element-wise float32 operators run as one pass over memory. A chain follows a tensor for as long as each
-result has one consumer. Each of its operators is a post-op of int8blas, so a chain can also end an int8 product or
-convolution.
+"""Chains of element-wise float32 operators run as one pass over memory. A chain continues as long as each result has
+one consumer. Each of its operators is a post-op of int8blas, so a chain can also end an int8 product or convolution.
 
-Several nodes that spell out a function become that function::
+If several nodes compute a function that int8blas has, they are replaced by this function::
 
     x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x)       hardswish
     x * Sigmoid(x)                                      swish
@@ -52,7 +51,7 @@ class Chain:
     nodes: list[Node] = field(default_factory=list)
 
     def add(self, ops: list[Any], *nodes: Node) -> bool:
-        """Add the post-ops of some nodes; the last node produces the result."""
+        """Add the post-ops of some nodes. The last node produces the result."""
         self.last = nodes[-1]
         self.nodes.extend(nodes)
         self.ops.extend(ops)
@@ -208,8 +207,8 @@ def chained_graph(graph: Graph) -> Graph:
 
 
 def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
-    """Return the chain node that begins with a node, followed by the nodes it replaces; None if the chain has one
-    node.
+    """Return the node of the chain that begins with a node, and the nodes that it replaces. Return None if the chain
+    has one node.
     """
     source, gated = gated_chain(pattern, node, known)
     first: str | None = None

@@ -20,7 +20,7 @@ DESCRIPTION = """Load an ONNX file and describe its inputs, outputs and operator
 file has them."""
 WARM_UP, LEAST = 1, 3
 QUANTIZED = ("weights", "dynamic", "static")
-# Seconds. TURN: calls of one library before the next one's turn. PAUSE: time for the other library's threads to sleep.
+# Each library in turn is called for TURN seconds, after PAUSE seconds in which the other library's threads fall asleep.
 TURN, PAUSE = 0.02, 0.02
 
 
@@ -101,8 +101,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show_cost(ours: Sequence[Any], right: Sequence[Any], names: Sequence[str]) -> None:
-    """Print two figures for each output of floats: the root mean square of the error relative to the values, and the
-    number of rows whose largest value has the same position."""
+    """Print two figures for each float output: the root mean square of the error relative to the values, and the number
+    of rows whose largest value is in the same position."""
     for name, a, b in zip(names, ours, right, strict=True):
         if not isinstance(b, np.ndarray) or b.dtype.kind != "f" or not b.size:
             continue
@@ -143,7 +143,7 @@ def random_feeds(inputs: Sequence[Value], sizes: dict[str, int]) -> dict[str, An
 
 
 def onnxruntime_sessions(path: str) -> dict[str, Any]:
-    """Open one session with default options and one whose int8 products do not saturate."""
+    """Open a session with default options, and a session whose int8 products do not saturate."""
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError as error:

@@ -113,8 +113,8 @@ def moved_weights(pattern: Pattern, node: Node, opsets: Mapping[str, int]) -> No
 
 
 def axis_of(places: Array, count: int) -> int | None:
-    """Return the axis along which the numbers count up from 0 to `count` - 1, constant along all other axes; or
-    None."""
+    """Return the axis along which the numbers count up from 0 to `count` - 1, if they are constant along all other
+    axes. Otherwise return None."""
     for axis, size in enumerate(places.shape):
         index = np.arange(count).reshape([-1 if i == axis else 1 for i in range(places.ndim)])
         if size == count and (places == index).all():

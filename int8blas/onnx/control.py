@@ -25,7 +25,7 @@ class Plan(Protocol):
 
 
 def results(values: Sequence[Any]) -> Any:
-    """Return one value as itself, several as a tuple."""
+    """Return a single value, or several values as a tuple."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
@@ -52,8 +52,8 @@ def loop(inputs: int, *arguments: Any, body: Plan) -> Any:
 
 
 def stack(elements: Sequence[Array], port: Value) -> Array:
-    """Stack elements along a new axis. Without elements, use the body's declared type and sizes; unknown sizes are
-    0.
+    """Stack elements along a new axis. If there are no elements, use the body's declared type and sizes, with 0 for
+    unknown sizes.
     """
     if elements:
         return np.stack(elements)

@@ -1,4 +1,4 @@
-"""Attention with a cache, of the language models that onnxruntime runs: RotaryEmbedding and GroupQueryAttention."""
+"""The operators RotaryEmbedding and GroupQueryAttention of onnxruntime's language models: attention with a cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from int8blas.onnx.types import rounded, wide
 
 def rotated(x: Array, cos: Array, sin: Array, interleaved: int) -> Array:
     """Rotate pairs of the first elements of heads (..., length, size) by the angles of their positions, (..., length,
-    pairs); the other elements do not change."""
+    pairs). The other elements do not change."""
     pairs = cos.shape[-1]
     y = np.array(x)
     part, into = x[..., : 2 * pairs], y[..., : 2 * pairs]
@@ -56,7 +56,7 @@ def group_query_attention(
     kv_num_heads: int, do_rotary: int = 0, rotary_interleaved: int = 0, local_window_size: int = -1,
     scale: float = 0.0, softcap: float = 0.0, smooth_softmax: int = 0, outputs: int,
 ) -> Any:  # fmt: skip
-    """Compute causal attention. Groups of heads share keys and values; the cache has the keys and values of earlier
+    """Compute causal attention. Groups of heads share keys and values. The cache has the keys and values of earlier
     calls. The second and third results are all keys and all values. Each head may add one more score, its sink, to its
     softmax. With smooth_softmax, sinks are 0 by default."""
     if sinks is None and smooth_softmax > 0:

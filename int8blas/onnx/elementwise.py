@@ -1,5 +1,5 @@
-"""Element-wise operators. float32 operators use the functions of int8blas that exist, which give the same bits on every
-CPU."""
+"""Element-wise operators. If int8blas has the function of a float32 operator, the operator uses this function, which
+gives the same bits on every CPU."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ ERF = np.array([(math.erf(x), 2 / math.sqrt(math.pi) * math.exp(-x * x)) for x i
 
 
 def erf(x: Array) -> Array:
-    """Compute erf: float64 in the C library, other types by a table, with an error of up to 2.5 units in the last
+    """Compute erf. float64 uses the C library. Other types use a table, with an error of up to 2.5 units in the last
     place of float32."""
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))

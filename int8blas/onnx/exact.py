@@ -1,5 +1,5 @@
 """onnxruntime's quantized operators, correctly rounded. ONNX does not define these operators. Here the result of an
-operator is the real value of its formula, rounded once; ties are rounded to even::
+operator is the real value of its formula, rounded once, with ties to even::
 
     QLinearAdd              (a_scale * (a - a_zero) + b_scale * (b - b_zero)) / y_scale
     QLinearMul              a_scale * (a - a_zero) * b_scale * (b - b_zero) / y_scale
@@ -11,10 +11,10 @@ operator is the real value of its formula, rounded once; ties are rounded to eve
     y = sat(rne(value) + y_zero)
 
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
-that give the exact result everywhere. A search finds these scales. It divides all scales by one number, which keeps the
-value but changes the rounding errors. It also moves a scale by a unit in the last place, which may correct wrong
+that give the exact result for all values. A search finds these scales. It divides all scales by one number, which keeps
+the value but changes the rounding errors. It also changes a scale by units in the last place, which may correct wrong
 roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie. An operator on a sum is
-monotone, so the search compares both sides of each step of the result.
+monotone, so the search compares the sums on both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from int8blas.onnx.graph import Array
 from int8blas.onnx.types import BYTES
 from int8blas.stage.attributes import Eltwise
 
-# The search moves rounded scales by up to 4 units in the last place, and tries the nearest scales first.
+# The search changes rounded scales by up to 4 units in the last place, and tries the nearest scales first.
 UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
 # With scales in this range, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
 # The maximum error of a computation in floats, in units of the last place of its largest values. It covers a dozen
-# roundings, and the moves of scales in the search.
+# roundings, and the changes of scales in the search.
 ERROR = 32
 # The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
 # the sigmoid is exact.
@@ -51,7 +51,8 @@ LARGEST = 1000
 FAR_FROM_TIE = 1e-9
 # Results up to this do not overflow int64.
 LARGEST_INTEGER = 1 << 62
-# Up to this number of integers are rounded one by one, in 8 us each. The steps of all results take 470 us.
+# At most this number of integers are rounded one by one, in 8 us each. For more integers, the steps of all results are
+# computed, in 470 us.
 FEW = 50
 # All bytes of each type, by their values.
 RESULTS = {dtype: np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype) for dtype in BYTES}
@@ -126,7 +127,7 @@ def make_scaled_table(
 ) -> Array:  # fmt: skip
     """Return QLinearConcat's results for all bytes, or QLinearLeakyRelu's with its `alpha`."""
     above = Fraction(scale) / Fraction(y_scale)
-    # alpha applies where the real number is negative; the scale may be negative too.
+    # alpha multiplies negative real numbers. The scale may be negative too.
     below = above * Fraction(alpha)
     values = bytes_of(dtype).astype(np.int64) - zero
     tables = [rounded(values, ratio, y_zero, y_dtype) for ratio in (above, below)]
@@ -175,8 +176,8 @@ def values_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, f
 def rounded_sums(
     a: Array, b: Array, scales: tuple[float, float, float], zero: int, dtype: np.dtype[Any]
 ) -> Array | None:
-    """Return the sums of integers of 9 bits, rounded once, by float64 numbers; None if not all of these are exact. They
-    are exact for scales of float32 of similar size."""
+    """Return the sums of 9-bit integers, rounded once, by float64 numbers. Return None if not all of these numbers are
+    exact. They are exact if both scales are float32 and of similar size."""
     first, second, last = scales
     x, y = a * first, b * second
     values = x + y
@@ -211,8 +212,8 @@ def reals_of_pairs(name: str, a: Array, b: Array, scales: tuple[float, float, fl
 
 class Pairs:
     """QLinearAdd ("add") or QLinearMul ("mul"), by the dtypes, scales and zero points of both tensors and the result.
-    `known` has the distinct bytes of constant tensors, b"" for others. `run` computes in float64, which suffices for a
-    lookup table. After `choose` it is a kernel."""
+    `known` has the distinct bytes of constant tensors, and b"" for other tensors. `run` first computes in float64,
+    which suffices for a lookup table. After `choose`, `run` is a kernel."""
 
     def __init__(
         self, name: Any, dtypes: Any, scales: tuple[float, float, float], zeros: Sequence[int], known: Sequence[bytes]
@@ -234,7 +235,7 @@ class Pairs:
         return results
 
     def kernel(self, each: Sequence[np.float32], shift: float = 0) -> Pair:
-        """Return the kernel with these scales. It adds `shift` steps of the result before it rounds."""
+        """Return the kernel with these scales. The kernel adds `shift` steps of the result before it rounds."""
         tensors = "src0", "src1", "dst"
         ops = [Eltwise("linear", 1.0, shift * float(each[2]))] if shift else ()
         scales, zeros = (dict(zip(tensors, values, strict=True)) for values in (each, self.zeros))
@@ -250,15 +251,15 @@ class Pairs:
         kernels = scales_of_pairs(self.name, self.scales)
         first = next(kernels, None)
         if first is not None:
-            # Where two kernels with shifted results agree, no other kernel is wrong. A product near a tie has at most 8
-            # bits; the terms of such a sum may be larger.
+            # If two kernels with shifted results agree on a pair, all kernels are right for this pair. A product near a
+            # tie has at most 8 bits, but the terms of a sum near a tie may be larger.
             largest = [255 * scale / self.scales[2] for scale in self.scales[:2]] if self.name == "add" else [256]
             error = ERROR * float(np.finfo(np.float32).eps) * (256 + sum(largest))
             low, high = (self.kernel(first, shift)(both[0][:, None], both[1]) for shift in (-error, error))
             rows, columns = np.divmod(np.flatnonzero(low != high), both[1].size)  # many times faster than np.nonzero
             sources = both[0][rows], both[1][columns]
             results = self.exactly(*sources)
-            sample = slice(None, None, max(1, results.size // SAMPLE))  # most wrong scales fail here
+            sample = slice(None, None, max(1, results.size // SAMPLE))  # most wrong scales already fail for a sample
             for each in itertools.chain([first], kernels):
                 kernel = self.kernel(each)
                 if all(np.array_equal(kernel(*[x[i] for x in sources]), results[i]) for i in (sample, slice(None))):
@@ -274,8 +275,8 @@ pairs_of = functools.lru_cache(512)(Pairs)
 
 
 def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tuple[np.float32, ...]]:
-    """Yield triples of scales, of both sources and of the result. With one of them a computation in float32 may give
-    the exact results."""
+    """Yield triples of scales, of both sources and of the result. With some of these scales a computation in float32
+    may give the exact results."""
     with np.errstate(all="ignore"):
         first, second, last = map(np.float64, given)
         if name == "add":
@@ -292,14 +293,14 @@ def scales_of_pairs(name: str, given: tuple[float, float, float]) -> Iterator[tu
 
 
 def perturbed(form: tuple[float, float, float], pair: tuple[int, int]) -> tuple[float, float, float]:
-    """Round three numbers to float32. Move the two numbers other than 1 by `pair` units in the last place."""
+    """Round three numbers to float32. Change the two numbers other than 1 by `pair` units in the last place."""
     units = iter(pair)
     a, b, y = (value if value == 1 else near(value, next(units)) for value in form)
     return a, b, y
 
 
 def move_by_units(value: float, units: int) -> float:
-    """Round a positive number to float32, and move it by some units in the last place."""
+    """Round a positive number to float32, and change it by some units in the last place."""
     return float((np.array(value, np.float32).view(np.int32) + np.int32(units)).view(np.float32))
 
 
@@ -310,8 +311,8 @@ near = functools.lru_cache(256)(move_by_units)
 
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
-    """Return the function that rounds int32 sums times scale / (count * y_scale): sat(rne(f32(sum) * factor) + zero) if
-    a factor makes it right for every sum, else a search among the steps. Both scales are positive."""
+    """Return the function that rounds int32 sums times scale / (count * y_scale). It is sat(rne(f32(sum) * factor) +
+    zero) if a factor gives the right result for every sum, else a search among the steps. Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)

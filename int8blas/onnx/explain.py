@@ -32,15 +32,16 @@ class Call(NamedTuple):
     operator : str
         The operator with its domain.
     arithmetic : str
-        "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, whose
-        last bits depend on the CPU, "other" for other operators.
+        "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, and
+        "other" for other operators. The last bits of onnxruntime's results depend on the CPU.
     seconds : float or None
-        The call's time; 0 if the plan remembers its results, which depend on shapes alone; None without a run. A call
-        in a subgraph adds up all its turns. The time of an If, Loop or Scan does not include the time of its subgraphs.
+        The call's time. It is 0 if the results depend on shapes alone and the plan remembers them, and None without a
+        run. In a subgraph it is the sum over all runs of the subgraph. The time of an If, Loop or Scan does not include
+        the time of its subgraphs.
     nodes : tuple of str
         The nodes of the file that the call computes.
     reason : str
-        Why the operator is not quantized, if it could be; else "".
+        The reason why the operator is not quantized, if it could be, else "".
     """
 
     node: str
@@ -52,8 +53,8 @@ class Call(NamedTuple):
 
 
 class ModelExplanation(tuple[Call, ...]):
-    """The calls of a plan in their order; calls of a subgraph follow their If, Loop or Scan. As a string: a table by
-    operator, then the reasons why operators that could be quantized are not."""
+    """The calls of a plan in their order. Calls of a subgraph follow their If, Loop or Scan. The string is a table by
+    operator, and then the reasons why operators that could be quantized are not quantized."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""Weights of 4 bits behind DequantizeLinear: products and lookups that read the stored weights.
+"""4-bit weights that a DequantizeLinear reads. Products and lookups read the stored weights instead::
 
     MatMul or Gemm(a, DequantizeLinear(int4))       MatMulNBits
     Gather(DequantizeLinear(int4), indices)         GatherBlockQuantized
 
-uint4 as well, with one scale, one for each column (each row of a Gather), or one for each block of the other axis. The
-weights never become float32 in memory.
+Weights may also be uint4. They have one scale, one scale for each column (each row of a Gather), or one scale for each
+block of the other axis. They are never stored as float32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from int8blas.onnx.table import MICROSOFT
 from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
-INT8 = 4  # the accuracy level with int8 sources
-LEAST_BLOCK = 16  # blocks of MatMulNBits are powers of 2, except a single block of all k, which is a multiple of this
+INT8 = 4  # the accuracy level for int8 sources
+LEAST_BLOCK = 16  # block sizes of MatMulNBits are powers of 2 from this on; a single block of all k is a multiple of it
 
 
 class Blocks(NamedTuple):
@@ -35,7 +35,7 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(pattern: Pattern, node: Node | None, rows: int) -> Blocks | None:
-    """Return the constant matrix of a DequantizeLinear of 4 bits, with the axis `rows` as its rows; or None."""
+    """Return the constant 4-bit matrix of a DequantizeLinear, with the axis `rows` as its rows, or None."""
     if node is None or node.operator != "DequantizeLinear":
         return None
     given = pattern.constants(node.inputs)
@@ -62,7 +62,7 @@ def blocks_of(pattern: Pattern, node: Node | None, rows: int) -> Blocks | None:
 
 
 def in_bytes(x: Array, width: int) -> Array:
-    """Return values of 4 bits as bytes, the low half first, with zeros up to `width` in each row."""
+    """Return 4-bit values as bytes, the low half first, with zeros up to `width` in each row."""
     wide = np.zeros((len(x), width), np.uint8)
     wide[:, : x.shape[1]] = x
     packed: Array = wide[:, 0::2] | wide[:, 1::2] << 4
@@ -70,7 +70,7 @@ def in_bytes(x: Array, width: int) -> Array:
 
 
 def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a product with a matrix of 4 bits as a MatMulNBits."""
+    """Rewrite a product with a 4-bit matrix as a MatMulNBits."""
     producer, turned = pattern.producers.get(node.inputs[1]), bool(node.attributes.get("transB"))
     factors = (node.attributes.get("alpha", 1), node.attributes.get("beta", 1), node.attributes.get("transA", 0))
     found = blocks_of(pattern, producer, 0 if turned else 1) if factors == (1, 1, 0) else None
@@ -105,7 +105,7 @@ def rewritten_four_bits(pattern: Pattern, node: Node) -> Node | None:
 
 
 def rewritten_lookup(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a lookup of rows of a matrix of 4 bits as a GatherBlockQuantized."""
+    """Rewrite a lookup of rows of a 4-bit matrix as a GatherBlockQuantized."""
     found = blocks_of(pattern, pattern.producers.get(node.inputs[0]), 0)
     if found is None or node.attributes.get("axis", 0) % 2 or found.values.shape[1] % 2:
         return None

@@ -40,7 +40,7 @@ def fused_conv(
     x: Array, w: Array, b: Array | None = None, z: Array | None = None, *, activation: Activation = "",
     activation_params: Sequence[float] = (), **attributes: Any,
 ) -> Array:  # fmt: skip
-    """Convolve, add `z` if given, and apply an activation."""
+    """Convolve, add `z` if it is given, and apply an activation."""
     y = windows.conv(x, w, b, **attributes)
     return activated(y if z is None else y + z, activation, activation_params)
 
@@ -59,7 +59,7 @@ def fused_matmul(
     a: Array, b: Array, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,  # noqa: N803
     transBatchA: int = 0, transBatchB: int = 0,  # noqa: N803
 ) -> Array:  # fmt: skip
-    """Multiply matrices, transposed if asked. A vector is not transposed."""
+    """Multiply matrices, transposed as the attributes say. A vector is not transposed."""
     y = linear.matmul(arranged(a, transA, transBatchA), arranged(b, transB, transBatchB))
     return y if alpha == 1 else np.asarray(y * y.dtype.type(alpha))
 
@@ -83,7 +83,7 @@ def skip_layer_norm(
 def skip_simplified_layer_norm(
     x: Array, skip: Array, gamma: Array, bias: Array | None = None, *, epsilon: float = 1e-12, outputs: int
 ) -> Any:
-    """Apply SimplifiedLayerNormalization to a sum. The second result is not computed; the fourth is the sum."""
+    """Apply SimplifiedLayerNormalization to a sum. The second result is not computed. The fourth result is the sum."""
     total = np.asarray(x + skip if bias is None else x + skip + bias)
     y = rms_normalization(total, gamma, epsilon=epsilon)
     return (y, None, inverse_root(total, -1, epsilon), total)[:outputs] if outputs > 1 else y

@@ -3,17 +3,17 @@
 :mod:`int8blas.onnx.products` rewrites products and the operators after them. Static quantization also writes
 DequantizeLinear, operator, QuantizeLinear::
 
-    Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu: a table
+    Sigmoid, LeakyRelu            QLinearSigmoid, QLinearLeakyRelu, which are lookup tables
     GlobalAveragePool             QLinearGlobalAveragePool
     Add, Mul, Concat              QLinearAdd, QLinearMul, QLinearConcat
     Reshape and so on             the same operator on int8, if both quantizations are equal
     MaxPool                       MaxPool of int8, if the scale of the result is positive
 
 The rewrite drops a Relu before QuantizeLinear if the zero point is the lowest byte and the scale is positive, because
-saturation then has the same effect. The rewrite moves a QuantizeLinear from after operators that move elements to
+saturation then has the same effect. If a QuantizeLinear follows operators that move elements, the rewrite moves it
 before these operators.
 
-Float patterns are functions that exporters spell out::
+Exporters write some float functions as several nodes. The rewrite replaces these patterns::
 
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas; FastGelu with Tanh
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
@@ -56,8 +56,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
-# Given a node and the QuantizeLinear after it, return the node or the ordered nodes that replace both; None if they
-# cannot be replaced.
+# A function of a node and the QuantizeLinear after it. It returns the node or the ordered nodes that replace both, or
+# None if there is no replacement.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -90,8 +90,8 @@ def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
-    """Quantize by one positive scale before an operator that only moves elements, or before a MaxPool, instead of
-    after it. This scale keeps the order of numbers, and so does a Relu between them.
+    """Move a QuantizeLinear with one positive scale from after an operator that only moves elements, or after a
+    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between them keeps it too.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None
@@ -243,12 +243,12 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
 
 
 def formula(pattern: Pattern, node: Node) -> Node | None:
-    """Return the node that replaces a formula around a node; None to keep it."""
+    """Return the node that replaces a formula around a node. Return None to keep the node."""
     return FORMULAS[node.kind](pattern, node) if node.kind in FORMULAS else None
 
 
 def rewritten(pattern: Pattern, node: Node) -> Node | list[Node] | None:
-    """Return the node, or nodes, that replace a pattern around a node; None to keep it."""
+    """Return the node, or nodes, that replace a pattern around a node. Return None to keep the node."""
     new: Node | list[Node] | None = None
     if node.kind in STATIC and len(node.outputs) == 1:
         last = pattern.end(node)

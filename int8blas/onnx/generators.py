@@ -18,7 +18,7 @@ def constant(
     value_int: int | None = None, value_ints: Sequence[int] | None = None, value_string: str | None = None,
     value_strings: Sequence[str] | None = None,
 ) -> Array:  # fmt: skip
-    """Return the one given value."""
+    """Return the value, after checking that only one value is given."""
     given = [
         np.asarray(number, dtype)
         for number, dtype in (

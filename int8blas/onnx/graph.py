@@ -26,8 +26,8 @@ class Value:
     dtype : numpy.dtype or None
         The dtype of the elements: object for strings, None for sequences and unknown types.
     shape : tuple of int, str or None
-        The sizes. For a size that may change from call to call, the name of the size, or None if it has no name. None
-        instead of the tuple if the number of dimensions is unknown.
+        The sizes. A size that may change from call to call is the name of the size, or None if it has no name. If the
+        number of dimensions is unknown, None takes the place of the tuple.
     """
 
     name: str
@@ -45,8 +45,8 @@ class Value:
 class Node:
     """An operator, the names of its inputs and outputs ("" for absent ones), and its attributes.
 
-    A node that replaces nodes of the file lists their names in `parts`; `origin` names the node that identified the
-    pattern, such as a product. A node that stays in float, though its operator could be quantized, gives the `reason`.
+    If a node replaces nodes of the file, `parts` has their names, and `origin` is the name of the node that identified
+    the pattern, such as a product. If a node stays in float, though its operator could be quantized, `reason` says why.
     """
 
     operator: str
@@ -143,7 +143,7 @@ class Network:
 
 
 def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
-    """Sort the nodes so that each one follows its inputs. If the file's order has this property, keep it.
+    """Sort the nodes so that each node follows its inputs. If the file's order has this property, keep it.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
                 raise ValueError(f"{node} must create new tensors, got {name!r}, which {how}")
             made[name] = node
     for node in graph.nodes:
-        missing = node.reads.difference(made, around)  # made.keys() as an operand of "-" would be copied
+        missing = node.reads.difference(made, around)  # the operator "-" would copy made.keys()
         if missing:
             raise ValueError(f"{node} must take existing tensors, got {min(missing)!r}")
     for value in graph.outputs:
@@ -177,7 +177,7 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
 
 
 def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
-    """Sort the nodes so that each one follows the nodes it needs."""
+    """Sort the nodes so that each node follows the nodes that it needs."""
     ready = {*graph.constants, *(value.name for value in graph.inputs), *around, ""}
     result: list[Node] = []
     waiting = graph.nodes
@@ -196,7 +196,7 @@ def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
-    """Return the nodes that outputs depend on."""
+    """Return the nodes on which outputs depend."""
     names = {value.name for value in outputs}
     result = []
     for node in reversed(list(nodes)):

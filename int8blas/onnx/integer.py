@@ -5,8 +5,8 @@ ONNX first rounds half to even, then adds the zero point, then saturates::
     y = sat(rne(x / scale) + zero_point)
     y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
 
-QuantizeLinear uses the first formula, products use the second. ONNX leaves the order of the scales open; int8blas
-computes them in this order, in float32, on every CPU.
+QuantizeLinear uses the first formula, and products use the second. ONNX leaves the order of operations with scales
+open. int8blas uses this order, in float32, on every CPU.
 """
 
 from __future__ import annotations
@@ -149,8 +149,9 @@ def positive_finite(scale: Array) -> bool:
 
 
 def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:
-    """Return whether two quantizations have equal scales, zero points and types, one value each, and give each byte
-    back after dequantization by one and quantization by the other, without 0, NaN or infinity between."""
+    """Return whether two quantizations have equal scales, zero points and types, one value each, so that
+    dequantization by one and quantization by the other gives each byte back. The scale must not be 0, NaN or so large
+    that numbers overflow."""
     pairs = (scale, other_scale), (zero, other_zero)
     equal = all(a.size == b.size == 1 and a.dtype == b.dtype and a.item() == b.item() for a, b in pairs)
     return equal and bool(0 < abs(scale.item()) <= LARGEST_SCALE)
@@ -276,8 +277,8 @@ def multiplication(site: Site, weights: Array | None) -> Callable[..., Array]:
 
 
 def zero_vector(zero_point: Array | None, x: Array, axis: int) -> Any:
-    """Return a zero point in the form that matmul needs: one value, or one value for each row or column. None if the
-    matrices of a stack differ."""
+    """Return a zero point in the form that matmul needs: one value, or one value for each row or column. Return None if
+    the matrices of a stack have different zero points."""
     if zero_point is None:
         return 0
     if zero_point.size == 1:
@@ -367,7 +368,7 @@ class ConvolutionSums:
         self.packed, names = site.packed, site.node.inputs
         weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
         given = [i for i in fixed if i < len(names) and names[i]]
-        # The source's type is unknown at load: create a layer for each type at its first use.
+        # The source's type is unknown at load, so a layer for each type is created at its first use.
         self.constants = (weights, zero_point, bias[0] if bias else None) if set(given) <= {*site.constants} else None
         self.layers: dict[np.dtype[Any], Convolution] = {}
         self.checked: Any = None
@@ -506,8 +507,8 @@ def channels_last(layer: Call, x: Array, **values: Any) -> Array:
 
 
 def rounding_convolution(sums: ConvolutionSums, site: Site) -> Call | None:
-    """Return a QLinearConv with constant scales and zero points, which the layer computes completely; None if the layer
-    does not support these values."""
+    """Return a QLinearConv with constant scales and zero points, which the layer computes completely. Return None if
+    the layer does not support these values."""
     x_scale, x_zero, w_scale, y_scale, y_zero = (site.constants[i] for i in (1, 2, 4, 6, 7))
     factor = (x_scale * w_scale / y_scale).astype(np.float32)
     if not positive_finite(factor) or y_zero.dtype not in BYTES or y_zero.size != 1 or sums.constants is None:

@@ -1,9 +1,9 @@
 """Compute the float parts of a network in onnxruntime, for ``load(..., floats="onnxruntime")``.
 
 An island is a set of nodes of the file. No path leaves an island and comes back, so one call of an onnxruntime session
-can compute it. Nodes that take or return 8-bit integers, or multiply in int8, stay outside. An island has a heavy
-operator or at least FEWEST operators, because the call of a session takes as long as several small operators. A network
-without products of 8-bit integers is one island.
+can compute it. Nodes that take or return 8-bit integers, or multiply in int8, belong to no island. An island has a
+heavy operator or at least FEWEST operators, because the call of a session takes as long as several small operators. A
+network without products of 8-bit integers is one island.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.sessions import Island
 from int8blas.onnx.table import DOMAIN
 
-# A call of a session costs 10 to 20 us, an operator of a plan 1 to 2 us (Zen 4).
+# A call of a session takes 10 to 20 us, and an operator of a plan takes 1 to 2 us (Zen 4).
 FEWEST = 10
 
 
@@ -28,7 +28,7 @@ def with_islands(network: Network) -> Network:
     graph = network.graph
     nodes = needed(ordered(graph), graph.outputs)
     graph = replace(graph, nodes=nodes)
-    # Skip the rewrite of quantized parts if the file has none, as most float files.
+    # Skip the rewrite of quantized parts if the file has none. Most float files have none.
     quantized = network.dynamic or any(map(is_int8, graph.walk()))
     calls = fused(replace(network, graph=graph)).graph.nodes if quantized else []
     inside = [call for call in calls if any(map(is_int8, walked(call)))]
@@ -54,7 +54,7 @@ def walked(node: Node) -> list[Node]:
 
 
 def of_constants(graph: Graph, opsets: Mapping[str, int]) -> set[str]:
-    """Return the tensors that depend on constants alone. Each island computes the tensors among them that it needs."""
+    """Return the tensors that depend on constants alone. If an island needs such a tensor, the island computes it."""
     known = {*graph.constants, ""}
     for node in graph.nodes:
         operator = TABLE.find(node, opsets)

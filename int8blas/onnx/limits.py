@@ -1,4 +1,4 @@
-"""Limit tensors whose size is a number in a file or a feed: a few bytes can ask for terabytes."""
+"""Limit tensors whose size is a number in a file or a feed, because a few bytes there can ask for terabytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lookup tables. If only element-wise operators with constant operands separate two 8-bit tensors, each element of the
-later tensor depends on one element of the earlier tensor. At load the nodes themselves compute a table with the results
-of all 256 values, so a table gives the bits of the nodes. A run looks up the results: seven nodes of a HardSwish become
-one pass over bytes.
+"""Lookup tables. If all operators between two 8-bit tensors are element-wise and have constant operands, each element
+of the later tensor depends on one element of the earlier tensor. At load the nodes themselves compute a table with the
+results of all 256 values, so a table gives the bits of the nodes. A run looks up the results. For example, the seven
+nodes of a HardSwish become one pass over bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Function(NamedTuple):
     values : ndarray
         The result for each byte of the source, indexed by its bits as a number from 0 to 255.
     ndim : int
-        The minimum number of dimensions of the tensor: the maximum over the constant operands.
+        The minimum number of dimensions of the tensor. It is the largest number of dimensions of a constant operand.
     parts : tuple of str
         The nodes that compute the tensor.
     """
@@ -46,7 +46,7 @@ class Function(NamedTuple):
 
 
 class Tables:
-    """The lookup tables of a plan while it is made."""
+    """The lookup tables of a plan that is being created."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}

@@ -1,9 +1,9 @@
 """onnxruntime's 8-bit integer operators, domain com.microsoft.
 
-QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded, see
-:mod:`exact`. No file has the attribute `float_steps`: it marks an operator that replaces ONNX's DequantizeLinear,
-operator and QuantizeLinear. Such an operator, and all other operators of this module, round in float32 after each
-step::
+QLinearAdd, QLinearMul, QLinearConcat, QLinearLeakyRelu, QLinearSigmoid and means are correctly rounded (see
+:mod:`exact`). If int8blas replaces ONNX's DequantizeLinear, operator and QuantizeLinear by such an operator, it sets
+the attribute `float_steps`, which no file has. An operator with this attribute, and all other operators of this module,
+round in float32 after each step::
 
     real = scale * f32(q - zero_point)                 y = sat(rne(real / y_scale) + y_zero_point)
 
@@ -63,7 +63,7 @@ LAYER_DIRECTIONS: dict[str, Any] = {
     "reverse": "right2left",
     "bidirectional": "bidirectional_concat",
 }
-# The sum of this many differences, byte minus zero point, fits int32.
+# A sum of this number of differences, byte minus zero point, fits int32.
 LARGEST_COUNT = 1 << 22
 # The axes of pixels, for each number of dimensions of an image.
 AXES = [tuple(range(2, ndim)) for ndim in range(65)]
@@ -78,8 +78,8 @@ Sizes = Sequence[int] | None
 
 
 def binary(name: str, function: Callable[[Array, Array], Array], site: Site, *, float_steps: int = 0) -> Call:
-    """Return an element-wise operator on two tensors. If scales and zero points are constant, a plan chooses the kernel
-    of a call that it has: no kernel is necessary for a lookup table."""
+    """Return an element-wise operator on two tensors. If scales and zero points are constant, the kernel is chosen at
+    load, unless a lookup table replaces the call."""
     fixed = [site.constants.get(i) for i in (1, 2, 4, 5, 6, 7)]
     numbers = [value for value in fixed if value is not None and value.size == 1]
     constant = len(numbers) == len(fixed)
@@ -130,8 +130,8 @@ def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
-    """Return an operator on one tensor: compute its 256 values once, then look them up. `table_of` computes them
-    exactly."""
+    """Return an operator on one tensor. It computes its 256 values once and then looks them up. `table_of` computes
+    these values exactly."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
         end = zero_of(y_zero, dtype)
@@ -188,7 +188,7 @@ def conversion(
 
 def concat(site: Site, *, axis: int, float_steps: int = 0) -> Call:
     """Concatenate parts. A table converts each part, except parts with the quantization of the result. If scales and
-    zero points are constant, tables are made once."""
+    zero points are constant, the tables are computed once."""
 
     fixed = all(i in site.constants or not name for i, name in enumerate(site.node.inputs) if i < 2 or i % 3 != 2)
     known: dict[tuple[np.dtype[Any], ...], tuple[PreparedConcat, list[Array | None]]] = {}
@@ -247,8 +247,8 @@ def average(
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
-    """Sum bytes after subtracting a zero point from each. If channels are last in memory, the sums over pixels are a
-    product with ones."""
+    """Sum the differences of bytes and a zero point. If channels are last in memory, the sums over pixels are a product
+    with ones."""
     if x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1 and x.size:
         n, channels, *spatial = x.shape
         count = math.prod(spatial)
@@ -352,8 +352,8 @@ def qgemm(site: Site, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -
 
 
 def layer_to_float(site: Site) -> Callable[[np.dtype[Any]], InnerProduct] | None:
-    """Return a function that makes the layer of a product with constant weights for the type of a source. Return None
-    if no layer can compute the product."""
+    """Return a function that creates the layer of a product with constant weights for the type of a source. The
+    function returns None if no layer can compute the product."""
     b, scale, zero, bias = (site.constants.get(i) for i in (1, 3, 5, 6))
     given = {i for i, name in enumerate(site.node.inputs) if name and i != 4}
     if b is None or b.ndim != 2 or not b.size or scale is None or not given - {0, 2} <= site.constants.keys():
@@ -573,7 +573,7 @@ def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
     return in_channels_last(functools.partial(max_pool, outputs=1, **attributes))
 
 
-# The traits of operators on one int8 tensor with its zero point, and on two.
+# The traits of operators on one int8 tensor and its zero point, and of operators on two such tensors.
 BY_TABLE = Traits(elementwise=True, zero_points={0: 2}, sized_by=())
 OF_TWO = Traits(elementwise=True, zero_points={0: 2, 3: 5}, sized_by=())
 

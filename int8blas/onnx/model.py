@@ -67,7 +67,7 @@ class Model:
 
     Notes
     -----
-    A model does not change when it runs: any number of threads can call :meth:`run` at the same time.
+    Running a model does not change it, so any number of threads can call :meth:`run` at the same time.
     """
 
     def __init__(self, network: Network) -> None:
@@ -137,14 +137,14 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or violates its declaration, before anything is computed; or if a node rejects its
-            inputs, with a note that names the node.
+            If a feed is missing or violates its declaration. Nothing is computed then. Also if a node rejects its
+            inputs. A note of the error then names the node.
 
         Notes
         -----
-        The first run that replaces some constants makes another plan, which takes these constants as inputs. This plan
-        uses no tensor that was computed or packed from the old values of the constants. The model keeps the plan for
-        later runs that replace the same constants.
+        The first run that replaces some constants creates another plan, which takes these constants as inputs. This
+        plan uses no tensor that was computed or packed from the old values of the constants. The model keeps the plan
+        for later runs that replace the same constants.
         """
         names = [value.name for value in self._outputs]
         wanted = None if output_names is None else checked_names(output_names, names)
@@ -159,16 +159,16 @@ class Model:
         Parameters
         ----------
         outputs : mapping of str to ndarray
-            An array for each wanted output, of its dtype and shape. Any memory order is taken.
+            An array for each wanted output, with the output's dtype and shape and with any strides.
         feeds : mapping of str to array_like
-            Feeds as for :meth:`run`. A feed may be an array of `outputs`: if a GroupQueryAttention reads its past keys
-            or values from the array, and returns all of them there, it adds the new ones in place.
+            Feeds as for :meth:`run`. A feed may be an array of `outputs`. If a GroupQueryAttention reads its past keys
+            or values from such an array, and returns all keys or values there, it adds only the new keys or values.
 
         Raises
         ------
         TypeError, ValueError
-            As :meth:`run`; or if an array does not fit its output. Nothing is written in that case, except new keys and
-            values in arrays that are also feeds.
+            As for :meth:`run`, or if an array does not fit its output. In case of an error nothing is written, except
+            new keys and values in arrays that are also feeds.
 
         Examples
         --------
@@ -208,9 +208,9 @@ class Model:
     def warm_up(self, *feeds: Mapping[str, Any]) -> None:
         """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
 
-        The first run makes layers for the types of its tensors, and sessions of onnxruntime if `floats` asks for them.
-        The first run with new shapes computes all values that depend on shapes alone; a model remembers them for the
-        last 8 combinations of shapes.
+        The first run creates layers for the types of its tensors, and sessions of onnxruntime if `floats` asks for
+        them. The first run with new shapes computes all values that depend on shapes alone. A model remembers these
+        values for the last 8 combinations of shapes.
 
         Parameters
         ----------
@@ -233,9 +233,9 @@ class Model:
         -------
         ModelExplanation
             A tuple of calls; calls of a subgraph follow their If, Loop or Scan. Each call has `node`, `operator`,
-            `arithmetic`, `seconds`, the `nodes` of the file that it computes, and the `reason` why its operator is not
-            quantized, if it could be. As a string: a table with a line for each operator, its number of calls, its
-            arithmetic and its share of the time; then a line for each reason.
+            `arithmetic`, `seconds`, and the `nodes` of the file that it computes. If its operator could be quantized,
+            but is not, the call also has the `reason`. As a string, the explanation is a table with a line for each
+            operator, its number of calls, its arithmetic and its share of the time, and then a line for each reason.
 
         Examples
         --------
@@ -256,7 +256,7 @@ class Model:
     def saturations(self, feeds: Mapping[str, Any]) -> Saturations:
         """Find where kernels that add two products in 16 bits would saturate.
 
-        onnxruntime uses such kernels on CPUs without VNNI; int8blas's kernels are exact.
+        onnxruntime uses such kernels on CPUs without VNNI. int8blas's kernels are exact on all CPUs.
 
         Parameters
         ----------
@@ -348,7 +348,8 @@ def planned(network: Network) -> Plan:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Let the garbage collector wait. It would search all objects of the process for each 1e4 new nodes and tuples."""
+    """Disable the garbage collector in the context. For each 1e4 new nodes and tuples, it would search all objects of
+    the process."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -459,16 +460,18 @@ def load(
         The file, its bytes or its protobuf. A file with external tensors needs a path. The tensors must lie in the
         folder of the path or below.
     dynamic : bool, optional
-        Compute products of float32 with stored 8-bit weights (DequantizeLinear, or Cast and Mul; MatMul or Gemm) in
-        int8: quantize the other factor with a scale for each row, as :meth:`int8blas.InnerProduct.dynamic` does.
-        Results change. By default such products use float32, as the file says.
+        Compute products of float32 with stored 8-bit weights in int8. Such a product is a MatMul or Gemm after a
+        DequantizeLinear, or after Cast and Mul. The other factor is quantized with a scale for each row, as in
+        :meth:`int8blas.InnerProduct.dynamic`, which changes the results. By default such products use float32, as the
+        file says.
     floats : {"own", "onnxruntime"}, optional
-        The package that computes the float parts of the file: see docs/howto/onnx.md.
+        The package that computes the float parts of the file (see docs/howto/onnx.md).
     quantize : {"weights", "dynamic"}, mapping, or iterable of mapping, optional
         Quantize the products of a float32 file: Conv, ConvTranspose, MatMul and Gemm with constant weights. "weights"
         stores the weights of MatMul and Gemm in int8, and multiplies in float32. "dynamic" multiplies in int8. In each
-        run it quantizes the other factor: each row (MatMul, Gemm) and each image by its own range. Feeds as for
-        :meth:`Model.run` calibrate a static quantization, which computes on bytes between the products too.
+        run it quantizes the other factor: each row (MatMul, Gemm) or each image by its own range. If feeds as for
+        :meth:`Model.run` are given, they calibrate a static quantization, and tensors between the products are int8
+        too.
     keep : sequence of str, optional
         The names of nodes whose products `quantize` leaves in float32, such as the first and the last one.
     num_threads : int, optional
@@ -484,8 +487,8 @@ def load(
     Raises
     ------
     ImportError
-        If the package onnx, which reads the file, is not installed: ``pip install 'int8blas[onnx]'``. If onnxruntime
-        is not installed, and `floats` names it.
+        If the package onnx, which reads the file, is not installed (``pip install 'int8blas[onnx]'``), or if `floats`
+        names onnxruntime, which is not installed.
     NotImplementedError
         If int8blas lacks operators of the file. The error names all of them, with their nodes.
     TypeError, ValueError

@@ -48,7 +48,7 @@ def hardmax(x: Array, *, axis: int = -1) -> Array:
 
 
 def before_13(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return an operator with the meaning of versions before 13: all dimensions from `axis` on count as one
+    """Return an operator with the meaning of versions before 13, in which all dimensions from `axis` on count as one
     dimension."""
 
     def operator(x: Array, *, axis: int = 1) -> Array:

@@ -50,8 +50,8 @@ def of_rows(values: Array) -> Array:
 
 
 def of_columns(values: Array, a: Array) -> Array:
-    """Return values for the columns of a product. If A is a vector, drop the rows axis of the values, because the
-    product has none."""
+    """Return values for the columns of a product. If A is a vector, the product has no axis of rows, so drop this axis
+    of the values."""
     return values[..., 0, :] if a.ndim == 1 and values.ndim > 1 else values
 
 

@@ -12,14 +12,15 @@ Made = TypeVar("Made")
 
 
 class Packed:
-    """Packed weights, by the constants that they come from."""
+    """The packed weights of a network, by the constants from which they are packed."""
 
     def __init__(self) -> None:
         # Keep the constants with the result, so that no other array can reuse their address.
         self.known: dict[Hashable, tuple[Any, Sequence[Array]]] = {}
 
     def once(self, make: Callable[[], Made], constants: Sequence[Array], *others: Hashable) -> Made:
-        """Return the result of `make`. Call it once for equal constants and equal other values."""
+        """Return the result of `make`. If the constants and the other values are as in an earlier call, return the
+        result of that call."""
         key = (*(place(array) for array in constants), *others)
         if key not in self.known:
             self.known[key] = make(), constants
@@ -40,7 +41,7 @@ class Packed:
             return made[0]
 
         layer: Any = self.once(first, [weights], "layer", *others)
-        # A layer pickles as a constructor and its arguments; the packed weights are the first argument.
+        # A layer is pickled as a constructor and its arguments. The first argument is the packed weights.
         return layer if made else make(layer.__reduce__()[1][0])
 
 

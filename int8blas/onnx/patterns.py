@@ -68,8 +68,8 @@ class Pattern:
         return pattern
 
     def refuse(self, node: Node, reason: str) -> Node | None:
-        """Return None, the result of a rewrite that fails, and note the reason. If a node already has a reason, keep
-        the first reason."""
+        """Note the reason why a rewrite fails, and return None, the result of such a rewrite. If a node already has a
+        reason, keep it."""
         self.reasons.setdefault(node.outputs[0], reason)
         return None
 
@@ -96,7 +96,8 @@ class Pattern:
         return value if isinstance(value, np.ndarray) else None
 
     def constants(self, names: Iterable[str]) -> list[Array] | None:
-        """Return the values of the named tensors, without the absent ones (""); None if one is not constant."""
+        """Return the values of the named tensors, without the absent tensors (""). Return None if a tensor is not
+        constant."""
         values = [self.constant(name) for name in names if name]
         known = [value for value in values if value is not None]
         return known if len(known) == len(values) else None
@@ -149,8 +150,8 @@ class Pattern:
         return Quantized(node.inputs[0], node.inputs[1], node.input(2), axis)
 
     def zero_of(self, node: Node) -> Array | None:
-        """Return the zero point of QuantizeLinear or DequantizeLinear; a 0 of the quantized type if it is absent; None
-        if unknown."""
+        """Return the zero point of QuantizeLinear or DequantizeLinear, or a 0 of the quantized type if the zero point
+        is absent. Return None if the value or the type is unknown."""
         if node.input(2):
             return self.constant(node.input(2))
         dtype = self.type_of(node.inputs[0]) if node.operator == "DequantizeLinear" else np.dtype(np.uint8)
@@ -186,7 +187,8 @@ class Pattern:
         return last if saturated else None
 
     def limits_of(self, node: Node) -> tuple[float, float] | None:
-        """Return both limits of a Clip, from its attributes or constants. Return None without two finite limits."""
+        """Return both limits of a Clip, from its attributes or constants. Return None if a limit is missing or not
+        finite."""
         found = [node.attributes.get("min"), node.attributes.get("max")]
         for i, name in enumerate(node.inputs[1:3]):
             found[i] = self.number(name)
@@ -195,8 +197,8 @@ class Pattern:
         return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
-        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. Then a
-        Clip before it with these limits changes nothing."""
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. If so, a
+        Clip to these limits before it has no effect."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or not positive_finite(scale):
             return False

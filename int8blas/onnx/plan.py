@@ -1,4 +1,4 @@
-"""Compile a graph to a flat list of calls, once, at load: sort nodes, fold constants, bind functions, and free each
+"""Compile a graph to a flat list of calls when it is loaded: sort nodes, fold constants, bind functions, and free each
 tensor after its last use.
 """
 
@@ -24,10 +24,11 @@ from int8blas.onnx.sizes import Memory, derived
 from int8blas.onnx.table import NEWEST, Call, Operator, Site, bind, check_attributes
 
 # A constant result is not folded if it has more than FOLDED_BYTES bytes and more than FOLDED_TIMES the bytes of its
-# inputs. So the size of the file limits the memory of the model. The factor 8 admits int8 weights cast to int64.
+# inputs. So the size of the file limits the memory of the model. The factor 8 allows int8 weights that are cast to
+# int64.
 FOLDED_BYTES = 1 << 24
 FOLDED_TIMES = 8
-# The operators whose results are always views. A Gather of several indices copies.
+# The operators whose results are always views. A Gather of several indices is no view.
 VIEWED = VIEWS.keys() - {"Gather"}
 
 
@@ -109,8 +110,8 @@ class Plan:
 
     @functools.cached_property
     def updates(self) -> dict[int, int]:
-        """The outputs that a run may write to the memory of an input. A dict from the position of the output to the
-        position of the input. Only one node reads such an input: the node that updates it."""
+        """The outputs that a run may write to the memory of an input: a dict from the position of the output to the
+        position of the input. The node that updates such an input is the only node that reads it."""
         result = {}
         for i, slot in enumerate(self.inputs):
             readers = []
@@ -129,8 +130,8 @@ class Plan:
 
     def timed(self, arguments: Sequence[Any]) -> dict[int, float]:
         """Return the seconds of each call in one run, by the id of its node, except calls with remembered results. The
-        time of a call in a subgraph is the sum over all turns of the subgraph. This time also counts for the node that
-        has the subgraph."""
+        time of a call in a subgraph is the sum over all runs of the subgraph, and is also part of the time of the node
+        that has the subgraph."""
         times: dict[int, float] = {}
 
         def measured(step: Step) -> Call:
@@ -200,7 +201,8 @@ class Planner:
 
     def plan(self, graph: Graph, captured: Sequence[str] = (), outer: Mapping[str, Any] | None = None) -> Plan:
         """Return the plan of a graph. A subgraph's plan has the constants of the graphs around it, `outer`, and takes
-        the other captured tensors as further inputs. It may never run, so its nodes raise no error before they run."""
+        the other captured tensors as further inputs. A subgraph may never run, so its nodes raise errors only when they
+        run."""
         constants: dict[str, Any] = {**(outer or {}), **graph.constants}
         calls: list[Bound] = []
         tables = Tables()
@@ -228,7 +230,7 @@ class Planner:
                 function()
         facts = [(node, names, self.is_pure(node)) for _, names, node in calls]
         from_shapes = derived(facts, inputs, constants.keys()) - {*outputs}
-        kept = {"", *constants, *from_shapes}  # values that runs keep: all inputs of a View but the first
+        kept = {"", *constants, *from_shapes}  # values that runs keep; all inputs of a View except the first are kept
         calls = [(View([(call, len(names) - 1)], TABLE.traits_of(node).reshapes), names, node)
                  if node.kind in VIEWED and kept.issuperset(names[1:]) else (call, names, node)
                  for call, names, node in calls]  # fmt: skip

@@ -1,14 +1,13 @@
 """Rewrite products of int8 tensors, with the operators after them, to one node.
 
-Quantizers write a static product as a product of dequantized factors. Some of the operators after it, and the
-QuantizeLinear, may be missing::
+Quantizers write a static product as a product of dequantized factors, followed by other operators::
 
     DequantizeLinear, Conv, ConvTranspose, MatMul or Gemm, bias, BatchNormalization, element-wise operators,
     QuantizeLinear
 
-Sums are exact. If at most a bias in units of the sums separates the product from QuantizeLinear, the node is ONNX's
-QLinearConv or QLinearMatMul, or QGemm. Otherwise it is a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of
-int8blas::
+The operators after the product may be missing. Sums are exact. If the product is followed by QuantizeLinear, or by a
+bias in units of the sums and QuantizeLinear, the node is ONNX's QLinearConv or QLinearMatMul, or QGemm. Otherwise it is
+a QuantizedConv, QuantizedConvTranspose or QuantizedMatMul of int8blas::
 
     y = f32(sum) * (a_scale * b_scale) + bias, post-ops            in float32
     y = sat(rne(y * (1 / y_scale)) + y_zero)                       if a QuantizeLinear follows
@@ -51,7 +50,7 @@ FACTORS = "not all of its inputs are dequantized with constant scales that the o
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 GEOMETRY = "its padding is not the same for every shape"
 LONG = "its windows are too long for a source of 16 bits"
-# The longest window of a convolution with a source of 16 bits.
+# The longest window of a convolution with a 16-bit source.
 LONGEST = (2**31 - 1) // 255**2
 
 
@@ -68,7 +67,7 @@ class Tail:
     ops: list[Any] = field(default_factory=list)
 
     def quantizer(self, pattern: Pattern) -> Node | None:
-        """Return the QuantizeLinear after the tail, or None. Drop limits before it that its saturation replaces."""
+        """Return the QuantizeLinear after the tail, or None. Drop the limits before it that its saturation replaces."""
         end = pattern.quantizer(self.last)
         scale = None if end is None else pattern.constant(end.inputs[1])
         if end is None or scale is None or not positive_finite(scale):
@@ -104,7 +103,7 @@ def tail_behind(
         bias = shift if bias is None else bias * factor + shift
     chain = chain_behind(pattern, last, columns)
     if factor is not None and bias is not None and not (factor > 0).all():
-        # The layer takes positive scales only: apply these factors as post-ops.
+        # The layer takes only positive scales. Therefore these factors become post-ops.
         chain.ops[:0] = [Binary(operand=factor, algorithm="mul"), Binary(operand=bias, algorithm="add")]
         factor = bias = None
     return Tail(chain.last, factor, bias, chain.ops)
@@ -114,8 +113,8 @@ def tail_behind(
 
 
 def operands(pattern: Pattern, node: Node) -> tuple[Quantized, Quantized, Array, Columns] | None:
-    """Return both factors of a product, the constant value of the second, and the columns of the result. The first
-    factor has one scale, the second factor has one scale or one for each column. The first may have 16 bits."""
+    """Return both factors of a product, the constant value of the second factor, and the columns of the result. The
+    first factor has one scale, and may have 16 bits. The second factor has one scale, or one for each column."""
     a, b = pattern.dequantized(node.inputs[0], BYTES + SHORTS), pattern.dequantized(node.inputs[1])
     weights = None if b is None else pattern.constant(b.name)
     if a is None or b is None or weights is None or a.axis is not None or not weights.size:
@@ -155,8 +154,8 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
 def rewritten_in_steps(
     pattern: Pattern, node: Node, found: tuple[Quantized, Quantized, Array, Columns], last: Node
 ) -> Node | None:
-    """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again. The new
-    node gives the same bits. Quantizers write a MatMul's bias this way."""
+    """Rewrite a MatMul whose result is quantized, dequantized, added to a constant vector, and quantized again.
+    Quantizers write a MatMul's bias this way. The new node gives the same bits."""
     factors, columns, quantization = found[:2], found[3], pattern.quantization_of(last)
     middle = pattern.only_consumer(last, {"DequantizeLinear"}) if node.kind == "MatMul" else None
     y = None if middle is None else pattern.dequantized(middle.outputs[0])
@@ -168,7 +167,7 @@ def rewritten_in_steps(
         return None
     tail = tail_behind(pattern, middle, columns, None, False)
     end = tail.quantizer(pattern)
-    # A lookup table computes operators with one number for all columns.
+    # If all operators have one number for all columns, a lookup table can compute them.
     by_column = tail.bias is not None or any(
         isinstance(op, Binary) and op.operand is not None and np.size(op.operand) > 1 for op in tail.ops
     )
@@ -251,7 +250,7 @@ def rewritten_with_tail(
 
 
 def rewritten_pair(pattern: Pattern, node: Node) -> Node | None:
-    """Rewrite a MatMul of two variable tensors, or of a constant that is no matrix, with one scale each."""
+    """Rewrite a MatMul of two tensors with one scale each, unless the second tensor is a constant matrix."""
     a, b = (pattern.dequantized(name) for name in node.inputs[:2])
     if a is None or b is None or a.axis is not None or b.axis is not None:
         return None
@@ -361,7 +360,7 @@ def rewritten_convolution(pattern: Pattern, node: Node) -> Node | None:
         return pattern.refuse(node, SUMS)
     last, scale = found
     zeros = node.input(2), node.input(3)
-    # A scale with more dimensions than the sums would move the axis of the channels.
+    # If the scale had more dimensions than the sums, the channels of the result would have another axis.
     same_axis = pattern.most_dimensions(scale) <= weights.ndim
     tail = tail_behind(pattern, last, Columns(len(weights), weights.ndim, 1), None, same_axis)
     name = constant_named(pattern, node, "bias", tail.bias)
@@ -433,8 +432,8 @@ def rewritten_float_conv(pattern: Pattern, node: Node) -> Node | None:
 
 
 class Stored(NamedTuple):
-    """Constant int8 weights (K, N), and their positive scales: one, one for each column, or a matrix of one for each
-    `block` of K and each column."""
+    """Constant int8 weights (K, N), and their positive scales: one scale, one for each column, or a matrix with one for
+    each `block` of K and each column."""
 
     weights: Array
     scale: Array
@@ -460,8 +459,8 @@ def multiplied(pattern: Pattern, node: Node) -> Stored | None:
 
 
 def dequantized_weights(pattern: Pattern, node: Node, turned: bool) -> Stored | None:
-    """Return the weights of a DequantizeLinear minus their zero points; None if the differences do not fit int8.
-    `turned` says that the product transposes them."""
+    """Return the weights of a DequantizeLinear minus their zero points, or None if the differences do not fit int8.
+    With `turned` the product transposes the weights."""
     values = pattern.constants(node.inputs)
     if values is None or values[0].dtype not in BYTES or values[0].ndim != 2:
         return None

@@ -1,16 +1,16 @@
 """Quantize a float32 network when it is loaded: ``load(path, quantize=...)``.
 
 The result has ONNX's nodes of quantization, like the files of quantizers, and is saved and rewritten like such a file.
-Weights are int8, with a scale for each column or output channel; biases stay real numbers::
+Weights are int8, with a scale for each column or output channel. Biases stay real numbers::
 
     "weights"          DequantizeLinear of the weights of MatMul and Gemm
-    "dynamic"          as "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the source;
-                       DynamicQuantizeLinear and ConvInteger for Conv
+    "dynamic"          the nodes of "weights", but MatMul and Gemm multiply in int8, with a scale for each row of the
+                       source; DynamicQuantizeLinear and ConvInteger for Conv
     calibration data   QuantizeLinear and DequantizeLinear of the sources of Conv, ConvTranspose, MatMul, Gemm, and of
                        the tensors before them, as far back as operators compute bytes
 
 The source and the result of an operator that moves or chooses elements share a scale. The calibration finds the scales
-with the least squared error. It clips rare large values if this error is smaller than the error of larger steps.
+with the least squared error. Rare large values saturate if this gives a smaller error than a larger scale.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Quantizer:
         name, weights = node.inputs[1], self.pattern.floats(node.inputs[1])
         assert weights is not None
         axis = self.axis(node)
-        # In a ConvTranspose with groups, columns do not lie along one axis: all weights have one scale.
+        # In a ConvTranspose with groups, columns do not lie along one axis, so all weights have one scale.
         one = node.kind == "ConvTranspose" and node.attributes.get("group", 1) != 1
         rows = np.moveaxis(weights, axis, 0).reshape(1 if one else weights.shape[axis], -1)
         scale = weights_scales(rows)
@@ -123,12 +123,12 @@ class Quantizer:
         return self.constant(names[0], values), self.constant(names[1], scale[0] if one else scale)
 
     def axis(self, node: Node) -> int:
-        """Return the axis of the weights that the columns of the result lie along."""
+        """Return the axis of the weights that becomes the columns of the result."""
         return 0 if node.attributes.get("transB") else COLUMNS[node.kind]
 
     def dequantized(self, node: Node) -> tuple[str, list[Node]]:
-        """Return the name of a product's dequantized weights. Also return the node that makes these weights, unless an
-        earlier product already made it."""
+        """Return the name of a product's dequantized weights, and the nodes that compute them. There is no such node if
+        an earlier product has the same weights."""
         axis = self.axis(node)
         name = f"{node.inputs[1]} of int8 along {axis}"
         if name in self.stored:

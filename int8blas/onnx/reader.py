@@ -26,7 +26,7 @@ def read(source: Any) -> Network:
     ImportError
         If the package onnx is not installed.
     TypeError, ValueError
-        If `source` has another type, or its content is no model. The error names the tensor or node.
+        If `source` has another type, or if its content is no model. The error names the tensor or node.
     """
     try:
         onnx: Any = import_module("onnx")
@@ -72,7 +72,7 @@ def parsed(onnx: Any, data: bytes, name: str) -> Any:
 
 
 def find_schema(operator: str, domain: str, version: int) -> Attributes | None:
-    """Return the attributes of ONNX's schema of an operator; None without a schema."""
+    """Return the attributes in ONNX's schema of an operator, or None if it has no schema."""
     found = declared_attributes(operator, version) if domain == "" else None
     if found is not None or domain == MICROSOFT:
         return found
@@ -94,7 +94,7 @@ KINDS = {
 }  # fmt: skip
 
 
-# For each type, the field that has a tensor's numbers if it has no raw bytes, and the type of that field.
+# For each type, the field that has the numbers of a tensor without raw bytes, and the type of that field.
 FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
     np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
     **{np.dtype(dtype): ("int32_data", np.int32) for dtype in (np.int32, np.int8, np.uint8)},

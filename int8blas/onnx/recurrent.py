@@ -26,7 +26,7 @@ Product = Callable[[Array], Array]
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
 # A function for all steps of one direction. It takes the gates of the input, the first states and the lengths of the
-# rows. It returns all outputs (the first of the states after each step) and the last states.
+# rows. It returns the outputs of all steps, and the last states. An output is the first state after a step.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta. None stands for a parameter that the function lacks.
@@ -49,8 +49,8 @@ def functions(
     names: Sequence[str] | None, default: Sequence[str], directions: int, alpha: Sequence[float] | None,
     beta: Sequence[float] | None,
 ) -> list[list[Function]]:  # fmt: skip
-    """Return the activations of each direction. The lists alpha and beta have values only for activations that take
-    them."""
+    """Return the activations of each direction. The lists alpha and beta have values only for activations with these
+    parameters."""
     alphas, betas = list(alpha or ()), list(beta or ())
     result = []
     for name in names or [*default] * directions:
@@ -74,7 +74,7 @@ def directions_of(direction: str) -> list[bool]:
 
 
 def backwards(x: Array, lengths: Array | None) -> Array:
-    """Reverse each sequence up to its length; keep the rest in place."""
+    """Reverse each sequence up to its length. Keep the steps after its end in place."""
     return x[::-1] if lengths is None else reverse_sequence(x, lengths)
 
 
@@ -196,7 +196,7 @@ class Weights(NamedTuple):
 
 
 def weights_of(w: Array, r: Array, b: Array | None, join: Callable[[Array], Array]) -> list[Weights]:
-    """Arrange the weights of each direction. `join` makes one bias of both."""
+    """Transpose the weights of each direction. `join` computes one bias from both biases."""
     return [
         Weights(np.ascontiguousarray(widened(w[d]).T), np.ascontiguousarray(widened(r[d]).T),
                 None if b is None else join(widened(b[d])))

@@ -66,8 +66,8 @@ def log_sum_exp(x: Array, axis: Any, keep: bool) -> Any:
 
 
 def chosen(function: np.ufunc, x: Array, axis: Any, keep: bool, initial: Any) -> Any:
-    """Reduce with maximum or minimum. NumPy's reduction along the innermost axis in memory takes 20 ns for each result,
-    so the elements of such an axis are compared one after the other, if it is short."""
+    """Reduce with maximum or minimum. Along the innermost axis in memory, NumPy's reduction takes 20 ns for each
+    result. If this axis is short, its elements are therefore compared one after the other."""
     short = axis is not None and len(axis) == 1 and 0 < x.shape[axis[0]] <= SHORT
     if not short or x.strides[axis[0]] != x.itemsize or x.size == x.shape[axis[0]]:
         return function.reduce(x, axis, keepdims=keep, initial=initial)

@@ -45,13 +45,13 @@ def of_objects(result: Any) -> Any:
 
 
 def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
-    """Give a real signal (batch, length) the last dimension that STFT's implementation requires."""
+    """Append the dimension that onnx's STFT requires to a real signal (batch, length)."""
     return (signal[..., None] if signal.ndim == 2 else signal, *others)
 
 
-# Functions that adapt inputs where onnx's implementation accepts less than the specification or onnxruntime.
+# Functions that adapt inputs which the specification or onnxruntime accepts, but onnx's implementation does not.
 ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component}
-# Functions that compute the shape of an empty result, where onnx's implementation cannot create it.
+# Functions that compute the shape of an empty result, for operators whose implementation in onnx cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
     "TfIdfVectorizer": lambda attributes, x: (*x.shape[:-1], 1 + max(attributes["ngram_indexes"])),

@@ -24,8 +24,8 @@ Coordinates = Literal[
     "tf_crop_and_resize",
 ]  # fmt: skip
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
-# A coordinate counts as half way between two positions up to this distance, in positions, from it: float32 coordinates
-# have rounding errors. onnxruntime 1.32.0 has the same limit.
+# A coordinate at most this distance from the middle between two positions counts as the middle, because float32
+# coordinates have rounding errors. onnxruntime 1.32.0 has the same limit.
 HALFWAY = 1e-6
 FLOAT32 = np.dtype(np.float32)
 

@@ -97,7 +97,7 @@ PAIRS: dict[str, Callable[[Factors, Node, Sequence[Any], Array], Pairs]] = {
 
 
 def reason_against(factors: Factors, node: Node, inputs: Sequence[Any]) -> str:
-    """Return why the sums of a node are not counted; "" if they are."""
+    """Return the reason why the sums of a node are not counted, or "" if they are counted."""
     a, b = (inputs[place].dtype for place in (factors.a, factors.b))
     if a in (np.int8, np.int16, np.uint16) or b != np.int8:
         kind = a.name if a.kind in "iu" else "uint8"

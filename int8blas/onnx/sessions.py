@@ -1,4 +1,4 @@
-"""Sets of nodes that onnxruntime computes: :mod:`islands` cuts them."""
+"""Compute the sets of nodes that :mod:`islands` chooses in sessions of onnxruntime."""
 
 from __future__ import annotations
 

@@ -197,8 +197,8 @@ def is_copying(mode: str = "constant", **_: Any) -> bool:
 
 
 class Padding(NamedTuple):
-    """How a Pad is computed: the part of the array that negative padding keeps, or None for all of it; the positive
-    padding of each dimension; the shape of the result; and the position of the part in the result."""
+    """The steps of a Pad: the part of the array that negative padding keeps (None for the whole array), the positive
+    padding of each dimension, the shape of the result, and the position of the part in the result."""
 
     cut: tuple[slice, ...] | None
     every: tuple[tuple[int, int], ...]
@@ -427,7 +427,7 @@ class View(Viewing):
     moves : sequence of (Callable, int)
         Functions, each with the number of inputs that the function takes in addition to the array.
     reshapes : bool
-        Whether the last function only changes the shape. If this function copies, calls remember the view before it.
+        Whether the last function only changes the shape. If it copies, calls remember the view before it.
     """
 
     def __init__(self, moves: Sequence[tuple[Call, int]], reshapes: bool) -> None:

@@ -5,16 +5,15 @@ A row has the operator's name, a function, and the versions for which the functi
     Operator("Softmax", softmax_of_rows, 1, 12),
     Operator("Softmax", softmax, 13),
 
-The function takes the inputs of a node in their order, None for absent ones, and the attributes by their ONNX names;
-its defaults are ONNX's. If older versions pass an input as an attribute, one parameter serves both forms, because they
-have the same name. The function returns an array or a tuple of arrays.
+The function takes the inputs of a node in their order, None for absent inputs, and the attributes by their ONNX names.
+Its defaults are ONNX's. If older versions pass an input as an attribute, the input and the attribute have the same
+name, and one parameter takes both. The function returns an array or a tuple of arrays.
 
-`traits` tell the rewriting passes what the operator allows: a node takes part in every fusion that the traits of its
-row allow.
+`traits` tell the rewriting passes which fusions the operator allows.
 
 `prepared` marks functions that do work once for a node: :func:`bind` calls them at load with a :class:`Site` and the
-attributes, and they return the function of the inputs. `control` marks nodes with subgraphs, which become plans, see
-:mod:`control`.
+attributes, and they return the function of the inputs. `control` marks nodes with subgraphs, which become plans (see
+:mod:`control`).
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 signature_of = functools.cache(inspect.signature)
 # Functions that pass attributes to other functions.
 PASSES: dict[Callable[..., Any], Callable[..., Any]] = {}
-# Parameters that are no attributes: the planner gives them.
+# Parameters that are no attributes. The planner passes them.
 GIVEN = {"outputs"}
-# How errors call the types of attributes.
+# The names of the types of attributes in errors.
 NAMES = {int: "an integer", float: "a number", str: "a string"}
 
 Call = Callable[..., Any]
@@ -62,7 +61,7 @@ class Factors(NamedTuple):
     a, b : int
         The positions of the factors.
     pairs : str
-        What the node multiplies: "matrices", the "windows" of images, or the "steps" of a recurrent layer.
+        The kind of factors: "matrices", the "windows" of images, or the "steps" of a recurrent layer.
     zero : int, optional
         The position of the zero point of A.
     dynamic : bool
@@ -93,8 +92,8 @@ class Traits:
     moves : bool
         Whether the result consists of elements of the first input.
     chooses : callable, optional
-        Returns from a node's attributes whether its results consist of elements of the first input, chosen by their
-        positions or by their order.
+        A function of a node's attributes. It returns whether the results consist of elements of the first input, which
+        are chosen by their positions or by their order.
     view : bool
         Whether the function returns a view without copies where NumPy's strides allow it.
     reshapes : bool
@@ -104,9 +103,9 @@ class Traits:
     of_shape : bool
         Whether the results depend on the shapes of the inputs alone.
     sized_by : sequence of int, optional
-        The inputs whose values, besides all inputs' shapes, determine the results' shapes. None if unknown.
+        The inputs whose values, together with the shapes of all inputs, determine the results' shapes. None if unknown.
     post_op : callable, optional
-        Returns the post-ops of a node from its attributes.
+        A function of a node's attributes. It returns the node's post-ops.
     algorithm : str
         The name of the binary post-op of a node with two operands.
     factors : Factors, optional
@@ -137,13 +136,13 @@ class Traits:
 
 
 UNKNOWN = Traits()
-# The inputs' shapes determine the results' shapes.
+# The traits of an operator whose inputs' shapes determine the results' shapes.
 SHAPED = Traits(sized_by=())
-# The results also have the first input's type.
+# The traits of such an operator whose results have the first input's type.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
-# An operator that multiplies matrices or draws samples.
+# The traits of an operator that multiplies matrices or draws samples.
 HEAVY = replace(SAME_TYPE, heavy=True)
-# The operator is also element-wise.
+# The traits of an element-wise operator.
 ELEMENTWISE = Traits(elementwise=True, typed_by=0, sized_by=())
 
 

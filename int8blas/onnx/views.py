@@ -1,11 +1,11 @@
-"""Operators that move no element in memory: any number of them in a row becomes one view of their source::
+"""Replace successive operators that move no element in memory by one view of their source::
 
     Reshape, Unsqueeze, Transpose, Squeeze, Gather of one index     q, k or v of a joint projection, by heads
     Expand, Reshape                                                 one mask for all heads
 
-NumPy finds the view once for each shape; later calls create it directly. If the last operator must copy, it copies.
-Such operators after a DequantizeLinear move its int8 source instead: the int8 source has fewer bytes, and a table
-replaces the nodes if the result is quantized again.
+NumPy finds the view once for each shape, and later calls create it directly. If the last operator must copy, it copies.
+If such operators follow a DequantizeLinear, they are moved before it and move its int8 source, which has fewer bytes.
+Then a table replaces the nodes if the result is quantized again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 
 def moved_graph(graph: Graph) -> Graph:
-    """Move operators before a DequantizeLinear with one positive scale, if they follow it and only move, choose or pad
-    elements. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
-    QuantizeLinear. The nodes of `graph` must be sorted: each one after the nodes it needs.
+    """If operators that only move, choose or pad elements follow a DequantizeLinear with one positive scale, move them
+    before it. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
+    QuantizeLinear. The nodes of `graph` must be sorted, each node after the nodes that it needs.
     """
     pattern = Pattern.of(graph)
     nodes: list[Node] = []
@@ -87,15 +87,14 @@ def keeps_bytes(pattern: Pattern, node: Node) -> bool:
 
 
 def viewed_graph(graph: Graph) -> Graph:
-    """Replace two or more operators in a row that copy no element by one node. The nodes of the graph are in
-    order."""
+    """Replace two or more successive operators that copy no element by one node. The nodes of the graph are sorted."""
     pattern = Pattern.of(graph)
     nodes = [view_up_to(pattern, node) or node for node in graph.nodes]
     return replace(graph, nodes=needed(nodes, graph.outputs))
 
 
 def view_up_to(pattern: Pattern, node: Node) -> Node | None:
-    """Return the view that a node ends, or None. The graph's own outputs stay separate arrays."""
+    """Return the view that ends with a node, or None. The outputs of the graph stay separate arrays."""
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
     consumers = pattern.consumers.get(node.outputs[0], [])

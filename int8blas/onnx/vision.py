@@ -33,7 +33,7 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Array:
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
-    1; the coordinate of the last dimension comes first. Samples outside of the image have weights too."""
+    1. The coordinate of the last dimension comes first. Samples outside of the image have weights too."""
     kind = mode.removeprefix("bi")
     sizes = x.shape[2:]
     if grid.shape[:1] != x.shape[:1] or grid.ndim != x.ndim or grid.shape[-1] != len(sizes):
@@ -67,8 +67,8 @@ def non_max_suppression(
     boxes: Array, scores: Array, most: Array | None = None, overlap: Array | None = None, least: Array | None = None, *,
     center_point_box: int = 0,
 ) -> Array:  # fmt: skip
-    """Return (batch, class, box) of the selected boxes, the best first: no selected box overlaps a better one of its
-    class by more than `overlap`. Boxes of equal scores keep their order."""
+    """Return (batch, class, box) of the selected boxes, the best first. No selected box overlaps a better box of its
+    class by more than `overlap`. Boxes with equal scores keep their order."""
     count = 0 if most is None else max(int(most.item()), 0)
     limit = 0.0 if overlap is None else overlap.item()
     ends = np.stack([boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2])

@@ -29,7 +29,7 @@ CHANNELS_LAST: tuple[Any, ...] = ("nwc", "nhwc", "ndhwc")
 TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(3, 6)}
 # Paddings that depend on the sizes, and their names in core.spatial.
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
-# Up to this many windows, products have a row for each window. For more windows they have a column for each.
+# For at most this number of windows, products have a row for each window. Otherwise they have a column for each window.
 FEW_WINDOWS = 8
 # With fewer weights, copies for such a product, and for padding, take longer than the product: 64 filters of 128
 # x 3 with padding take 16 us, as columns 11 us. 256 filters of 256 x 3 take 31 us, as columns 42 us (AVX-512, Zen 5).
@@ -48,8 +48,8 @@ class Windows(NamedTuple):
     declared: tuple[tuple[int, int], ...] = ()
 
     def is_whole(self, spatial: Sizes) -> bool:
-        """Return whether all windows that fit the padded image exist (ceil_mode may leave some out), and each contains
-        an element of the image."""
+        """Return whether all windows that fit the padded image exist (ceil_mode may leave out the last one), and each
+        window contains an element of the image."""
         all_of = zip(spatial, self.padding, self.kernel, self.dilations, self.strides, self.outputs, strict=True)
         full = all((n + b + a - d * (k - 1) - 1) // s + 1 == count for n, (b, a), k, d, s, count in all_of)
         return full and all(self.counted(d, n, (0, 0)).all() for d, n in enumerate(spatial))
@@ -62,7 +62,7 @@ class Windows(NamedTuple):
         return np.asarray(((places >= -padding[0]) & (places < size + padding[1])).sum(1))
 
     def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """Yield each position in a window, with an index of the padded image: it selects the elements at this position
+        """Yield each position in a window, with an index of the padded image that selects the elements at this position
         of all windows."""
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
@@ -151,8 +151,8 @@ def has_channels_last(x: Array) -> bool:
 
 
 def order_of(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the order of an array's dimensions in memory if channels are last there, otherwise the order of its shape;
-    and the order back."""
+    """Return the order of an array's dimensions in memory if channels are last there, otherwise the order of its shape.
+    Also return the inverse order."""
     return TURNS[x.ndim] if has_channels_last(x) else (tuple(range(x.ndim)),) * 2
 
 
@@ -315,7 +315,7 @@ def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> 
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
-    """Return one number if all values are equal, else the values: int8blas checks a single number faster."""
+    """Return one number if all values are equal, else the values. int8blas checks a single number faster."""
     first = values[0]
     if isinstance(first, tuple):
         return first[0] if values == ((first[0],) * 2,) * len(values) else values
@@ -323,7 +323,7 @@ def one_or_all(values: tuple[Any, ...]) -> Any:
 
 
 def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
-    """Return the position of each maximum in the flat image; the first of equal ones."""
+    """Return the position of each maximum in the flat image, or the first position of several equal maxima."""
     spatial = x.shape[2:]
     order = np.arange(math.prod(spatial)).reshape(spatial, order="F" if storage_order else "C")
     plane = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * len(spatial)) * math.prod(spatial)

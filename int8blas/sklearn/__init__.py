@@ -1,13 +1,13 @@
-"""scikit-learn's estimators on bytes, with its parameters and attributes: neighbors, k-means and principal components;
-and predictions of perceptrons in int8.
+"""Estimators on bytes with the parameters and attributes of scikit-learn's estimators.
 
-    neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KNeighborsTransformer: int8blas.Index
-    cluster         KMeans, MiniBatchKMeans: exact distances, and exact sums of each cluster's rows
-    decomposition   PCA: the eigenvectors of an exact covariance
+    neighbors       NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor and KNeighborsTransformer, which use
+                    int8blas.Index
+    cluster         KMeans and MiniBatchKMeans, with exact distances and exact sums of each cluster's rows
+    decomposition   PCA, from the eigenvectors of an exact covariance
     perceptron      quantize_estimator: predictions of MLPClassifier and MLPRegressor by InnerProduct
-    coding          from samples to bytes: uint8 and int8 unchanged, floats in int8 steps
+    coding          the conversion of samples to bytes: uint8 and int8 stay unchanged, floats are quantized to int8
 
-Only this room imports scikit-learn, and no other room imports this one.
+Only this package imports scikit-learn, and no other package of int8blas imports this package.
 """
 
 from int8blas.sklearn.cluster import KMeans, MiniBatchKMeans

@@ -31,11 +31,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
         The first centers: spread by greedy k-means++, drawn from the samples, or given.
     n_init : int, optional
-        The number of starts; the result with the least inertia is kept.
+        The number of starts. The result is the start with the least inertia.
     max_iter : int, optional
         The maximum number of iterations of one start.
     tol : float, optional
-        A start ends when the centers move by less than this, relative to the mean variance of features.
+        A start ends when the centers move by less than `tol`, relative to the mean variance of features.
     random_state : int, RandomState or None, optional
         The generator that draws the first centers.
 
@@ -48,14 +48,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     inertia_ : float
         The sum of squared distances of samples, as bytes, to their centers.
     n_iter_ : int
-        The iterations of the start that was kept.
+        The number of iterations of the best start.
 
     Notes
     -----
-    uint8 and int8 samples stay unchanged; other samples become int8, in equal steps from the middle of each feature's
-    range. At first, centers are rounded to bytes, and their distances from samples are exact. When the assignment of
-    samples no longer changes, centers have 16 bits. Means are computed from exact sums. Nothing depends on the CPU or
-    the number of threads. A cluster that loses all samples gets the sample that is farthest from its center.
+    uint8 and int8 samples stay unchanged. Other samples become int8, with one scale and with the middle of each
+    feature's range as 0. At first, centers are rounded to bytes, and their distances from samples are exact. When the
+    assignment of samples no longer changes, centers have 16 bits. Means are computed from exact sums. Results do not
+    depend on the CPU or the number of threads. A cluster that loses all samples gets the sample that is farthest from
+    its center.
 
     Examples
     --------
@@ -154,12 +155,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Returns
         -------
         float
-            Minus the sum of squared distances to the nearest center.
+            The negated sum of squared distances to the nearest centers.
         """
         return -float(np.square(self.transform(X).min(axis=1)).sum())
 
     def _first_rows(self, X: Any, *positive: str) -> Int8:  # noqa: N803
-        """Check samples and the named parameters; set the coding, and return the samples as bytes."""
+        """Check samples and the named parameters, set the coding, and return the samples as bytes."""
         x = validate_data(self, X, order="C")
         for name in positive:
             if integer(getattr(self, name), name) < 1:
@@ -170,7 +171,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return self._coding(x)
 
     def _keep(self, centers: Floats, labels: Labels, inertia: float, iterations: int) -> Self:
-        """Set the attributes of a fitted estimator; return it."""
+        """Set the attributes of a fitted estimator, and return the estimator."""
         self._centers, self.labels_, self.n_iter_ = centers, labels, iterations
         self.inertia_ = inertia * float(self._coding.step[0]) ** 2
         self.cluster_centers_ = self._coding.floats(centers)
@@ -200,17 +201,18 @@ class MiniBatchKMeans(KMeans):
     n_clusters : int, optional
         The number of clusters.
     init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
-        The first centers, as for :class:`KMeans`; they are drawn from three batches.
+        The first centers, as for :class:`KMeans`. They are drawn from three batches.
     n_init : int, optional
-        The number of draws of first centers; the centers with the least inertia of three batches are kept.
+        The number of draws of first centers. The draw with the least inertia of three batches is used.
     max_iter : int, optional
-        The maximum number of passes: each pass has as many steps as there are batches among the samples.
+        The maximum number of passes. The number of steps of a pass is the number of samples divided by `batch_size`.
     batch_size : int, optional
         The samples of a step, drawn at random.
     max_no_improvement : int or None, optional
-        The fit ends after this many steps in which the smoothed inertia of a batch has not become smaller.
+        The fit ends after this number of successive steps in which the smoothed inertia of a batch has not decreased.
     reassignment_ratio : float, optional
-        A cluster with fewer samples than this part of the largest one moves to a sample of the batch.
+        If a cluster has fewer samples than this fraction of the largest cluster's samples, its center moves to a sample
+        of the batch.
     random_state : int, RandomState or None, optional
         The generator that draws first centers and batches.
 
@@ -219,15 +221,15 @@ class MiniBatchKMeans(KMeans):
     cluster_centers_ : ndarray of float64
         The means of all samples that steps have assigned to each cluster, of shape (n_clusters, n_features).
     labels_ : ndarray of int32
-        The cluster of each sample; after `partial_fit`, of the last samples.
+        The cluster of each sample. After `partial_fit`, the clusters of the last samples.
     inertia_ : float
         The sum of squared distances of these samples, as bytes, to their centers.
     n_iter_, n_steps_ : int
-        The passes that were begun, and the steps.
+        The number of passes that were begun, and the number of steps.
 
     See Also
     --------
-    KMeans : all samples in each iteration.
+    KMeans : uses all samples in each iteration.
 
     Examples
     --------
@@ -331,7 +333,8 @@ class MiniBatchKMeans(KMeans):
         self._sums, self._counts = np.zeros(self._centers.shape, np.int64), np.zeros(self.n_clusters, np.int64)
 
     def _step(self, rows: Int8) -> tuple[Labels, Floats]:
-        """Assign rows, and move the centers to the means of all rows assigned so far. Return labels and distances."""
+        """Assign rows to clusters, and move each center to the mean of all rows assigned so far. Return labels and
+        distances."""
         labels, distances = _assigned(rows, self._centers, _squares(rows))
         _move(self._sums, rows, np.full(len(rows), -1, np.int32), labels)
         self._counts += np.bincount(labels, minlength=self.n_clusters)
@@ -347,8 +350,8 @@ class MiniBatchKMeans(KMeans):
 
 
 def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
-    """Return numbers of rows, chosen by greedy k-means++: draw several rows, weighted by their squared distances to the
-    chosen rows, and keep the row that gives the smallest sum of distances."""
+    """Return numbers of rows, chosen by greedy k-means++. For each number, draw several rows, weighted by their squared
+    distances to the chosen rows, and choose the row that gives the smallest sum of distances."""
     packed, trials = pack_b(rows, trans_b=True), 2 + int(np.log(count))
     chosen = [int(random.randint(len(rows)))]
     left = sqeuclidean(rows[chosen[0]], packed, dtype=np.int64)
@@ -364,8 +367,8 @@ def _spread(rows: Int8, count: int, random: np.random.RandomState) -> list[int]:
 
 
 def _lloyd(rows: Int8, centers: Floats, most: int, tolerance: float) -> tuple[Floats, Labels, float, int]:
-    """Return centers, labels, inertia and the number of iterations. Centers are rounded to bytes while that still
-    improves them."""
+    """Return centers, labels, inertia and the number of iterations. Centers are rounded to bytes as long as iterations
+    with rounded centers still improve them."""
     squares = _squares(rows)
     variance = squares.mean() - np.square(rows.mean(axis=0)).sum()
     enough = tolerance * float(variance) / rows.shape[1]

@@ -1,7 +1,7 @@
-"""Samples as bytes, and matrices of floats as two matrices of bytes.
+"""Represent samples as bytes, and matrices of floats as two matrices of bytes.
 
-Samples of uint8 and int8 keep their values; uint8 becomes int8 by a shift of 128, which changes no distance and no
-covariance. Other samples are floats, quantized in steps from the middle of each feature's range.
+uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which changes no distance and no
+covariance. Other samples are floats. They are quantized to int8, with the middle of each feature's range as 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Coding:
         return rows
 
     def _same(self, x: npt.NDArray[Any]) -> Int8:
-        """Return samples whose dtype, or whose values, fit the dtype of the first samples."""
+        """Return samples if their dtype or their values fit the dtype of the first samples."""
         if x.dtype != self.dtype:
             info = np.iinfo(self.dtype)
             if not ((x >= info.min) & (x <= info.max) & (x == np.rint(x))).all():
@@ -65,12 +65,12 @@ class Coding:
         return x.view(np.int8) ^ np.int8(-128) if self.dtype == np.uint8 else x.view(np.int8)
 
     def floats(self, rows: npt.NDArray[Any]) -> Floats:
-        """Return the floats that bytes, or means of bytes, stand for."""
+        """Return the floats for which bytes, or means of bytes, stand."""
         return rows * self.step + self.middle
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. A product with int8 is two products of bytes.
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. Their product with int8 is two products of bytes.
 
     Each vector has one step. If `steps` is None, the largest element of a vector is 127 * 256 steps. `held` has the
     vectors after rounding to 16 bits.

@@ -21,15 +21,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, optional
-        The number of components; by default the smaller of the numbers of samples and features.
+        The number of components. The default is the number of samples or of features, whichever is smaller.
 
     Attributes
     ----------
     components_ : ndarray of float64
-        The directions of the largest variance, of shape (n_components, n_features); the largest element in magnitude
-        of each is positive.
+        The directions of the largest variance, of shape (n_components, n_features). In each direction the element with
+        the largest magnitude is positive.
     explained_variance_, explained_variance_ratio_ : ndarray of float64
-        The variance of each component, and its part of the total variance.
+        The variance of each component, and its fraction of the total variance.
     singular_values_ : ndarray of float64
         The singular values of the centered samples.
     mean_ : ndarray of float64
@@ -39,10 +39,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The covariance of uint8 and int8 samples is computed from exact integers; other samples become int8, in steps of
-    each feature's range. Samples are projected on components in 16 bits, with exact products: the error of an element
-    is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a file: they are read once,
-    some at a time.
+    The covariance is computed from exact integers. uint8 and int8 samples are these integers. Other samples become
+    int8, with a scale for each feature. Samples are projected on components in 16 bits, with exact products. The error
+    of an element is about 1e-4 of the largest element of the result. Samples of bytes may be mapped from a file,
+    because they are read once, some at a time.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return result
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return the samples that projections stand for.
+        """Return the samples for which projections stand.
 
         Parameters
         ----------

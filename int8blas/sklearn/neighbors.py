@@ -1,6 +1,6 @@
 """scikit-learn's estimators of neighbors, with the search of :class:`int8blas.Index`.
 
-scikit-learn's classes do everything except the search: they check arguments, keep samples and labels, vote and average.
+scikit-learn's classes check arguments, store samples and labels, vote and average. Only the search is replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ METRICS = {"euclidean": "sqeuclidean", "cosine": "cosine"}
 
 
 class _Search:
-    """Find the nearest samples: exactly for bytes; for floats, find candidates in int8 and rank them by the floats."""
+    """Find the nearest samples. The search is exact for bytes. For floats, it finds candidates in int8 and ranks them
+    by the floats."""
 
     def __init__(self, x: npt.NDArray[Any], metric: str) -> None:
         self.metric = METRICS[metric]
@@ -59,7 +60,7 @@ class _Neighbors(BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Keep samples, and their labels or values.
+        """Store samples, and their labels or values.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class NearestNeighbors(_Neighbors, neighbors.NearestNeighbors):
 class KNeighborsTransformer(_Neighbors, neighbors.KNeighborsTransformer):
     """scikit-learn's ``KNeighborsTransformer`` with a search among bytes.
 
-    It returns a sparse graph, which other estimators of scikit-learn take.
+    It returns a sparse graph for other estimators of scikit-learn.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ class KNeighborsClassifier(_Voting, neighbors.KNeighborsClassifier):
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # noqa: N803
         super().fit(X, y)
-        self._fit_method = "int8"  # with "brute" votes are counted in scikit-learn's own search
+        self._fit_method = "int8"  # with "brute" scikit-learn would count votes in its own search
         return self
 
 

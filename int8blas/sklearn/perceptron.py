@@ -47,15 +47,15 @@ class _Int8Predictions(BaseEstimator):
 
 
 class Int8MLPClassifier(_Int8Predictions, MLPClassifier):
-    """An ``MLPClassifier`` that predicts in int8; :func:`quantize_estimator` creates it."""
+    """An ``MLPClassifier`` that predicts in int8. :func:`quantize_estimator` creates it."""
 
 
 class Int8MLPRegressor(_Int8Predictions, MLPRegressor):
-    """An ``MLPRegressor`` that predicts in int8; :func:`quantize_estimator` creates it."""
+    """An ``MLPRegressor`` that predicts in int8. :func:`quantize_estimator` creates it."""
 
 
 def quantize_estimator(estimator: Any) -> Any:
-    """Make a copy of a perceptron that predicts in int8.
+    """Copy a perceptron. The copy predicts in int8.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def quantize_estimator(estimator: Any) -> Any:
     Returns
     -------
     MLPClassifier or MLPRegressor
-        A copy for predictions, with all attributes. Its weights have a scale for each unit; each layer quantizes each
+        A copy for predictions, with all attributes. Its weights have a scale for each unit. Each layer quantizes each
         sample with a separate scale (:meth:`int8blas.InnerProduct.dynamic`).
 
     Raises

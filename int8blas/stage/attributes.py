@@ -1,11 +1,11 @@
-"""Scales, zero points and post-ops of quantized primitives::
+"""Scales, zero points and post-ops of quantized primitives. For source, weights and destination::
 
     x_f32 = scale * (x_int8 - zero_point)
 
-holds for source, weights and destination. A mask says along which dimensions the values differ: bit i selects the
-logical dimension i, and the mask 0 means one value for the whole tensor. Dimensions are counted as (n, c) or (n, c, h,
-w) for data, (oc, ic, ...) for weights. The model comes from oneDNN's specification ("Int8"). `output_scales` is
-oneDNN's older model ("Primitive Attributes: Quantization").
+A mask selects the dimensions along which the values differ. Bit i selects the logical dimension i. The mask 0 means one
+value for the whole tensor. The logical dimensions are (n, c) or (n, c, h, w) for data, and (oc, ic, ...) for weights.
+The model is from oneDNN's specification ("Int8"). `output_scales` is oneDNN's older model ("Primitive Attributes:
+Quantization").
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TENSORS = ("src", "weights", "dst")
 
 # The names of the element-wise functions, and their formulas.
 ELTWISE = eltwise_formulas()
-# Default alpha and beta of the functions that have them.
+# The default alpha and beta of functions with defaults.
 ELTWISE_DEFAULTS = {
     "elu": (1.0, 0.0),
     "swish": (1.0, 0.0),
@@ -40,7 +40,7 @@ ELTWISE_DEFAULTS = {
     "soft_relu": (1.0, 0.0),
     "hardsigmoid": (1 / 6, 0.5),
 }
-# Functions that limit their argument. Their limits alpha and beta have no defaults.
+# The functions that limit their argument to [alpha, beta]. These functions have no default of alpha and beta.
 CLIPS = ("clip", "clip_v2")
 # Schemes of arithmetic from sums to the destination, in the order of csrc/stage/stage.h.
 SCHEMES = ("float", "doubling", "single", "onnx")
@@ -50,7 +50,7 @@ BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq"
 
 
 _FLOAT32 = struct.Struct("<f")
-# Smaller numbers are finite in float32.
+# Numbers of smaller magnitude are finite in float32.
 _LARGE = 2.0**127
 
 
@@ -67,7 +67,7 @@ def _real(value: Any, name: str) -> float:
 
 
 class _PostOp:
-    """Register a dataclass that is restored from its fields."""
+    """Register a dataclass for files. Its fields restore an object."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
@@ -119,10 +119,10 @@ class Eltwise(_PostOp):
     algorithm : str
         The name of a function in the table below.
     alpha, beta : float, optional
-        Parameters of the function, with their defaults in brackets: the slope alpha of relu below 0 (0); alpha of elu,
-        swish, soft_relu and pow (1; for soft_relu not 0); alpha and beta in alpha * x + beta, for linear (1 and 0),
-        hardswish and hardsigmoid (1 / 6 and 1 / 2). The limits alpha and beta of clip and clip_v2, and the exponent
-        beta of pow, must be given.
+        Parameters of the function. alpha is the slope of relu below 0, by default 0. elu, swish, soft_relu and pow have
+        an alpha, by default 1; the alpha of soft_relu must not be 0. linear, hardswish and hardsigmoid use alpha * x +
+        beta, with the defaults 1 and 0 for linear, 1 / 6 and 1 / 2 for hardswish and hardsigmoid. The limits alpha and
+        beta of clip and clip_v2, and the exponent beta of pow, have no defaults.
     scale : float, optional
         The factor of the result.
 
@@ -130,9 +130,9 @@ class Eltwise(_PostOp):
     -----
     {formulas}
 
-    The functions are evaluated in float32, with the same bits on every CPU. The table has the largest errors for a
-    `scale` of 1, in units in the last place (ulp) of the exact value; an ulp of a subnormal number is 2**-149. Powers
-    of 2 are absolute errors.
+    The functions are evaluated in float32, with equal bits on every CPU. The table has the largest errors for a `scale`
+    of 1, in units in the last place (ulp) of the exact value. An ulp of a subnormal number is 2**-149. Powers of 2 are
+    absolute errors.
 
     ==================================  ===============================================================================
     relu, clip, clip_v2, abs, sqrt,     0.5 for each operation of the formula; if the formula has two operations, as
@@ -151,10 +151,11 @@ class Eltwise(_PostOp):
                                         rounded; for ``|x|`` above 2**102 plus 2**-122
     ==================================  ===============================================================================
 
-    The result for an infinity is the limit of the function: -0.0 for gelu_erf, gelu_tanh, swish and hardswish of -inf.
-    NaN stays NaN. With an alpha of 0, linear, hardswish and hardsigmoid give NaN for an infinity. For negative numbers
-    log gives NaN, and pow gives NaN if the exponent is no integer. Every number, and NaN, to the power 0 is 1. clip_v2
-    differs from clip in one case: if alpha is 0, it gives alpha for a zero of either sign.
+    The result for an infinity is the limit of the function. For -inf it is -0.0 for gelu_erf, gelu_tanh, swish and
+    hardswish. NaN stays NaN. With an alpha of 0, linear, hardswish and hardsigmoid give NaN for an infinity. log gives
+    NaN for negative numbers. pow gives NaN for negative numbers if the exponent is not an integer. Every number, and
+    NaN, to the power 0 is 1. clip_v2 differs from clip in one case: if alpha is 0, clip_v2 gives alpha for 0.0 and
+    -0.0.
 
     Examples
     --------
@@ -194,7 +195,7 @@ if Eltwise.__doc__:  # Python without docstrings (-OO) has none
 
 
 def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
-    """Post-op: y = scale * (y if y >= 0 else slope * y); short for ``Eltwise("relu", slope, 0, scale)``.
+    """Post-op: y = scale * (y if y >= 0 else slope * y). It is ``Eltwise("relu", slope, 0, scale)``.
 
     Parameters
     ----------
@@ -218,8 +219,8 @@ def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it 
 
 @dataclass(frozen=True, eq=False)
 class _WithOperand(_PostOp):
-    """A post-op with an operand that is broadcast to the destination's shape. `operand` is None if each execution
-    gives it."""
+    """A post-op with an operand that is broadcast to the destination's shape. `operand` is None if each execution gives
+    an operand."""
 
     operand: npt.ArrayLike | None = None
 
@@ -230,15 +231,15 @@ class _WithOperand(_PostOp):
 
 @dataclass(frozen=True, eq=False)
 class Binary(_WithOperand):
-    """Post-op: y = y + operand, or another operation in place of ``+``. A comparison gives 1 or 0.
+    """Post-op: y = y + operand, or another operation instead of ``+``. A comparison gives 1 or 0.
 
     Parameters
     ----------
     operand : array_like, optional
-        Real numbers, rounded to float32, of a shape that broadcasts to the destination's shape. Without it each
-        execution must give an operand for each such post-op, in order: ``primitive(src, operands=[...])``.
+        Real numbers, rounded to float32, of a shape that broadcasts to the destination's shape. Without `operand` each
+        execution must give the operands of all such post-ops, in order: ``primitive(src, operands=[...])``.
     algorithm : {'add', 'sub', 'mul', 'div', 'min', 'max', 'ge', 'gt', 'le', 'lt', 'eq', 'ne'}, optional
-        The operation. A comparison with NaN is false, apart from 'ne'.
+        The operation. Comparisons with NaN are false, except 'ne', which is true.
 
     Examples
     --------
@@ -294,7 +295,7 @@ def as_operand(value: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
 
 def as_post_ops(ops: Any, name: str) -> tuple[PostOp, ...]:
     """Return a tuple of post-ops from one post-op or a sequence."""
-    if type(ops) is Eltwise:  # the most frequent one
+    if type(ops) is Eltwise:  # the most frequent case
         return (ops,)
     items = [ops] if isinstance(ops, PostOp) else items_of(ops, name)
     for op in items:
@@ -331,16 +332,16 @@ class Attributes:
     Parameters
     ----------
     scales, zero_points : mapping of str to int, optional
-        The masks of the tensors ("src", "weights" and "dst") that have a scale or a zero point. The values themselves
-        are given to each execution, or once to the primitive.
+        The masks of the tensors ("src", "weights" and "dst") that have a scale or a zero point. Each execution, or once
+        the primitive, gets the values.
     post_ops : post-op, or sequence of them, optional
         :class:`Sum`, :class:`Eltwise` (or :func:`ReLU`), :class:`Binary` and :class:`PReLU`, applied to the result in
         this order, in float32, before the destination's scale.
     output_scales : (int, array_like), optional
-        The older model: a mask and values. The sum of accumulator and bias is multiplied by the values before the
-        post-ops. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a value for each
-        output channel. For any other mask the values are flat, or have the shape of the selected dimensions. With
-        `output_scales` no other scales and no zero points may be given.
+        The older model: a mask and values. Before the post-ops, the sum of accumulator and bias is multiplied by the
+        values. The mask selects dimensions of the destination: 0 selects one value, ``1 << 1`` a value for each output
+        channel. For any other mask the values are flat, or have the shape of the selected dimensions. `output_scales`
+        excludes other scales and zero points.
     requantization : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic from the sums to the destination: float32 ('float'), integers by a scheme of
         :func:`int8blas.requantize` ('doubling', 'single'), or float32 with ONNX's rounding ('onnx'). See Notes.
@@ -361,10 +362,10 @@ class Attributes:
 
     The factor is computed from the float32 scales in float64, once or for each output channel. It becomes a multiplier
     and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the destination's
-    type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. Its limits narrow that
-    range: each limit becomes ``zp_dst + round(limit / scale_dst)``, with the quotient in float32, rounded to nearest,
-    ties away from zero. A bias is int32. The source has one scale, and is not quantized dynamically. This is the
-    arithmetic of TensorFlow Lite's reference kernels for int8.
+    type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. Its limits narrow the
+    range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is in float32, and is rounded to
+    nearest, ties away from zero. A bias is int32. The source has one scale, and is not quantized dynamically. This is
+    the arithmetic of TensorFlow Lite's reference kernels for int8.
 
     ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point
     is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. With

@@ -1,7 +1,8 @@
 """Values for each column of C, or one value for all columns, in the form that the kernels of the epilogue read.
 
-Scales and zero points are checked NumPy scalars, or contiguous vectors of float32 or int64. Calls that supply values
-usually supply single numbers, and have small problems, so these functions must take well under 1 us.
+Scales and zero points are NumPy scalars, or contiguous vectors of float32 or int64, which other functions have checked.
+Calls that supply values usually supply single numbers and have small problems. So these functions must take well under
+1 us.
 """
 
 from libc.math cimport fabs, isfinite
@@ -15,14 +16,14 @@ from int8blas.core.kernels cimport I8_CHUNK, i8_column_values
 cnp.import_array()
 
 cdef object FLOAT32 = np.float32, INT64 = np.int64, ARRAY = np.ndarray, INTEGER = np.integer
-# Types whose conversion to float32 by way of double rounds only once.
+# The types that are rounded only once if they are converted to double and then to float32.
 cdef tuple REAL_TYPES = (float, np.float32, np.float64, np.float16)
 cdef tuple REAL_DTYPES = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT64, cnp.NPY_FLOAT16)
 
 
 cdef cnp.ndarray padded(object values, int typenum):
-    """Return a copy that is padded to whole chunks, and by one chunk more, because the kernels read a chunk beyond the
-    last column."""
+    """Return a copy that is padded to whole chunks and one more chunk, because the kernels read a chunk beyond the last
+    column."""
     cdef cnp.ndarray source = values, array
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(source), size = count // I8_CHUNK * I8_CHUNK + 2 * I8_CHUNK
     array = cnp.PyArray_ZEROS(1, &size, typenum, 0)
@@ -91,7 +92,7 @@ cdef cnp.ndarray multiples(cnp.ndarray sums, int64_t factor):
 
 
 cdef object one_of(object value, tuple types, tuple typenums):
-    """Return a value, or the only element of an array, if it has one of these types; otherwise None."""
+    """Return a value, or the only element of an array, if it has one of these types. Otherwise return None."""
     if type(value) in types:
         return value
     if type(value) is ARRAY and value.size == 1 and cnp.PyArray_TYPE(<cnp.ndarray>value) in typenums:
@@ -100,8 +101,8 @@ cdef object one_of(object value, tuple types, tuple typenums):
 
 
 cdef object one_scale(object value, bint divides):
-    """Return a finite float32 that is not 0. Its reciprocal is finite if `divides`. Return None for values that need
-    the full check."""
+    """Return a finite float32 that is not 0. If `divides`, its reciprocal must be finite too. Return None for values
+    that need the full check."""
     cdef float scale
     value = one_of(value, REAL_TYPES, REAL_DTYPES)
     if value is None:

@@ -1,8 +1,8 @@
-"""Weights of other formats, bit for bit: integers with scales and zero points by groups of k.
+"""Read weights of other formats exactly: integers with scales and zero points by groups of k.
 
-Each function takes the arrays of a format as its files have them, and returns :class:`GroupedWeights`, from which
-``InnerProduct`` layers are made. No weight is rounded: ``dequantized()`` has the numbers that the format defines. Only
-``from_float`` rounds: it quantizes float weights.
+Each function takes arrays from files of a format, and returns :class:`GroupedWeights`, from which ``InnerProduct``
+layers are made. The functions round no weight: ``dequantized()`` returns the numbers that the format defines. Only
+``from_float`` rounds, because it quantizes float weights.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from int8blas.stage.weights_scales import FACTORS, check_group
 
 __all__ = ["GroupedWeights", "from_awq", "from_float", "from_gguf", "from_gptq", "from_matmul_nbits"]
 
-# Bytes of a block of 32 weights in GGUF: scale, minimum, values.
+# The bytes of scale, minimum and values in a block of 32 weights of GGUF.
 GGUF_BLOCKS = {"Q4_0": (2, 0, 16), "Q4_1": (2, 2, 16), "Q8_0": (2, 0, 32)}
 GGUF_GROUP = 32
-# The column of each half byte in a dword of AWQ.
+# The columns of the eight half bytes in a dword of AWQ.
 AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 
 
@@ -41,16 +41,16 @@ class GroupedWeights:
     scales : numpy.ndarray
         float32 of shape (ceil(ic / group), oc).
     zero_points : numpy.ndarray or None
-        Integers of the same shape; None for zeros.
+        Integers with the shape of `scales`; None for zeros.
     group : int
-        The number of k in a group; the last one may be shorter.
+        The number of k in a group; the last group may be shorter.
     bits : int
-        Of a weight, 4 or 8.
+        The bits of a weight, 4 or 8.
     minimums : numpy.ndarray or None
-        float32 of the same shape as `scales`; None for zeros.
+        float32 with the shape of `scales`; None for zeros.
     order : numpy.ndarray or None
-        If not None, column k of `weights` multiplies element ``order[k]`` of a source: the k of a group are not
-        adjacent in the format.
+        If not None, column k of `weights` multiplies element ``order[k]`` of a source, because the format does not
+        store the k of a group side by side.
     """
 
     weights: npt.NDArray[Any]
@@ -66,12 +66,13 @@ class GroupedWeights:
         return np.repeat(values.T, self.group, axis=1)[:, : self.weights.shape[1]]
 
     def dequantized(self) -> npt.NDArray[np.float32]:
-        """The weights as real numbers.
+        """Return the weights as real numbers.
 
         Returns
         -------
         numpy.ndarray
-            float32 of shape (oc, ic), each operation of the formula rounded once, with the k in the order of a source.
+            float32 of shape (oc, ic), with the k in the order of a source. Each operation of the formula is rounded
+            once.
         """
         values = self.weights.astype(np.float32)
         if self.zero_points is not None:
@@ -98,7 +99,7 @@ class GroupedWeights:
         Raises
         ------
         ValueError
-            If the weights have minimums or an order, which a layer lacks.
+            If the weights have minimums or an order, which layers do not support.
         """
         if self.minimums is not None or self.order is not None:
             what = "minimums" if self.minimums is not None else "order of k"
@@ -138,8 +139,7 @@ def _of_type(values: Any, name: str, dtype: type[np.generic]) -> npt.NDArray[Any
 
 
 def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Return finite float32 scales of this shape. The given scales may also be flat, with the same number of
-    elements."""
+    """Return finite float32 scales of this shape. The given scales may also be flat."""
     array = as_array(values, name)
     if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         raise dtype_error(array, name, ("float32", "float16", "bfloat16"))
@@ -154,8 +154,8 @@ def _scales(values: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.fl
 def _in_order(
     weights: npt.NDArray[Any], groups: Any, group: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]:
-    """Return contiguous weights with the k of each group side by side, and their order, from the group of each k. The
-    order is None if the k of each group are side by side already, or if `groups` is None."""
+    """Return contiguous weights with the k of each group side by side, and the order of the k. `groups` has the group
+    of each k. The order is None if the k of each group are side by side already, or if `groups` is None."""
     ic = weights.shape[1]
     if groups is None:
         return np.ascontiguousarray(weights), None
@@ -185,23 +185,23 @@ def from_float(
     group : int
         The number of consecutive k with one scale and one zero point, a multiple of 8. It need not divide ic.
     bits : {4, 8}, optional
-        Of a quantized weight.
+        The bits of a quantized weight.
     search : bool, optional
-        Try 0.6 to 0.95 of the range too, which saturates the outermost weights. Take the range with the smallest sum of
+        Also try 0.6 to 0.95 of the range, which saturates the largest weights. Take the range with the smallest sum of
         squared errors.
     importance : array_like of float32 or float64, optional
-        Shape (ic,), not negative: the factor of the squared error of each k in the search. The mean of the squares of
-        each element of typical sources minimizes the error of products instead of the error of weights.
+        Factors of the squared errors of each k in the search, of shape (ic,), not negative. With the mean square of
+        each element of typical sources, the search minimizes the error of products instead of the error of weights.
 
     Returns
     -------
     GroupedWeights
-        uint8 weights; all zero points are between 0 and the largest quantized weight.
+        The weights are uint8. All zero points are between 0 and the largest quantized weight.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -253,16 +253,16 @@ def from_matmul_nbits(
     Parameters
     ----------
     b : array_like of uint8
-        Shape (n, ceil(k / block_size), block_size * bits / 8): the low half of a byte first.
+        Shape (n, ceil(k / block_size), block_size * bits / 8). With 4 bits, the low half of a byte comes first.
     scales : array_like of float32, float16 or bfloat16
         Shape (n, ceil(k / block_size)), or flat.
     zero_points : array_like of uint8, optional
-        Of each block, packed as the weights: n rows of ceil(blocks * bits / 8) bytes, or flat. By default 8, or 128 for
-        8 bits.
+        A zero point for each block, packed like the weights: n rows of ceil(blocks * bits / 8) bytes, or flat. The
+        default is 8 for 4 bits, and 128 for 8 bits.
     g_idx : array_like of int, optional
-        The group of each k, perhaps followed by the groups of the padding up to a whole block.
+        The group of each k. The groups of the padding up to a whole block may follow.
     n, k, bits, block_size : int
-        The operator's attributes; `bits` is 4 or 8. A `block_size` from `k` on may be any multiple of 16.
+        The attributes of the operator. `bits` is 4 or 8. A `block_size` of at least `k` may be any multiple of 16.
 
     Returns
     -------
@@ -271,7 +271,7 @@ def from_matmul_nbits(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def from_matmul_nbits(
 
 
 def from_gguf(blocks: npt.ArrayLike, kind: str) -> GroupedWeights:
-    """Read the rows of a matrix in blocks of GGUF, as llama.cpp has them.
+    """Read the rows of a matrix in blocks of GGUF, the format of llama.cpp.
 
     Parameters
     ----------
@@ -324,12 +324,12 @@ def from_gguf(blocks: npt.ArrayLike, kind: str) -> GroupedWeights:
     Returns
     -------
     GroupedWeights
-        With groups of 32.
+        The weights, with groups of 32.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -390,7 +390,7 @@ def from_gptq(
     scales : array_like of float32, float16 or bfloat16
         Shape (groups, oc).
     g_idx : array_like of int, optional
-        The group of each k, of a file that was quantized with ``desc_act=True``.
+        The group of each k, for a file that was quantized with ``desc_act=True``.
     zero_offset : {1, 0}, optional
         The number that is added to the stored zero points: 1 for files of AutoGPTQ, 0 for files of the format
         "gptq_v2".
@@ -402,7 +402,7 @@ def from_gptq(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------
@@ -426,14 +426,14 @@ def from_gptq(
 
 
 def from_awq(qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLike) -> GroupedWeights:
-    """Read weights of 4 bits that AWQ has packed into int32, in its order for "gemm".
+    """Read weights of 4 bits that AWQ has packed into int32 for its version "gemm".
 
     Parameters
     ----------
     qweight : array_like of int32
         Shape (ic, oc / 8): eight columns of a k in a dword, in the order 0, 2, 4, 6, 1, 3, 5, 7.
     qzeros : array_like of int32
-        Shape (groups, oc / 8), packed in the same way.
+        Shape (groups, oc / 8), packed like `qweight`.
     scales : array_like of float32, float16 or bfloat16
         Shape (groups, oc).
 
@@ -444,7 +444,7 @@ def from_awq(qweight: npt.ArrayLike, qzeros: npt.ArrayLike, scales: npt.ArrayLik
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as described above.
 
     Examples
     --------

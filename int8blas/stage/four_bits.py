@@ -1,7 +1,7 @@
 """Weights of 4 bits with scales and zero points by groups of k: checked, quantized, and padded to whole groups.
 
-A group is a multiple of 8 k. The group need not divide K. If it does not, the last group is shorter, and rows of
-weights that equal its zero points complete it.
+A group is a multiple of 8 k. The group need not divide K. If it does not, the last group is shorter. Rows of weights
+that equal its zero points complete the last group.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ RANGES = {"int8": (-8, 7), "uint8": (0, 15)}
 def quantize_four_bits(
     flat: npt.NDArray[np.float32], scale: Any, group: int
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Return float32 weights (oc, ic) as integers from -8 to 7, and their scales, given or computed."""
+    """Return float32 weights (oc, ic) as integers from -8 to 7, and their scales, which are given or computed."""
     if not np.isfinite(flat).all():
         raise ValueError("weights must be finite in float32, got NaN or an infinity")
     if isinstance(scale, str):
@@ -45,8 +45,8 @@ def quantize_four_bits(
 def zeros_of_groups(
     values: Any, groups: int, oc: int, dtype: np.dtype[Any], name: str = "zero_points['weights']"
 ) -> npt.NDArray[np.int32]:
-    """Return zero points of the weights as a matrix (groups, oc) of values of 4 bits: one, one for each output channel,
-    or one for each of its groups."""
+    """Return zero points of the weights as a matrix (groups, oc) of values of 4 bits. The argument has one value, or
+    one for each output channel, or one for each group of each output channel."""
     zeros = zero_point_values(values, name, dtype)
     low, high = RANGES[dtype.name]
     wrong = zeros[(zeros < low) | (zeros > high)]
@@ -58,7 +58,7 @@ def zeros_of_groups(
 
 
 def packed_in_groups(weights: npt.NDArray[Any] | PackedB4, group: int, zeros: npt.NDArray[np.int32] | None) -> PackedB4:
-    """Return integer weights (oc, ic), or packed weights (ic, oc), packed and padded to whole groups."""
+    """Pack integer weights (oc, ic), or take packed weights (ic, oc), and pad them to whole groups."""
     columns = weights.unpack() if isinstance(weights, PackedB4) and group and weights.shape[0] % group else weights
     if isinstance(columns, PackedB4):
         return columns
@@ -71,8 +71,7 @@ def packed_in_groups(weights: npt.NDArray[Any] | PackedB4, group: int, zeros: np
 
 
 def integer_weights(weights: npt.NDArray[Any], scales: dict[str, Any], group: int) -> npt.NDArray[Any]:
-    """Return weights (oc, ic) as integers of 4 bits; float32 weights are quantized, and their scales are stored in
-    `scales`."""
+    """Return weights (oc, ic) as integers of 4 bits. Quantize float32 weights, and store their scales in `scales`."""
     if weights.dtype == np.float32:
         if "weights" not in scales:
             raise ValueError(

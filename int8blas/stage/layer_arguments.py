@@ -19,7 +19,7 @@ from int8blas.stage.weights_scales import AUTOMATIC, MAX_GROUP, check_group, sca
 INT8_DTYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 INT16_DTYPES = (np.dtype(np.uint16), np.dtype(np.int16))
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
-ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # dtypes of zero points; int64 for values beyond int8
+ZEROS = (np.dtype(np.int8), np.dtype(np.int64))  # dtypes of zero points; int64 is for values beyond int8
 DST_DTYPES = (*INT8_DTYPES, np.dtype(np.int32), *FLOAT_DTYPES)
 
 
@@ -48,7 +48,7 @@ class PackedWeights:
             raise TypeError(
                 f"zero points of packed weights must be a vector of int8 or int64, or None, got {shown(zeros)}"
             )
-        # Check the sizes first: later work grows with the shape.
+        # Check the sizes first, because later work grows with the shape.
         if math.prod(self.shape) > sum(math.prod(packed.shape) for packed in self.packed):
             raise ValueError(f"weights of shape {self.shape} must be in packed, got {self.packed}")
 
@@ -84,7 +84,7 @@ def check_dtype(dtype: Any, name: str, allowed: tuple[np.dtype[Any], ...]) -> np
 
 
 def check_given(src_dtype: Any, dst_dtype: Any, dynamic: Any) -> None:
-    """Raise an error with a remedy if dtypes of an InnerProduct are missing, or ask for `dynamic`."""
+    """Raise an error with a remedy if dtypes of an InnerProduct are missing, or need `InnerProduct.dynamic`."""
     shortcut = "InnerProduct.dynamic(weights, bias) has all that float32 in and out needs"
     quantized, real = either(list(map(str, INT8_DTYPES))), "float32, float16 or bfloat16"
     if src_dtype is None:
@@ -140,7 +140,7 @@ def check_attributes(attributes: Any) -> Attributes:
 
 
 def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
-    """Return the number of k that share a scale, from `group` or from scales that are a matrix; 0 without groups.
+    """Return the number of k that share a scale, or 0 without groups. `group`, or a matrix of scales, determines it.
 
     With 4 bits, a given `group` need not divide ic.
     """
@@ -174,7 +174,7 @@ def group_size(scale: Any, group: Any, oc: int, ic: int, bits: int = 8) -> int:
 
 
 def quantize_weights(weights: npt.NDArray[np.float32], scale: Any, group: Any = 0) -> tuple[npt.NDArray[np.int8], Any]:
-    """Return float32 weights (oc, ...) as int8 in [-127, 127], and their scales. Scales are given, or computed by
+    """Return float32 weights (oc, ...) as int8 in [-127, 127], and their scales, which are given or computed by
     `weights_scales`.
 
     `group` is the result of `group_size`, 0 without groups.
@@ -227,9 +227,9 @@ def int8_weights(
 def centered_weights(
     weights: npt.NDArray[Any], zero_points: Any
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[Any] | None]:
-    """Return (weights, None), where the zero points (one, or one for each oc) are subtracted from integer weights (oc,
-    ...) and the differences are int8. If a difference does not fit int8, return the weights and their zero points,
-    after subtracting 128 from both for uint8; zero points that do not fit int8 are int64."""
+    """Subtract zero points (one, or one for each oc) from integer weights (oc, ...). Return the differences as int8,
+    and None. If a difference does not fit int8, return the weights and the zero points instead, after subtracting 128
+    from both for uint8. Zero points that do not fit int8 are then int64."""
     zeros = zero_point_values(zero_points, "zero_points['weights']", np.dtype(np.int32)).astype(np.int64)
     if zeros.shape not in ((), (1,), (len(weights),)):
         raise ValueError(
@@ -251,7 +251,7 @@ def centered_weights(
 
 
 def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
-    """Return the attributes of a layer with grouped weights in the form for weights without groups."""
+    """Return the attributes of a layer with grouped weights in the form of attributes for weights without groups."""
     if not grouped:
         return attributes
     changed = {"scales": attributes.scales, "zero_points": attributes.zero_points}
@@ -268,7 +268,7 @@ def grouped_attributes(attributes: Attributes, grouped: bool) -> Attributes:
 
 
 def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str = "scales") -> dict[str, Any]:
-    """Return scales or zero points. Values of the weights of shape (groups, oc / groups) become a vector."""
+    """Return scales or zero points. Values of weights of shape (groups, oc / groups) become a vector."""
     if not grouped or "weights" not in scales or isinstance(scales["weights"], str):
         return scales
     values = widened(scales["weights"], f"{name}['weights']")
@@ -280,8 +280,8 @@ def grouped_values(scales: dict[str, Any], grouped: bool, groups: int, name: str
 def grouped_shape(
     shape: tuple[int, ...], groups: int, spatial: int | None, layout: str | None
 ) -> tuple[tuple[int, ...], int]:
-    """Return the shape of weights as (g, oc / g, ic / g, ...), and the number of their spatial dimensions, None without
-    a layout."""
+    """Return the shape of weights as (g, oc / g, ic / g, ...). Also return the number of spatial dimensions, or None
+    without a layout."""
     if spatial is None:
         if len(shape) == 5 and groups > 1:
             raise ValueError(

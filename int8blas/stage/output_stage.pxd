@@ -15,10 +15,10 @@ cdef class Bound
 
 cdef class Layer:
     cdef object attributes
-    cdef int dims                   # dimensions of the destination, as masks count them
-    cdef int bits                   # of a weight
-    cdef int64_t depth              # products in a sum, if the zero points may be any int32
-    cdef bint spreads               # some mask needs `spread_values`
+    cdef int dims                   # number of dimensions of the destination, as masks count them
+    cdef int bits                   # bits of a weight
+    cdef int64_t depth              # number of products in a sum, if the zero points may be any int32
+    cdef bint spreads               # a mask needs `spread_values`
     cdef int64_t columns
     cdef int dst_type
     cdef int64_t src_shift, weights_shift
@@ -26,8 +26,8 @@ cdef class Layer:
     cdef bint integral              # the formula has integers only: the result is exact
     cdef bint requantizes           # Attributes.requantization is an integer scheme
     cdef bint rounds_first          # whether rounding precedes the addition of the destination's zero point: "onnx"
-    cdef bint source_alone          # whether executions supply no more than the source's scale and zero point
-    cdef Bound common               # the values that all such executions share, or None before the first
+    cdef bint source_alone          # whether executions supply only the source's scale and zero point
+    cdef Bound common               # the values that all such executions share; None before the first execution
     cdef bint brings_scale, brings_zero     # whether executions supply the source's scale and its zero point
     cdef object weights_scale, src_dtype
     cdef bint by_column             # weights_scale is a vector

@@ -1,8 +1,8 @@
-"""The epilogue of a quantized primitive: attributes and values become the ``i8_stage`` that the kernels read.
+"""The epilogue of a quantized primitive: make the ``i8_stage`` that the kernels read from attributes and values.
 
 A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. It
-combines them with the values of one execution into a ``Bound``, which has C structures and the arrays to which they
-point. If executions supply no values, one ``Bound`` serves all of them.
+combines them with the values of one execution to a ``Bound``, which has C structures and the arrays to which the
+structures point. If executions supply no values, one ``Bound`` serves all executions.
 """
 
 from types import MappingProxyType
@@ -30,8 +30,8 @@ cnp.import_array()
 # The kernels number post-ops in the order of these names.
 cdef dict ELTWISE_KINDS = {name: I8_ELTWISE + i for i, name in enumerate(ELTWISE)}
 cdef dict BINARY_KINDS = {name: I8_ADD + i for i, name in enumerate(BINARY)}
-# For each tensor, the masks whose values the kernels take, and the dimension that these values count. Values of the
-# destination or of sums with any other mask are "spread": they become operands of post-ops.
+# The masks of each tensor whose values the kernels take, and the dimension of these values. Values of the destination
+# or of sums with any other mask are "spread": they become operands of post-ops.
 cdef dict MASKS = {"src": {0: None, 1: "rows", 3: "row groups"}, "weights": {0: None, 1: "columns", 3: "groups"},
                    "dst": {0: None, 2: "columns"}}
 cdef dict MASK_NAMES = {"src": "0 or 1 << 0 (a value for each row)", "weights": "0 or 1 << 0 (a value for each output "
@@ -44,7 +44,7 @@ cdef object ONE = np.float32(1), NO_CHANGE = np.float32(-0.0)
 
 
 cdef int element_type(int typenum) noexcept:
-    """Return the kernels' number of a NumPy type, or -1."""
+    """Return the number of a NumPy type in the kernels, or -1."""
     if typenum == cnp.NPY_UINT8:
         return I8_TYPE_U8
     if typenum == cnp.NPY_INT8:
@@ -59,12 +59,12 @@ cdef int element_type(int typenum) noexcept:
 
 
 cdef int binary_kind(str algorithm) except -1:
-    """Return the kernels' number of a binary post-op."""
+    """Return the number of a binary post-op in the kernels."""
     return BINARY_KINDS[algorithm]
 
 
 cdef int set_post_op(i8_post_op *p, object op, int dst_type) except -1:
-    """Set a post-op in the kernels' form, without its operand."""
+    """Set a post-op in the form of the kernels, without its operand."""
     p.scale, p.alpha, p.beta, p.operand, p.type = 1, 0, 0, NULL, 0
     p.operand_row = p.operand_col = 0
     if isinstance(op, Eltwise):
@@ -92,7 +92,7 @@ cdef class Layer:
         self.src_shift = SHIFT if dtypes["src"] == np.int8 else 0
         self.weights_shift = -SHIFT if dtypes["weights"] == np.uint8 else 0
         self.kind = kind
-        # With scale groups the scales of weights are a matrix, and these sums are int32 [panels, groups, 16].
+        # With scale groups, the scales of weights are a matrix, and the column sums are int32 [panels, groups, 16].
         self.group = group
         self._column_sums = column_sums if group else padded(column_sums, cnp.NPY_INT64)
         self.set_bias(bias)
@@ -203,7 +203,7 @@ cdef class Layer:
         return MASKS[tensor].get(mask, False)
 
     cdef object one_value(self, str parameter, str tensor, object value):
-        """Return the checked value of a tensor if it is one number, the common case; otherwise None."""
+        """Return the checked value of a tensor if it is one number, the common case. Otherwise return None."""
         if self.masks[parameter].get(tensor) != 0:
             return None
         if parameter == "scales":
@@ -211,15 +211,15 @@ cdef class Layer:
         return one_integer(value, self.zero_point_type(tensor))
 
     cdef object zero_point_type(self, str tensor):
-        """Return the type of a zero point, whose range limits it. Zero points of operands may be any int32. A zero
-        point of the destination may be any int32 too, because its real values need not contain 0. Only if it is added
-        after rounding, it has the type of the destination."""
+        """Return the type whose range limits a zero point. Zero points of operands may be any int32. A zero point of
+        the destination may be any int32 too, because the real values of the destination need not contain 0. If it is
+        added after rounding, it must have the type of the destination."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return INT32
 
     cdef dict checked_masks(self, parameter, declared, values):
-        """Return the declared masks, and for tensors without a declared mask the mask that fits the values."""
+        """Return the declared masks. A tensor without a declared mask gets the mask that fits its values."""
         cdef dict masks = dict(declared)
         for tensor, array in values.items():
             vector = 2 if tensor == "dst" else 3 if array.ndim == 2 else 1
@@ -253,7 +253,7 @@ cdef class Layer:
         return masks
 
     cdef object fitted(self, parameter, tensor, array):
-        """Return values, and check that they have the shape that the mask requires. The length of vectors of rows is
+        """Check that values have the shape that the mask requires, and return them. The length of vectors of rows is
         checked later."""
         name = f"{parameter}[{tensor!r}]"
         if tensor not in self.masks[parameter]:
@@ -321,8 +321,8 @@ cdef class Layer:
     cdef Bound bind(self, object scales, object zero_points, object operands, int64_t rows, tuple dst_shape,
                     bint channels_last=True, tuple part=None):
         """Bind the values of one execution with `rows` rows. The destination has `dst_shape`, with channels as its last
-        or second dimension. `part` selects the operands for a part of the destination, as slices with the channels
-        last."""
+        or second dimension. `part` has slices, with channels last, that select a part of the destination and of the
+        operands."""
         cdef Bound bound = self.bind_source(scales, zero_points) if self.source_alone and operands is None else None
         if bound is None:
             bound = self.bind_all(scales, zero_points, operands, rows, dst_shape, channels_last, part)
@@ -333,8 +333,8 @@ cdef class Layer:
         return "src" in self.masks[parameter] and "src" not in self.constants[parameter]
 
     cdef object number_of_source(self, str parameter, bint brings, object values):
-        """Return the source's scale or zero point if an execution supplies no other value. Return 0 if the execution
-        supplies no value, and None if the values need the full check."""
+        """Return the source's scale or zero point if the execution supplies no other value. Return 0 if it supplies no
+        value, and None if the values need the full check."""
         if not brings:
             return None if values else 0
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
@@ -441,8 +441,8 @@ cdef class Layer:
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). These
-        post-ops come before all other post-ops."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). They come
+        before all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -458,8 +458,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. These post-ops come
-        after all other post-ops, first the scale, then the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. They come after all
+        other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
@@ -500,16 +500,16 @@ cdef class Layer:
         reciprocal = ONE / scales["dst"] if "dst" in scales else ONE
         set_columns(&bound.stage.dst_scale, reciprocal, bound._arrays)
         bound.stage.rescales = "dst" in self.masks["scales"] or "dst" in self.masks["zero_points"]
-        # The sum of groups may add infinities of both signs. Without groups all scales and reciprocals are finite.
+        # With groups, sums may add infinities of both signs. Without groups all scales and reciprocals are finite.
         bound.stage.finite = not self.group
-        # Adding -0.0 leaves every number unchanged.
+        # Adding -0.0 changes no number.
         set_columns(&bound.stage.bias, NO_CHANGE if self._bias is None or self.integer_bias else self._bias,
                     bound._arrays)
         if self.integer_bias:
             bound._co_cols = padded(self._bias, cnp.NPY_INT32)
 
     cdef object bind_groups(self, Bound bound, object scales):
-        """Set the scales (groups, columns) in panels. Multiply them by the source's scale if it is one number."""
+        """Set the scales (groups, columns) in panels. If the source's scale is one number, multiply them by it."""
         cdef cnp.ndarray array
         panels, groups, width = (<object>self._column_sums).shape
         by_column = np.zeros((groups, panels * width), np.float32)
@@ -571,7 +571,7 @@ cdef class Layer:
             bound.bo += int(weights)
         bound.set_far(self.depth, zeros, columns)
         if not by_row and bound.ao and not self.group:
-            # The compensation is modulo 2**32, like the sums to which it is added.
+            # Compute the terms modulo 2**32, like the sums to which they are added.
             bound._col_init = multiples(self._column_sums, -bound.ao)
         bound.stage.col_sums = NULL
         if (by_row or self.kind == "dynamic") and not self.group:
@@ -616,7 +616,7 @@ cdef class Layer:
         for kind, operand in before:
             count += self.bind_spread(bound, &bound.ops[count], kind, operand, dst_shape, channels_last, part)
         for i, op in enumerate(self.attributes.post_ops):
-            # With positive scales a relu is a lower bound of the results, and a kernel may apply it.
+            # If all scales are positive, a relu is a lower bound of the results, which a kernel can apply.
             if (not i and not before and not after and isinstance(op, Eltwise) and op.algorithm == "relu"
                     and op.alpha == 0 and op.scale == 1 and np.all(scales.get("dst", ONE) > 0)):
                 bound.stage.relu = 1
@@ -679,9 +679,9 @@ cdef class Bound:
         return False
 
     cdef int set_far(self, int64_t depth, object rows=None, object columns=None) except -1:
-        """Set whether a zero point is outside the range of its type: products may then exceed 32 bits. Refuse zero
-        points with which sums of `depth` products may exceed 64 bits. `rows` and `columns` are all zero points, if a
-        row or a column has several."""
+        """Set whether a zero point is outside the range of its type, because products may then exceed 32 bits. Refuse
+        zero points with which sums of `depth` products may exceed 64 bits. If a row or a column has several zero
+        points, `rows` and `columns` have all of them."""
         cdef object a, b, largest_a, largest_b
         rows = self._ao_rows if rows is None else rows
         columns = self._bo_cols if columns is None else columns
@@ -701,13 +701,13 @@ cdef class Bound:
         return 0
 
     cdef int set_nan(self) except -1:
-        """Make every result NaN, for a source without a scale."""
+        """Make every result NaN, for a source whose scale is NaN."""
         set_columns(&self.stage.scale, FLOAT32(np.nan), self._arrays)
         self.stage.finite = False
         return 0
 
     cdef int64_t padding(self) noexcept:
-        """Return the source's zero point, which is one value."""
+        """Return the zero point of a source with one zero point."""
         return self.ao - self.src_shift
 
     cdef void fill(self, Problem *g) noexcept:

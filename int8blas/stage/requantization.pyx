@@ -1,4 +1,4 @@
-"""Integer requantization in an epilogue: scales become multipliers and powers of two, post-ops become limits.
+"""Integer requantization in an epilogue: scales become multipliers and powers of two, and post-ops become limits.
 
 The arithmetic is as in :func:`int8blas.requantize`, with the factor ``scale_src * scale_weights / scale_dst`` in
 float64.
@@ -35,7 +35,7 @@ cdef tuple multipliers(cnp.ndarray scales):
 
 
 cdef cnp.ndarray limited(cnp.ndarray exponents, int scheme):
-    """Return exponents limited to the kernels' range. Larger left shifts would give the same results."""
+    """Return exponents limited to the range of the kernels. Larger left shifts would give equal results."""
     return np.minimum(exponents, 31 if scheme == I8_DOUBLING else 32, out=exponents)
 
 
@@ -68,7 +68,7 @@ cdef object limits(object op, object scale, object zero_point, object dst_dtype)
             continue
         with np.errstate(over="ignore"):
             steps = (np.float32(bound) / scale).astype(np.float64)
-        # Round to nearest, ties away from zero; numbers beyond 2**40 are out of the range of every type.
+        # Round to nearest, ties away from zero. Limit to 2**40, which is out of the range of every type.
         steps = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), -(2.0**40), 2.0**40).astype(np.int64)
         ends[i] = np.clip(steps + zero_point, info.min, info.max)
     return ends
@@ -84,7 +84,7 @@ cdef const int32_t *for_columns(object values, int64_t columns, list arrays) exc
 
 cdef object set_requantization(i8_requantization *q, object attributes, dict scales, object zero_point,
                                object dst_dtype, int64_t columns, list arrays):
-    """Set the epilogue in integers. Each of the scales is one value or a vector. `arrays` owns the memory."""
+    """Set the epilogue in integers. Each scale is one value or a vector. `arrays` owns the memory."""
     one = np.float32(1)
     q.scheme = SCHEMES.index(attributes.requantization)
     src, weights, dst = [np.asarray(scales.get(tensor, one), np.float64) for tensor in ("src", "weights", "dst")]

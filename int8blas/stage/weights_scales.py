@@ -17,8 +17,8 @@ AUTOMATIC = ("per_channel", "per_tensor")
 LARGEST = {8: 127, 4: 7}
 # The largest number of k in a group. Each k adds at most 3 * 255 * 128, zero points included, so sums fit int32.
 MAX_GROUP = 1 << 14
-# A search tries the scale of the largest magnitude times these factors. With 4 bits and groups of 32 it reduces the
-# error of a sentence encoder's weights from 0.102 to 0.091 (docs/concepts/four_bits.md).
+# A search multiplies the scale of the largest magnitude by these factors. With 4 bits and groups of 32, the search
+# reduces the error of a sentence encoder's weights from 0.102 to 0.091 (docs/concepts/four_bits.md).
 FACTORS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6)
 
 
@@ -33,7 +33,7 @@ def weights_scales(
 ) -> npt.NDArray[np.float32]:
     """Return the scales with which quantized weights fill the range from -127 to 127, or from -7 to 7 with ``bits=4``.
 
-    ``scale = max(abs(w)) / 127``, where the maximum is over the dimensions that the mask does not select.
+    ``scale = max(abs(w)) / 127``. The maximum is over the dimensions that the mask does not select.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ def weights_scales(
     layout : str, optional
         The memory layout of `w`, as in :func:`reorder`; by default the axes are the logical dimensions from oc on.
     group : int, optional
-        The number of consecutive ic with one scale: each output channel has a scale for each group, as
-        :class:`InnerProduct` accepts them. The number is a multiple of 4 that divides ic. With ``bits=4`` it is a
-        multiple of 8, and need not divide ic. `mask` must be 'per_channel', and `layout` None.
+        The number of consecutive ic with one scale. Each output channel then has a scale for each group, for
+        :class:`InnerProduct`. The number is a multiple of 4 that divides ic. With ``bits=4`` it is a multiple of 8, and
+        need not divide ic. `mask` must be 'per_channel', and `layout` None.
     bits : {8, 4}, optional
         The bits of the quantized weights. With 4, ``scale = max(abs(w)) / 7``.
     search : bool, optional
-        Try smaller scales too, 0.6 to 0.95 times this one, which saturate the largest weights. Return the scale with
-        the smallest sum of squared errors.
+        Also try smaller scales, 0.6 to 0.95 times the usual scale, which saturate the largest weights. Return the scale
+        with the smallest sum of squared errors.
 
     Returns
     -------
@@ -130,7 +130,8 @@ def check_group(group: Any, ic: int, bits: int = 8) -> int:
 
 
 def least_error(parts: npt.NDArray[Any], scales: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
-    """Return the scales, or smaller ones if their squared errors are less. The last axis of `parts` shares a scale."""
+    """Return the scales, or smaller scales if their squared errors are less. The last axis of `parts` shares a
+    scale."""
     low, high = (-127, 127) if bits == 8 else (-8, 7)
     best, least = scales, np.full(scales.shape, np.inf)
     for factor in (1, *FACTORS):
@@ -145,7 +146,8 @@ def least_error(parts: npt.NDArray[Any], scales: npt.NDArray[np.float32], bits: 
 def scales_of_groups(
     flat: npt.NDArray[Any], name: str, group: int, bits: int = 8, search: bool = False
 ) -> npt.NDArray[np.float32]:
-    """Return :func:`weights_scales` of a matrix (oc, ic) with groups, of shape (ceil(ic / group), oc)."""
+    """Return the result of :func:`weights_scales`, of shape (ceil(ic / group), oc), for a matrix (oc, ic) with
+    groups."""
     oc, ic = flat.shape
     if ic % group:
         flat = np.pad(flat, ((0, 0), (0, -ic % group)))
@@ -161,7 +163,7 @@ def scales_of_groups(
 def scales_of(
     logical: npt.NDArray[Any], name: str, mask: Any, bits: int = 8, search: bool = False
 ) -> npt.NDArray[np.float32]:
-    """Return :func:`weights_scales` of weights with axes in logical order."""
+    """Return the result of :func:`weights_scales` for weights with axes in logical order."""
     axes = mask_axes(mask, logical.ndim)
     others = tuple(axis for axis in range(logical.ndim) if axis not in axes)
     with np.errstate(invalid="ignore"):

@@ -1,20 +1,20 @@
 """int8 in PyTorch models: :func:`quantize_` replaces the modules of a model that have large weights.
 
     reports         report, compare: errors, sizes and times of a model after quantize_
-    quantize        quantize_, dequantize_, Int8Dynamic, Int8WeightOnly: which modules of a model are replaced
+    quantize        quantize_, dequantize_, Int8Dynamic, Int8WeightOnly: they choose and replace modules of a model
       -> modules      Int8Linear, Int8MultiheadAttention, and the base class of all int8 modules
       -> convolutions Int8Conv
       -> recurrent    Int8Recurrent, Int8RecurrentCell, and their operator
       -> tables       Int8Embedding, Int8EmbeddingBag
-        -> ops          the operators int8blas::linear and the like, for torch.compile, torch.export and torch.jit
+        -> ops          operators such as int8blas::linear, for torch.compile, torch.export and torch.jit
 
     static          prepare, convert, calibrate: static networks, which are int8 between their layers
-      -> translation  operators of torch as nodes of the room onnx, whose networks compute
+      -> translation  operators of torch as nodes of int8blas.onnx, whose networks compute the results
       -> shapes       shapes of a network's results, for compilers
 
-    others          quantized modules of other libraries, int_mm
+    others          quantized modules of other libraries, and int_mm
 
-Only this room imports torch, and no other room imports this one.
+Only this package imports torch, and no other package of int8blas imports this package.
 """
 
 from typing import Any

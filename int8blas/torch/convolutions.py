@@ -28,8 +28,8 @@ class Int8Conv(Int8Module):
     """A convolution, or a transposed convolution, with int8 weights. A call quantizes each image of its source.
 
     :func:`quantize_` creates it from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``, ``ConvTranspose2d``
-    and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are fastest. Their
-    result has its channels last, too.
+    and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are fastest, and give
+    results with channels last.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class Int8Conv(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The dequantized weights, in torch's order and their original dtype. Each access computes them."""
+        """The dequantized weights, in torch's order and in their original dtype. Each access computes them again."""
         weight = (self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))).to(self.dtype)
         return by_outputs(weight, self.groups) if self.transposed else weight
 
@@ -203,7 +203,7 @@ class Int8Conv(Int8Module):
         self._layer = self._layer_for(self.output_padding)
 
     def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
-        """Return the layer with an output padding. Create the layer if none exists."""
+        """Return the layer with an output padding. Create the layer if it does not exist."""
         pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
         parameters = self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else ()
         return layer_of(

@@ -35,8 +35,8 @@ from int8blas.torch.ops import (
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
-    """Return the call of a module as one node of torch.fx. Without this function, torch.fx would trace into the module,
-    as into every module that is not from torch."""
+    """Return the call of a module as one node of torch.fx. Without this function, torch.fx would trace the operators in
+    the module, because the module is not from torch."""
     tracer = x.tracer
     return tracer.create_proxy("call_module", tracer.path_of_module(module), (x, *arguments), {})
 
@@ -50,16 +50,16 @@ class Int8Module(nn.Module):
     REMEDY = "call int8blas.torch.dequantize_(model) first"
 
     def _restore(self) -> None:
-        """Make the layer from the buffers."""
+        """Create the layer from the buffers."""
         raise NotImplementedError
 
     def _renew(self) -> None:
-        """Make the layer from the buffers, and remember the buffers."""
+        """Create the layer from the buffers, and remember the buffers."""
         self._restore()
         self._held = Held(self._buffers.values())
 
     def _current(self) -> Any:
-        """Return the layer, made again if a buffer was replaced or changed in place."""
+        """Return the layer. Create it again if a buffer was replaced or changed in place."""
         if not self._held.holds(self._buffers.values()):
             self._renew()
         return self._layer
@@ -69,8 +69,8 @@ class Int8Module(nn.Module):
         return f"module {self.label!r}, {self}" if self.label else f"{self}"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Refuse other devices. If `fn` changes the dtype, keep the integers, and store the new dtype for tables and
-        for dequantize_."""
+        """Raise an error for other devices. If `fn` changes the dtype, keep the integers, and store the new dtype for
+        tables and for dequantize_."""
         converted = fn(torch.empty(0, dtype=self.dtype))
         if converted.device.type != "cpu":
             raise RuntimeError(
@@ -111,7 +111,7 @@ class Int8Module(nn.Module):
 
 
 class Int8Linear(Int8Module):
-    """A linear layer with int8 weights. A call quantizes each row of its source, or nothing if only weights are int8.
+    """A linear layer with int8 weights. A call quantizes each row of its source, unless only weights are int8.
 
     :func:`quantize_` creates it. The result has the dtype of the source: float32, bfloat16 or float16.
 
@@ -127,7 +127,7 @@ class Int8Linear(Int8Module):
     in_features, out_features : int
         Sizes of source and result.
     packed : Tensor of int8
-        The packed weights, in the memory of the layer's PackedB. Replace the tensor, do not write to it.
+        The packed weights, in the memory of the layer's PackedB. The tensor may be replaced, but not written to.
     scale : Tensor of float32
         One scale for each output channel, or (groups, out_features).
     bias : Tensor of float32 or None
@@ -173,7 +173,7 @@ class Int8Linear(Int8Module):
         bias : Tensor of float, optional
             (out_features,).
         group : int, optional
-            A scale for each `group` of inputs and each output channel, as for :class:`int8blas.InnerProduct`.
+            The number of inputs of an output channel that share a scale, as for :class:`int8blas.InnerProduct`.
         weight_only : bool, optional
             Whether sources stay floats.
 
@@ -199,7 +199,7 @@ class Int8Linear(Int8Module):
     def from_integers(
         cls, quantized: Tensor, scale: Tensor, bias: Tensor | None = None, *, weight_only: bool = False
     ) -> Int8Linear:
-        """Make the layer from the integers of a quantized linear layer.
+        """Create the layer from the integers of a quantized linear layer.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Int8Linear(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The dequantized float32 weights, (out_features, in_features). Each access computes them."""
+        """The dequantized float32 weights, (out_features, in_features). Each access computes them again."""
         if torch.compiler.is_compiling():
             made: Tensor = weight(self.packed, self.scale, self.in_features)
             return made
@@ -270,7 +270,7 @@ class Int8Linear(Int8Module):
         self._take(unpacked(self.packed, self.scale, self.in_features))
 
     def _take(self, packed: PackedB) -> None:
-        """Make the layer from packed weights and the module's scale and bias."""
+        """Create the layer from packed weights and the module's scale and bias."""
         self.packed = as_tensor(packed.data)
         self._layer = make_layer(packed, self.scale, self.bias, self.weight_only)
         keep_layer(self.packed, (self.weight_only,), self._layer, (self.scale, self.bias))
@@ -282,7 +282,7 @@ BLOCK = 1 << 18
 
 
 def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return weights as int8, and the float32 scale of each of their rows: 1 for a row of zeros."""
+    """Return weights as int8, and the float32 scale of each of their rows. A row of zeros has scale 1."""
     rows = weight.detach()
     integers, scale = np.empty(rows.shape, np.int8), np.empty(len(rows), np.float32)
     step = max(1, BLOCK // max(1, rows[0].numel()))
@@ -294,7 +294,7 @@ def quantized_rows(weight: Tensor) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return a mask to add to scores; True means that a place is hidden."""
+    """Return a mask that is added to scores. In a mask of bool, True hides a position."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:
@@ -303,7 +303,7 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
 
 
 class Int8MultiheadAttention(nn.Module):
-    """``nn.MultiheadAttention`` with int8 weights in its four products; torch computes the attention itself, in floats.
+    """``nn.MultiheadAttention`` with int8 weights in its four products. torch computes all other steps in floats.
 
     :func:`quantize_` creates it.
 
@@ -357,7 +357,7 @@ class Int8MultiheadAttention(nn.Module):
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """Return the result and, if wanted, the weights of the attention, as ``nn.MultiheadAttention`` does."""
+        """Return the result and, with `need_weights`, the attention's weights, as ``nn.MultiheadAttention`` does."""
         if isinstance(query, Proxy):
             return as_leaf(
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
@@ -400,7 +400,7 @@ class Int8MultiheadAttention(nn.Module):
         return y if self.batch_first else y.transpose(0, 1), weights
 
     def _check_masks(self, query: Tensor, key: Tensor, mask: Tensor | None, padding: Tensor | None) -> None:
-        """Refuse masks that torch's layer refuses. Without this check, int8blas would broadcast these masks."""
+        """Raise an error for masks that torch's layer does not take. Otherwise int8blas would broadcast them."""
         (n, steps), keys = query.shape[:2], key.shape[1]
         plain, whole = (steps, keys), (n * self.num_heads, steps, keys)
         if mask is not None and tuple(mask.shape) not in (plain, whole):

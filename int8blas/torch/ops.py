@@ -1,7 +1,7 @@
 """The operators ``int8blas::linear``, ``convolution`` and ``embedding``: int8 layers for compilers of torch.
 
-An operator takes the tensors of a layer. It finds the layer of these tensors, or creates it: a program that
-torch.export wrote and another process loaded has only the tensors.
+An operator takes the tensors of a layer. It finds the layer of these tensors. If there is none, it creates the layer,
+because a program that torch.export wrote and another process loaded has only the tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, from_numpy, get_num_threads, is_grad_enabled
 
-# A call with one row takes a few microseconds. Importing these names, instead of their modules, saves one microsecond.
+# A call with one row takes a few microseconds. Looking these names up in their modules would take one more microsecond.
 from torch._C import _get_tracing_state, _is_any_autocast_enabled, _len_torch_dispatch_stack
 from torch._C._functorch import maybe_current_level
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -42,7 +42,7 @@ def told_of(kind: str, name: str) -> str:
 
 
 def lowered(y: Tensor) -> Tensor:
-    """Return a result in the dtype of torch.autocast, if it is on for the CPU: torch's own products do so."""
+    """Return a result in the dtype of torch.autocast, if this is on for the CPU, like torch's own products."""
     if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
         return y.to(torch.get_autocast_dtype("cpu"))
     return y
@@ -55,7 +55,7 @@ def version(tensor: Tensor | None) -> int | None:
 
 
 class Held:
-    """The tensors that a layer was made from, and their versions at that time."""
+    """The tensors from which a layer was created, and their versions at that time."""
 
     def __init__(self, tensors: Iterable[Tensor | None]) -> None:
         self.pairs = [(tensor, version(tensor)) for tensor in tensors]
@@ -76,7 +76,7 @@ LAYERS: MutableMapping[Any, dict[tuple[Any, ...], tuple[Any, int | None, Held]]]
 
 
 def keep_layer(weights: Tensor, key: tuple[Any, ...], layer: Any, others: Iterable[Tensor | None] = ()) -> None:
-    """Keep a layer for :func:`layer_of`."""
+    """Store a layer, so that :func:`layer_of` can find it."""
     LAYERS.setdefault(weights, {})[key] = layer, version(weights), Held(others)
 
 
@@ -197,8 +197,8 @@ def _(gradient: Tensor, shape: Sequence[int], text: str) -> Tensor:
 
 
 def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
-    """Return a rule of torch.vmap that raises an error. The last argument of an operator is the name of its module;
-    torch leaves an empty name out."""
+    """Return a rule of torch.vmap that raises an error. The last argument of an operator is the name of its module, but
+    torch omits an empty name."""
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         name = args[-1] if args and isinstance(args[-1], str) else ""
@@ -208,13 +208,13 @@ def refuse_vmap(kind: str, remedy: str) -> Callable[..., Any]:
 
 
 def set_shape(kind: str, ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Keep the shape of x, the number of inputs, and the error's text, for the backward pass."""
+    """Store the shape of x, the number of inputs, and the error's text, which the backward pass needs."""
     ctx.shape, ctx.inputs = inputs[0].shape, len(inputs)
     ctx.text = f"{told_of(f'{kind} of {inputs[2].shape[-1]} outputs', inputs[-1])} has no gradient: {REMEDY}"
 
 
 def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """Return the operator that raises, so that a compiler can trace a backward pass which never runs."""
+    """Call an operator that raises an error. A compiler can trace the operator in a backward pass that never runs."""
     return refuse_gradient(gradient, ctx.shape, ctx.text), *(None,) * (ctx.inputs - 1)
 
 
@@ -332,7 +332,8 @@ def runs_now(x: Tensor) -> bool:
 
 
 def as_tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor that shares the memory of a read-only array. torch has no read-only tensors, so it would warn."""
+    """Return a tensor that shares the memory of a read-only array. Suppress torch's warning that tensors are never
+    read-only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.from_numpy(array)

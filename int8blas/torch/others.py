@@ -1,4 +1,4 @@
-"""The int8 of other libraries: their quantized modules, and ``torch._int_mm``."""
+"""Quantized modules of other libraries, and ``torch._int_mm``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TORCH_AO = (
 def integers_of(module: Any) -> Integers | None:
     """Return the integers of a linear layer of torchao, torch.ao, bitsandbytes or GPTQ in 8 bits, or None.
 
-    A ValueError says why the integers of such a layer cannot be used.
+    If the integers of such a layer cannot be used, a ValueError says why.
     """
     weight = module._parameters.get("weight")
     if weight is not None and hasattr(weight, "qdata"):

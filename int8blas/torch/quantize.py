@@ -54,9 +54,9 @@ class Int8Dynamic(Config):
     Parameters
     ----------
     group : int, optional
-        For linear layers and attention, a scale for each `group` of inputs and each output channel: a multiple of 4, at
-        most 16384. A layer stays float if `group` does not divide its inputs. The default is a scale for each output
-        channel.
+        The number of inputs that share a scale in linear layers and attention: a multiple of 4, at most 16384. Each
+        output channel then has a scale for each group of inputs. A layer stays float if `group` does not divide its
+        number of inputs. By default each output channel has one scale.
 
     Examples
     --------
@@ -70,9 +70,9 @@ class Int8Dynamic(Config):
 class Int8WeightOnly(Config):
     """Use int8 weights, and do not quantize sources, so that only weights are rounded.
 
-    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`. It is
-    faster than float32 for one row, because reading the weights takes most of the time. :class:`Int8Dynamic` is faster
-    for all sizes, and less accurate.
+    Linear layers, attention and embeddings are replaced. A linear layer is an :class:`int8blas.RealProduct`. For one
+    row it is faster than float32, because reading the weights takes most of the time. :class:`Int8Dynamic` is faster
+    for all sizes, but less accurate.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def kind_of(module: nn.Module) -> Any:
 
 
 def inputs_of(module: Any) -> tuple[int, ...]:
-    """Return the sizes that `group` has to divide."""
+    """Return the sizes that `group` must divide."""
     if isinstance(module, nn.MultiheadAttention):
         return module.embed_dim, module.kdim, module.vdim
     if is_conv1d(module):
@@ -140,7 +140,7 @@ def inputs_of(module: Any) -> tuple[int, ...]:
 
 
 def objection(module: Any, config: Config) -> str:
-    """Return why a module stays float; "" if an int8 module can replace it."""
+    """Return the reason why a module stays float, or "" if an int8 module can replace it."""
     if isinstance(module, ScriptModule):
         return "it is a program of torch.jit; quantize_ the module first, then call torch.jit.trace"
     try:
@@ -185,7 +185,8 @@ def objection(module: Any, config: Config) -> str:
 
 def walk(module: nn.Module, name: str, change: Callable[[str, nn.Module], nn.Module | None],
          done: MutableMapping[nn.Module, nn.Module]) -> nn.Module:  # fmt: skip
-    """Replace a module and its children, each module once. `done` has weak keys, so that replaced weights are freed."""
+    """Replace a module and its children, each module once. `done` has the replaced modules as weak keys, so that their
+    weights are freed."""
     if module in done:
         return done[module]
     new = change(name, module)
@@ -223,24 +224,24 @@ def quantize_(
     model : nn.Module
         The model.
     config : Int8Dynamic or Int8WeightOnly, optional
-        How to quantize; Int8Dynamic by default.
+        The configuration. The default is Int8Dynamic.
     filter : callable, optional
         ``filter(name, module)`` says whether to replace a module; `name` is its name in the model.
 
     Returns
     -------
     nn.Module
-        The model; if it is itself a layer that is replaced, the int8 module.
+        The model, or the int8 module if the model itself is a layer that is replaced.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is not as above, or a weight is not finite; a note names the module.
+        If an argument is not as described above, or if a weight is not finite. A note names the module.
 
     Warns
     -----
     UserWarning
-        If a module of these kinds stays float although `filter` chose it; the warning says why.
+        If a module of these kinds stays float although `filter` chose it. The warning says why.
 
     See Also
     --------
@@ -306,7 +307,7 @@ def quantize_(
 
 
 def refuse_static(model: nn.Module, remedy: str) -> None:
-    """Refuse a static network, because no float modules can replace its modules."""
+    """Raise an error for a static network, because no float modules can replace its modules."""
     for name, module in model.named_modules():
         if isinstance(module, Int8Module) and not isinstance(module, INT8_MODULES):
             raise TypeError(f"model must be a result of quantize_, got a static network with the module {name!r}, "
@@ -326,7 +327,7 @@ def dequantize_(model: nn.Module) -> nn.Module:
     Returns
     -------
     nn.Module
-        The model; if it is itself an int8 module, the float module.
+        The model, or the float module if the model itself is an int8 module.
 
     Examples
     --------
@@ -360,7 +361,7 @@ def torchao_config() -> Any:
 
     @dataclass
     class Int8DynamicConfig(AOBaseConfig):
-        """:class:`Int8Dynamic` for ``torchao.quantize_``; needs torchao.
+        """:class:`Int8Dynamic` for ``torchao.quantize_``. It needs the package torchao.
 
         Parameters
         ----------

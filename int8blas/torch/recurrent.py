@@ -1,8 +1,8 @@
 """int8 modules that replace torch's recurrent layers.
 
-An LSTM without projections is an :class:`int8blas.DynamicLSTM`. A GRU and an RNN are one dynamic product for the
-sources of all steps, then compiled steps with a dynamic product for the state. Only an LSTM with projections is a loop
-in Python.
+An LSTM without projections is an :class:`int8blas.DynamicLSTM`. GRU and RNN compute one dynamic product for the sources
+of all steps, and then compiled steps, each with a dynamic product for the state. Only an LSTM with projections is a
+loop in Python.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def make_recurrent(
 def run(
     layer: DynamicLSTM | list[Any], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Execute one layer; return its results and last states, with the dtype of x."""
+    """Execute one layer. Return its results and last states, with the dtype of x."""
     if x.dtype not in FLOATS:
         raise TypeError(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
@@ -176,7 +176,7 @@ def run(
 
 
 def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors of a layer. Leave out its first weights, and the empty tensors that stand for missing
+    """Return the tensors of a layer, except the first weights, and except the empty tensors that stand for missing
     biases."""
     return [*weights[1:], *scales, *(bias for bias in biases if bias.numel())]
 
@@ -189,7 +189,7 @@ def recurrent(
     """Execute one layer, and return all results and the last states.
 
     x has the shape (steps, sequences, inputs), and the states have the shape (directions, sequences, units). The
-    lengths are in falling order. c is empty unless the layer is an LSTM.
+    lengths are sorted, with the longest first. c is empty unless the layer is an LSTM.
     """
     others = others_of(weights, scales, biases)
     layer = layer_of(weights[0], others, (), make_recurrent, mode, len(h), weights, scales, biases)
@@ -213,7 +213,7 @@ def refuse(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
 
 
 def set_shapes(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Keep the shapes of source and states, and the number of weights, for the backward pass."""
+    """Store the shapes of source and states and the number of weights, which the backward pass needs."""
     ctx.shapes, ctx.count = [inputs[k].shape for k in (0, 2, 3)], len(inputs[5])
     ctx.text = f"{told_of(f'Int8Recurrent of mode {inputs[4]!r}', inputs[-1])} has no gradient: {REMEDY}"
 
@@ -229,8 +229,7 @@ class Int8Recurrent(Int8Module):
 
     :func:`quantize_` creates it from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
     directions, `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of
-    a call by common ranges, as :class:`int8blas.DynamicLSTM` does; all other layers quantize the rows of each sequence
-    alone.
+    a call by common ranges, like :class:`int8blas.DynamicLSTM`. All other layers quantize each row by its own range.
 
     Parameters
     ----------
@@ -246,8 +245,8 @@ class Int8Recurrent(Int8Module):
 
     Notes
     -----
-    Buffers have the names of torch's parameters: ``weight_ih_l0`` is int8, ``weight_ih_l0_scale`` has a float32 scale
-    for each of its rows, ``bias_ih_l0`` is float32.
+    Buffers have the names of torch's parameters. For example, ``weight_ih_l0`` is int8, ``weight_ih_l0_scale`` has a
+    float32 scale for each of its rows, and ``bias_ih_l0`` is float32.
 
     Examples
     --------
@@ -280,7 +279,7 @@ class Int8Recurrent(Int8Module):
         self._renew()
 
     def _names(self, layer: int | None = None) -> list[str]:
-        """Return the names of the weights of one layer or of all."""
+        """Return the names of the weights of one layer or of all layers."""
         kinds = ("ih", "hh", "hr") if self.proj_size else ("ih", "hh")
         layers = range(self.num_layers) if layer is None else (layer,)
         return [
@@ -288,7 +287,7 @@ class Int8Recurrent(Int8Module):
         ]
 
     def _tensors(self, layer: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Return weights, scales and biases of a layer; a missing bias is empty."""
+        """Return weights, scales and biases of a layer. A missing bias is an empty tensor."""
         names = self._names(layer)
         weights = [getattr(self, name) for name in names]
         scales = [getattr(self, f"{name}_scale") for name in names]
@@ -310,7 +309,7 @@ class Int8Recurrent(Int8Module):
         input : Tensor or PackedSequence
             (steps, sequences, inputs), (sequences, steps, inputs) with `batch_first`, or (steps, inputs).
         hx : Tensor or tuple of Tensor, optional
-            The first state, for an LSTM h and c.
+            The first state. For an LSTM it is the tuple of h and c.
 
         Returns
         -------
@@ -338,7 +337,7 @@ class Int8Recurrent(Int8Module):
         return y, tuple(last) if self.mode == "LSTM" else last[0]
 
     def _packed(self, x: PackedSequence, hx: Any) -> Any:
-        """Execute the layers on packed sequences, which are sorted by falling length."""
+        """Execute the layers on packed sequences, which are sorted by length, longest first."""
         source, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
         states = None
         if hx is not None:
@@ -420,7 +419,7 @@ CELLS: dict[Any, Any] = {nn.LSTMCell: nn.LSTM, nn.GRUCell: nn.GRU, nn.RNNCell: n
 
 
 class Int8RecurrentCell(nn.Module):
-    """One step of a recurrent layer with int8 weights, as an :class:`Int8Recurrent` computes it.
+    """One step of a recurrent layer with int8 weights, computed as in :class:`Int8Recurrent`.
 
     :func:`quantize_` creates it from ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
 

@@ -85,7 +85,7 @@ class Row:
     reason : str
         The reason why the module stays float.
     bytes_before, bytes_after : int
-        The bytes of parameters and buffers: of the float module, and of the module now.
+        The bytes of parameters and buffers of the float module, and of the module now.
     error : float or None
         |int8 - float| / |float| of the results, in the Euclidean norm; None if the module was not called.
     seconds_before, seconds_after : float or None
@@ -133,7 +133,7 @@ class Report:
         Returns
         -------
         dict
-            "rows", a list, and "model".
+            The keys are "rows", with a list of rows, and "model", with one row.
         """
         return {"rows": [asdict(row) for row in self.rows], "model": asdict(self.model)}
 
@@ -150,7 +150,7 @@ class Report:
 
 
 def parts_of(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Find the modules for the rows of the table: int8 modules, and float modules that have matrices."""
+    """Return the modules that get rows of the table: int8 modules, and float modules that have matrices."""
     own = any(each.dim() > 1 for each in model.parameters(recurse=False))
     if isinstance(model, (*INT8_MODULES, nn.MultiheadAttention)) or own:
         yield name, model
@@ -160,7 +160,7 @@ def parts_of(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]
 
 
 def as_floats_of(module: nn.Module, inputs: Any) -> Any:
-    """Convert the tensors of floats among arguments to the dtype of a module's parameters."""
+    """Convert all float tensors among arguments to the dtype of a module's parameters."""
     dtype = next((each.dtype for each in module.parameters()), torch.float32)
     if isinstance(inputs, Tensor):
         return inputs.to(dtype) if inputs.is_floating_point() else inputs
@@ -189,8 +189,8 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
     inputs : Tensor, tuple or mapping
         The inputs of one call: a tensor, the arguments, or the keyword arguments.
     reference : nn.Module, optional
-        The float model, of the same structure. By default it is the model with dequantized weights, so that errors do
-        not include the rounding of the weights.
+        The float model, with the structure of `model`. By default it is `model` with dequantized weights. Then errors
+        do not include the rounding of the weights.
 
     Returns
     -------
@@ -271,7 +271,7 @@ class Comparison:
     metric_before, metric_after : float or None
         The mean of the metric over all batches, for the float model and the int8 model.
     error : float
-        |int8 - float| / |float| of the outputs, in the Euclidean norm, the mean over all batches.
+        The mean over all batches of |int8 - float| / |float| of the outputs, in the Euclidean norm.
     seconds_before, seconds_after : float
         The time of all batches.
     bytes_before, bytes_after : int

@@ -1,4 +1,4 @@
-"""The shapes of a static network's results, which compilers of torch ask for before anything is computed.
+"""The shapes of a static network's results. Compilers of torch need them before anything is computed.
 
 A text lists the operators of torch that a network replaces. int8blas executes these operators on the compiler's
 tensors, which have no data, to find the shapes. A text can name only operators of torch.
@@ -27,7 +27,7 @@ def recorded(part: fx.GraphModule, is_constant: Callable[[fx.Node], bool]) -> st
     part : fx.GraphModule
         The part.
     is_constant : callable
-        Says whether a placeholder is a constant of the network, and no input.
+        A function that returns whether a placeholder is a constant of the network, and not an input.
     """
     places: dict[fx.Node, int] = {}
 
@@ -52,7 +52,7 @@ def recorded(part: fx.GraphModule, is_constant: Callable[[fx.Node], bool]) -> st
 
 
 def difference(found: str, wanted: str) -> str:
-    """Return how the first operator of a text differs from the operator of another text; "" if all are equal.
+    """Describe the first operator that differs between two texts. Return "" if the texts are equal.
 
     Ignore the scales and zero points of quantizers, because they come from the data.
     """

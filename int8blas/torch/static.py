@@ -1,6 +1,6 @@
 """Static networks: models whose tensors stay int8 from layer to layer, with scales that were calibrated on data.
 
-torch.export gives the graph of a model. int8blas.onnx quantizes and fuses the parts of this graph that it can compute;
+torch.export gives the graph of a model. int8blas.onnx quantizes and fuses the parts of this graph that it can compute.
 torch computes the other parts in floats.
 """
 
@@ -48,10 +48,10 @@ Filter = Callable[[str, nn.Module], bool]
 
 @dataclass(frozen=True)
 class Int8Static:
-    """int8 weights and activations; the scales of activations are calibrated on data.
+    """The configuration of static networks, for :func:`prepare` and :func:`calibrate`.
 
-    :func:`prepare` and :func:`calibrate` take it. Weights have a scale for each output channel. Each other tensor has
-    one scale, with the least squared error on the data. Images have their channels last between the layers.
+    Weights and activations are int8. Weights have a scale for each output channel. Each other tensor has one scale,
+    with the least squared error on the data. Images have their channels last between the layers.
     """
 
 
@@ -92,7 +92,7 @@ class Observed(nn.Module):
     keep : list of str
         Products that stay float.
     places : dict of str to str
-        Descriptions of the graph's tensors, by the names of their nodes, for errors.
+        Descriptions of the graph's tensors for errors, by the names of their nodes.
     """
 
     def __init__(self, network: Network, shapes: str, keep: list[str], places: dict[str, str]) -> None:
@@ -110,7 +110,7 @@ class Observed(nn.Module):
             try:
                 self.observers[name].observe(tensor.numpy())
             except ValueError as error:
-                node = name.rpartition(" ")[0] or name  # Translation.emit made this name
+                node = name.rpartition(" ")[0] or name  # the form of a name from Translation.emit
                 error.add_note(f"in batch {self.batches} (from 0), in {self.places.get(node, name)}: remove the batch "
                                f"from the data")  # fmt: skip
                 raise
@@ -118,7 +118,7 @@ class Observed(nn.Module):
         return single(tensors[len(self.observers) :])
 
     def converted(self, label: str) -> Int8Network:
-        """Return the quantized network, with this name in its model."""
+        """Return the quantized network. `name` is its name in the model."""
         if not self.batches:
             raise ValueError("model must have been called on data after prepare, got none for a part")
         found = {name: observer.parameters() for name, observer in self.observers.items()}
@@ -222,7 +222,7 @@ class Int8Network(Int8Module):
         return single([*map(lowered, network(tensors, sizes, self.network, self.shapes, self.label))])
 
     def explain(self) -> str:
-        """Return the calls of the plan by their arithmetic, as :meth:`int8blas.onnx.Model.explain`."""
+        """Return the calls of the plan with their arithmetic, as in :meth:`int8blas.onnx.Model.explain`."""
         return str(self._layer.explain())
 
     def extra_repr(self) -> str:
@@ -238,7 +238,7 @@ class Int8Network(Int8Module):
                 rest[-1].append(f"{prefix}network must be of a model of the same architecture, got one {different}: "
                                 f"calibrate such a model, then load its state")  # fmt: skip
                 return
-            self.network = torch.empty_like(state)  # a network of the same model may have another number of bytes
+            self.network = torch.empty_like(state)  # the number of bytes may differ, even for the same model
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _restore(self) -> None:
@@ -330,7 +330,8 @@ def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
 
 
 def in_float32(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> fx.GraphModule:
-    """Return the graph of a model of 16-bit floats. It computes in float32, and its results have the model's dtypes."""
+    """Return the graph of a model of 16-bit floats. The graph computes in float32, and its results have the model's
+    dtypes."""
     dtypes = [each.dtype if isinstance(each, Tensor) else None for each in pytree.tree_leaves(model(*args, **options))]
     copied = copy.deepcopy(model).float()
     root = exported(copied, *pytree.tree_map_only(Tensor, as_float32, (args, options)))
@@ -354,12 +355,12 @@ def in_float32(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any])
 
 
 def as_float32(x: Tensor) -> Tensor:
-    """Return a tensor of 16-bit floats in float32, and any other tensor as it is."""
+    """Return a tensor of 16-bit floats in float32, and any other tensor unchanged."""
     return x.float() if x.dtype in SHORT else x
 
 
 def module_of(model: nn.Module, node: fx.Node) -> tuple[str, nn.Module]:
-    """Return the name of the module that a node comes from, and the module."""
+    """Return the name of the module from which a node comes, and the module."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     name = stack[-1][0] if stack else ""
     try:
@@ -369,8 +370,8 @@ def module_of(model: nn.Module, node: fx.Node) -> tuple[str, nn.Module]:
 
 
 def place_of(model: nn.Module, node: fx.Node) -> str:
-    """Describe a node's result by the module that computes the result; describe a source by the module that takes
-    it."""
+    """Describe a node's result by the module that computes the result. Describe an input of the graph by the module
+    that takes it."""
     name, module = module_of(model, next(iter(node.users), node) if node.op == "placeholder" else node)
     told = f"module {name!r}, {type(module).__name__}" if name else "the model"
     return f"the source of {told}" if node.op == "placeholder" else f"the result of {told}"
@@ -465,7 +466,7 @@ def replaced(
     is_product: Callable[[fx.Node], bool],
     make: Callable[[Network, str, list[fx.Node]], nn.Module],
 ) -> fx.GraphModule:
-    """Put networks in the place of the parts of a graph that have a chosen product."""
+    """Replace the parts of a graph that have a chosen product by networks."""
     partitioner = CapabilityBasedPartitioner(root, Chosen(supported(root)), allows_single_node_partition=True)
     partitions = [each for each in partitioner.propose_partitions() if any(map(is_product, each.nodes))]
     if not partitions:
@@ -488,8 +489,8 @@ def replaced(
         setattr(root, name, made)
         if isinstance(made, Int8Network):
             made.label = name
-    # A network's results are contiguous, and torch's operators choose strides by the strides of their operands. So a
-    # view that exists in the float graph may not exist here.
+    # A network's results are contiguous, but in the float graph their strides may differ. So a view that is possible in
+    # the float graph may be impossible here.
     for node in root.graph.find_nodes(op="call_function", target=aten.view.default):
         node.target = aten.reshape.default
     root.graph.eliminate_dead_code()
@@ -498,7 +499,7 @@ def replaced(
 
 
 class Prepared(nn.Module):
-    """A model that observes its tensors, for :func:`convert`; :func:`prepare` makes it."""
+    """A model that :func:`prepare` returns. It observes its tensors for :func:`convert`."""
 
     def __init__(self, model: nn.Module, filter: Filter | None) -> None:
         super().__init__()
@@ -506,7 +507,7 @@ class Prepared(nn.Module):
         self.graph: fx.GraphModule | None = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Compute in floats, and show the tensors to the observers."""
+        """Compute in floats, and pass the tensors to the observers."""
         with torch.no_grad():
             if self.graph is None:
                 self.graph = self._traced(args, options)
@@ -536,9 +537,9 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     ----------
     model : nn.Module
         A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The static network
-        has the dtypes of the model. Operators that it does not compute in int8 are computed in float32.
+        has the dtypes of the model. All operators that are not int8 are computed in float32.
     config : Int8Static, optional
-        How to quantize.
+        The configuration.
     filter : callable, optional
         ``filter(name, module)`` says whether to quantize the product of a module; `name` is its name in the model.
 
@@ -588,8 +589,8 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
     Returns
     -------
     fx.GraphModule
-        With the arguments and results of the model, for tensors of any sizes that the model allows. Its parts are
-        modules of class Int8Network.
+        A module with the arguments and results of the model, for tensors of any sizes that the model allows. Its int8
+        parts are modules of class Int8Network.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from int8blas.torch.ops import embedding, find_rows, runs_now
 
 
 class Int8Embedding(Int8Module):
-    """A table of int8 with a scale for each row, in a quarter of the memory of float32.
+    """A table of int8 with a scale for each row. It takes a quarter of the memory of float32.
 
     :func:`quantize_` creates it from ``nn.Embedding``. The result has the dtype of the original table.
 
@@ -62,7 +62,7 @@ class Int8Embedding(Int8Module):
 
     @property
     def weight(self) -> Tensor:
-        """The dequantized table. Each access computes it."""
+        """The dequantized table. Each access computes it again."""
         return (self.quantized * self.scale[:, None]).to(self.dtype)
 
     def dequantized(self) -> nn.Embedding:
@@ -80,7 +80,7 @@ class Int8Embedding(Int8Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
     def _restore(self) -> None:
-        """Do nothing: there is no layer besides the buffers."""
+        """Do nothing, because the table has no layer besides the buffers."""
 
 
 class Int8EmbeddingBag(Int8Embedding):
@@ -124,7 +124,7 @@ class Int8EmbeddingBag(Int8Embedding):
         input : Tensor of int
             (bags, indices), or the indices of all bags one after another.
         offsets : Tensor of int, optional
-            Where each bag begins, for indices of one dimension.
+            The position of each bag's first index, if `input` has one dimension.
         per_sample_weights : Tensor, optional
             Factors of the rows, with the shape of `input`; for the mode "sum" only.
 

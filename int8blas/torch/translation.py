@@ -1,7 +1,7 @@
 """Operators of torch.export's graphs as nodes of int8blas.onnx, so that both front ends share its fusion and plans.
 
-A function of OPERATORS takes the translation and the operator's arguments: names of tensors in the place of nodes, all
-other arguments as they are. It returns the name of the result. torch computes operators that raise UnsupportedError.
+A function of OPERATORS takes the translation and the operator's arguments, in which names of tensors replace the nodes.
+It returns the name of the result. If it raises UnsupportedError, torch computes the operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import fx
 
 from int8blas.onnx.graph import Array, Node
 
-# torch converts types between operands, and ONNX does not: other types stay with torch.
+# The dtypes of operators that int8blas computes. torch converts other dtypes between operands, and ONNX does not.
 DTYPES = {torch.float32, torch.uint8, torch.int8}
 # The range of each dtype; quantizers of PT2E may use a part of it.
 RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
@@ -26,7 +26,7 @@ OPSETS = {"": 21}
 
 
 class UnsupportedError(Exception):
-    """No node of int8blas.onnx computes an operator with these arguments."""
+    """The error for an operator with arguments that no node of int8blas.onnx supports."""
 
 
 class Name(str):
@@ -35,7 +35,7 @@ class Name(str):
     rank: int
 
     def __new__(cls, name: str, rank: int = -1) -> Name:
-        """Return a name; sizes of tensors, which are integers in torch, have the rank -1."""
+        """Return a name. Sizes of tensors, which are integers in torch, have the rank -1."""
         made = super().__new__(cls, name)
         made.rank = rank
         return made
@@ -47,7 +47,7 @@ class Translation:
     Parameters
     ----------
     names : dict of fx.Node to Name
-        The tensors that exist before the part; `translate` adds the results of nodes.
+        The tensors that exist before the part. `translate` adds the results of nodes.
     """
 
     def __init__(self, names: dict[fx.Node, Name]) -> None:
@@ -167,8 +167,8 @@ def linear(graph: Translation, x: Name, weight: Any, bias: Any = None) -> str:
 
 
 def batch_norm(graph: Translation, x: Name, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> str:
-    """Translate either of two operators of torch. Their `rest` is (training, momentum, epsilon, cudnn) or (momentum,
-    epsilon)."""
+    """Translate a batch normalization. torch has two operators, with `rest` (training, momentum, epsilon, cudnn) or
+    (momentum, epsilon)."""
     if (len(rest) == 4 and rest[0]) or weight is None or bias is None:
         raise UnsupportedError
     return graph.emit("BatchNormalization", x, weight, bias, mean, variance, epsilon=rest[-2 if len(rest) == 4 else -1])
@@ -271,7 +271,7 @@ def by_channel(
 
 
 def item(graph: Translation, x: Any, index: int) -> str:
-    """Take the first result of a batch normalization, the only operator of several results."""
+    """Return the first result of a batch normalization, which is the only operator with several results."""
     if index:
         raise UnsupportedError
     return str(x)
@@ -319,7 +319,7 @@ PRODUCTS = {
 
 
 def refused() -> str:
-    """Raise UnsupportedError, in an expression."""
+    """Raise UnsupportedError. An expression can call this function."""
     raise UnsupportedError
 
 

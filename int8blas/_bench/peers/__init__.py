@@ -1,8 +1,8 @@
 """The contestants: int8blas, float32 BLAS, and int8 libraries that are installed.
 
-A new peer is one module with a function `peers(reuse_c)` that returns its `Peer` objects or raises `UnavailableError`;
-`reuse_c` says whether functions that can fill a given result do so, instead of making a new result. Here are the peers
-that need no compiler and give an exact int32 result; the benchmarks of a checkout have more.
+A new peer is a module with a function `peers(reuse_c)`, which returns its `Peer` objects or raises `UnavailableError`.
+With `reuse_c`, functions that can store to a given result do so, and do not create a new result. This package has the
+peers that need no compiler and give an exact int32 result. The benchmarks of a checkout have more peers.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class UnavailableError(RuntimeError):
 
 @dataclass
 class Prepared:
-    """One problem, ready to be run again and again."""
+    """One problem, ready to run any number of times."""
 
     run: Callable[[], object]
     check: Callable[[], str]  # after a run, returns an empty string, or the error of the result

@@ -1,6 +1,6 @@
 """NumKong's dots_packed: inner products of rows with packed rows, of two int8 or two uint8 matrices.
 
-It has no threads. A run on several threads measures it on one thread.
+It has no threads. Runs on several threads measure it on one thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from int8blas._bench.peers.base import Peer, Prepared, compare, import_peer
 from int8blas._bench.shapes import Operands
 
-# NumKong's kernels beyond each ISA of int8blas.
+# For each ISA of int8blas, NumKong's kernels with instructions that the ISA lacks.
 BEYOND = {
     "avx2": ("alder", "sierra", "skylake", "icelake", "genoa", "turin", "sapphire", "sapphireamx", "graniteamx"),
     "avx512bw": ("alder", "sierra", "icelake", "genoa", "turin", "sapphire", "sapphireamx", "graniteamx"),
@@ -21,8 +21,8 @@ BEYOND = {
 
 
 class Dots(Peer):
-    """dots_packed with out=, so that no result is allocated. B is packed from its transpose, whose rows it
-    multiplies."""
+    """dots_packed with out=, so that no result is allocated. It multiplies by rows, so B is packed from its
+    transpose."""
 
     name, kind, library = "NumKong packed", "packed", "NumKong"
 
@@ -30,7 +30,8 @@ class Dots(Peer):
         self._numkong, self.version = import_peer("numkong", "numkong")
 
     def limit_isa(self, isa: str) -> None:
-        """Disable the kernels beyond int8blas's ISA of that name; call this before `prepare`."""
+        """Disable the kernels with instructions that int8blas's ISA of this name lacks. Call this method before
+        `prepare`."""
         for name in BEYOND.get(isa, ()):
             self._numkong.disable_capability(name)
 

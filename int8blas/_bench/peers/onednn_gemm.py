@@ -26,7 +26,7 @@ ISAS = {
 
 
 def limit_isa(isa: str) -> None:
-    """Limit oneDNN, also inside torch, to int8blas's ISA of that name; call this before the first use."""
+    """Limit oneDNN, also in torch, to int8blas's ISA of this name. Call this function before oneDNN is first used."""
     if isa in ISAS:
         os.environ["ONEDNN_MAX_CPU_ISA"] = ISAS[isa]
 
@@ -71,7 +71,7 @@ class Gemm(OneDNN):
 
 
 def version_of(library: ctypes.CDLL) -> str:
-    """As oneDNN says it."""
+    """The version of oneDNN, in the form that oneDNN prints."""
     library.dnnl_version.restype = ctypes.POINTER(_Version)
     numbers = library.dnnl_version().contents
     return f"{numbers.major}.{numbers.minor}.{numbers.patch}"

@@ -15,7 +15,7 @@ MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators
 
 
 class Runtime:
-    """The packages, and sessions of few nodes."""
+    """The packages that a peer needs, and sessions of few nodes."""
 
     def __init__(self) -> None:
         self._ort, self.version = import_peer("onnxruntime", "onnxruntime")
@@ -36,8 +36,8 @@ class Runtime:
         domain: str = "",
         **attributes: object,
     ) -> tuple[Callable[[], object], object]:
-        """Return a call of the operator on `arguments`, the names of inputs and constants, and objects to keep alive
-        with it.
+        """Return a call of the operator on `arguments`, the names of inputs and constants. Also return objects that
+        must stay alive with the call.
 
         The operator belongs to the standard or to `domain`; `bind_nodes` has the other arguments.
         """
@@ -55,7 +55,8 @@ class Runtime:
         output: np.ndarray,
         threads: int,
     ) -> tuple[Callable[[], object], object]:
-        """Return a call of the graph of these nodes, whose result is "output", and the objects to keep alive with it.
+        """Return a call of the graph of these nodes, whose result is "output". Also return the objects that must stay
+        alive with the call.
 
         Inputs and output are bound to the memory of their arrays beforehand.
         """

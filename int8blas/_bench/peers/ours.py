@@ -1,4 +1,4 @@
-"""int8blas itself, through its public functions."""
+"""The contestants of int8blas, which call its public functions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ LIBRARY = "int8blas"
 
 
 class Int8blas(Peer):
-    """gemm_XXs32(1.0, a, b), b plain or packed.
+    """gemm_XXs32(1.0, a, b) with a plain or packed b.
 
-    reuse_c: write to one C (c= and overwrite_c=True), as the peers' C interfaces do; otherwise each call makes a new C.
-    numerics: the mode of the products. certified: multiply a B for which the fast path of ISAs without VNNI is exact.
+    With `reuse_c` all calls write to one C (c= and overwrite_c=True), like the C interfaces of peers. Otherwise each
+    call creates a new C. `numerics` is the mode of the products. With `certified` the values of B are so small that the
+    fast path of ISAs without VNNI is exact.
     """
 
     library, version = LIBRARY, int8blas.__version__
@@ -56,8 +57,8 @@ CERTIFIED, SATURATING = "int8blas packed certif.", "int8blas packed satur."
 
 
 def contestants(c: str, isa: str | None) -> list[Peer]:
-    """Return int8blas with plain and packed B. Add contestants with a new C if `c` asks for it, and with other numerics
-    if `isa` is forced."""
+    """Return contestants of int8blas with plain and packed B. Add contestants with a new C if `c` asks for it, and
+    contestants with other numerics if `isa` is forced."""
     found: list[Peer] = [Int8blas(PLAIN, "plain", reuse_c=c != "new"), Int8blas(PACKED, "packed", reuse_c=c != "new")]
     if c == "both":
         found += [Int8blas(f"{peer.name} new C", peer.kind, reuse_c=False) for peer in found]

@@ -9,22 +9,24 @@
  *
  *     sum[p, c] = start[c] + sum over tap, i of (line[i][p * stride + tap * dilation, c] ^ flip) * weights[tap, i, c]
  *
- * line[i] is the image line under line i of the window, or NULL in the padding. Columns are column_step bytes apart,
- * with contiguous channels; columns outside [first, end) are padding. Kernels read no byte after the last column of a
- * line. The weights are a packed B; k counts (tap, i), with i padded to a multiple of 4. `start` may be NULL.
+ * line[i] is the image line at line i of the window, or NULL if this line is padding. Columns are column_step bytes
+ * apart, with contiguous channels. Columns outside [first, end) are padding. Kernels read no byte after the last column
+ * of a line. The weights are a packed B, whose k counts (tap, i), with i padded to a multiple of 4. `start` may be
+ * NULL.
  *
  * A call computes `together` successive output lines, whose windows are line_stride image lines apart. `lines` is the
- * number of image lines under all these windows. If depthwise_lines is 4, each output line has its own copy of the
+ * number of image lines in all these windows. If depthwise_lines is 4, each output line has its own copy of the
  * weights, weights_step bytes after the previous copy, with zeros for the lines above its window. If depthwise_lines is
- * 2, any number of output lines is allowed; if line_stride is odd, all odd output lines use the weights of the second
- * output line.
+ * 2, any number of output lines is allowed. If line_stride is also odd, all odd output lines use the weights of the
+ * second output line.
  *
- * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, it stores the sums
- * in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or half of them.
- * Kernels may write I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and weights.
+ * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
+ * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or half
+ * of them. Kernels may write I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and
+ * weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
- * and any number of output lines and outputs. It reads the weights of the first output line only, and ignores
+ * and any number of output lines and outputs. This kernel reads only the weights of the first output line, and ignores
  * `interleaved`. */
 #define I8_MAX_DEPTHWISE 64
 #define I8_DEPTHWISE_VALUES 1536
@@ -35,15 +37,15 @@ typedef struct {
     int first, end;
     const uint8_t *const *line;
     ptrdiff_t column_step;
-    const uint8_t *padding; /* I8_MAX_DEPTHWISE bytes, before flip */
+    const uint8_t *padding; /* I8_MAX_DEPTHWISE bytes, which the kernel XORs with `flip` */
     uint8_t flip; /* 0 or 0x80, to convert s8 to u8 */
     const int8_t *weights;
     ptrdiff_t panel_size, weights_step;
     const int32_t *start;
-    /* Aligned workspace. `interleaved`: 4 * I8_MAX_DEPTHWISE bytes for each column of each group of depthwise_lines
-     * lines. `prepared`: I8_DEPTHWISE_VALUES bytes, and the weights. With depthwise_lines 4 the weights are 4 panels.
-     * With depthwise_lines 2 they are two sets, each with 4 * I8_MAX_DEPTHWISE bytes for each tap of each of lines / 2
-     * + 1 pairs of lines. */
+    /* Aligned workspace. `interleaved` has 4 * I8_MAX_DEPTHWISE bytes for each column of each group of depthwise_lines
+     * lines. `prepared` has I8_DEPTHWISE_VALUES bytes, then the weights. If depthwise_lines is 4, the weights are 4
+     * panels. If depthwise_lines is 2, they are two sets. A set has 4 * I8_MAX_DEPTHWISE bytes for each tap of each of
+     * lines / 2 + 1 pairs of lines. */
     uint8_t *interleaved, *prepared;
     int again; /* an earlier call has set `prepared` for these channels, weights and epilogue */
     const i8_tile_output *output;
@@ -57,15 +59,15 @@ typedef struct {
  *     sum[p, c] = start[c] + sum over line, tap, i of a[p * a_pixel + line * a_line + tap * a_tap + g(c) + i] *
  *                 weights[line, tap, c, i]                         for i < size; g(c) is the first channel of c's group
  *
- * Kernels read whole vectors of A; bytes after the channels may have any values. The weights are a panel of packed B. A
- * column of the panel has 4 source channels; columns after the last channels are 0. k counts (pass, line, tap, output,
- * channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses these
- * outputs such that the kernel's transpositions bring the sums into order. Each pass has `window` taps of all lines,
- * and the sum begins with tap `first`. If the table has i8_convolution_kernels.widen_grouped, it widens the weights
- * first.
+ * Kernels read whole vectors of A. Bytes after the channels may have any values. The weights are a panel of packed B. A
+ * column of the panel belongs to 4 source channels; columns after the last channels are 0. k counts (pass, line, tap,
+ * output, channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses
+ * these outputs such that the kernel's transpositions bring the sums into order. Each pass has the weights of `window`
+ * taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is not NULL, the caller
+ * widens the weights with it.
  *
- * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, it stores the sums in dst,
- * I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from
+ * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, the kernel stores the sums in
+ * dst, I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from
  * start. `output` takes all channels of the kernel or half of them. */
 #define I8_MAX_GROUPED 64
 typedef struct {
@@ -79,7 +81,7 @@ typedef struct {
     int32_t *dst;
 } i8_grouped_args;
 
-/* Return which output of a group is output `o` of the four outputs of a pass. */
+/* Return the index in a group of output `o` of a pass; a pass has four outputs. */
 static inline int i8_grouped_output(int size, int pass, int o)
 {
     return size == 4 ? o : 2 * pass + o % 2 + o / 2 * 4;
@@ -87,13 +89,13 @@ static inline int i8_grouped_output(int size, int pass, int o)
 
 /* The kernels of an instruction set that convolve an image in place. */
 typedef struct {
-    int depthwise_channels, depthwise_lines; /* channels of a call; lines of an interleaved group, 2 or 4 */
+    int depthwise_channels, depthwise_lines; /* channels of a call; lines that are interleaved together, 2 or 4 */
     void (*depthwise)(const i8_depthwise_args *);
     void (*depthwise_strided)(const i8_depthwise_args *); /* or NULL */
     int grouped_pixels, grouped_channels;                 /* outputs and channels of a call */
     void (*grouped)(const i8_grouped_args *);
-    /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k.
-     * Each group then has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
+    /* Widen the weights of one call to pairs of s16: grouped_channels columns of a panel, and `groups` groups of k. In
+     * dst, each group has its even channels before its odd channels. NULL if the kernel takes s8 weights. */
     void (*widen_grouped)(int8_t *restrict dst, const int8_t *restrict src, int64_t groups);
 } i8_convolution_kernels;
 

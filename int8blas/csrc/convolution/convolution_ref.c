@@ -3,7 +3,7 @@
 #include "isa/dot_ref.h"
 #include "isa/names.h"
 
-/* Return where a column is in a line, in bytes. */
+/* Return the offset of a column in a line, in bytes. */
 static ptrdiff_t i8_depthwise_place(const i8_depthwise_args *t, int column)
 {
     return t->padding ? column * t->column_step : i8_depthwise_flat_place(t, column);

@@ -1,9 +1,11 @@
-/* Depthwise convolution with dot products of 4 bytes: each channel has its own filter (i8_depthwise_args).
- * isa/shared_dots.h multiplies 4 u8 by 4 s8 in every s32 lane, and determines how columns are interleaved.
+/* Depthwise convolution with dot products of 4 bytes (i8_depthwise_args). Each channel has its own filter. The
+ * multiply-add of isa/shared_dots.h multiplies 4 u8 by 4 s8 in every s32 lane, and determines how columns are
+ * interleaved.
  *
- * A lane has four bytes of a channel. Usually these are four lines of the window, in one column. The kernel interleaves
- * the columns of a stretch once, for all outputs whose windows contain them. With stride 2, few outputs share a column;
- * a lane then has four columns of a line, interleaved for one output in registers. */
+ * A lane has four bytes of a channel. Usually the bytes are one column of four lines of the window. The kernel
+ * interleaves the columns of a stretch once, for all outputs whose windows contain them. With stride 2, few outputs
+ * share a column. A lane then has four columns of one line, which the kernel interleaves in registers for each output.
+ * */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 4
 #define I8_DEPTHWISE_STRIDED i8_depthwise_strided
@@ -44,8 +46,8 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 
 #define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
-/* Sum `pixels` successive outputs of a line, `vectors` vectors of channels each. The weights [tap][group] begin at b,
- * b_group bytes apart, and `at` is the place of vector v in them. */
+/* Sum `pixels` successive outputs of a line, each with `vectors` vectors of channels. The weights [tap][group] begin at
+ * b, and groups are b_group bytes apart. `at` is the offset of vector v in a group. */
 #define I8_DEPTHWISE_SUMS(acc, b, b_group, at)                                                                         \
     do {                                                                                                               \
         for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column)                                             \
@@ -98,8 +100,8 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile
         i8_store(t->dst + (line * t->pixels + pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
 }
 
-/* Order the weights of 4 vectors of channels like i8_interleave, for each output line that has weights, each tap and
- * each group. */
+/* Bring the weights of 4 vectors of channels into the order of i8_interleave, for each output line that has its own
+ * weights, each tap and each group. */
 static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
 {
     for (int line = 0; line < i8_depthwise_repeats(t); ++line) {
@@ -112,8 +114,8 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* Compute all outputs of at most 2 * I8_LANES channels, half of the largest number. The constant `outputs` says whether
- * there is an epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change it. */
+/* Compute all outputs of at most 2 * I8_LANES channels, half of the maximum. The constant `outputs` is 1 if there is an
+ * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. */
 I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 {
     const int most = I8_DEPTHWISE_PIXELS;
@@ -178,9 +180,9 @@ static void i8_depthwise_transpose_weights(const i8_depthwise_args *t, uint8_t *
 }
 
 /* Compute outputs `pixel` to `end` of a line. Each output needs two new columns. src[l] has the next columns in line l
- * of the window, step[l] bytes apart. A dword of an output has the bytes of a channel in the two previous and the two
- * new columns. before[l][half] has the bytes of the two previous columns, interleaved channel by channel, for the first
- * or the last 8 of each 16 channels. */
+ * of the window, which are step[l] bytes apart. A dword of an output has four bytes of a channel: two of the previous
+ * columns and two of the new columns. before[l][half] has the bytes of the two previous columns, interleaved channel by
+ * channel, for the first or the last 8 of each 16 channels. */
 I8_INLINE void i8_depthwise_strided_run(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
                                         int end, const uint8_t *const src[I8_STRIDED],
                                         const ptrdiff_t step[I8_STRIDED], i8_vec before[I8_STRIDED][2],
@@ -239,8 +241,8 @@ I8_RUN(u8_flipped, I8_OUTPUT_U8, 1)
 I8_RUN(u8_only_flipped, I8_OUTPUT_U8_ONLY, 1)
 #undef I8_RUN
 
-/* Return an address where the channels of a column can be read as a whole vector: in the image, in the padding, or in a
- * copy. */
+/* Return an address where a whole vector of the channels of a column can be read: in the image, in the padding, or in
+ * a copy. */
 I8_INLINE const uint8_t *i8_depthwise_column(const i8_depthwise_args *t, const uint8_t *line, int column, int whole,
                                              uint8_t copy[I8_DEPTHWISE_CHANNELS])
 {

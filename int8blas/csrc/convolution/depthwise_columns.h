@@ -8,8 +8,8 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;
 }
 
-/* Return how many output lines have their own copy of the weights. A call may have fewer lines, but a later call with
- * `again` has more. */
+/* Return the number of output lines that have their own copy of the weights. This call may have fewer lines, because
+ * later calls with `again` may have more. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
@@ -44,8 +44,7 @@ I8_INLINE void i8_depthwise_span(const i8_depthwise_args *t, int group, int from
         i8_depthwise_columns(src, step, to - from, dst_step, dst, 0, 0);
 }
 
-/* Return the end of the columns that can be read as whole vectors. A whole vector of a later column would exceed the
- * line. */
+/* Return the end of the columns that can be read as whole vectors without reading beyond the line. */
 I8_INLINE int i8_depthwise_whole(const i8_depthwise_args *t)
 {
     const ptrdiff_t missing = I8_DEPTHWISE_CHANNELS - t->channels, step = t->column_step;

@@ -1,17 +1,17 @@
-/* The depthwise kernel for few channels (depthwise_flat_args.h), for both kinds of multiply-adds. A lane has an output
- * and one of its channels. Its dword has I8_DEPTHWISE_LINES lines of a column, as bytes or as pairs of s16.
+/* The depthwise kernel for few channels (depthwise_flat_args.h), for both kinds of multiply-adds. A lane has one
+ * channel of one output. The dword of a lane has I8_DEPTHWISE_LINES lines of a column, as bytes or as pairs of s16.
  *
  * Lane i of vector v of a line has channel (v * I8_LANES + i) % channels. So the vectors of weights repeat after
- * `period` vectors. Three more vectors follow them, because the kernel takes 4 vectors at a time. */
+ * `period` vectors. The kernel takes 4 vectors at a time, so `period` + 3 vectors are stored. */
 #include "convolution/depthwise_flat_args.h"
 
 typedef struct {
-    int period, groups; /* of I8_DEPTHWISE_LINES lines */
+    int period, groups; /* vectors until the weights repeat; number of groups of I8_DEPTHWISE_LINES lines */
     ptrdiff_t vectors;  /* bytes of the weights of one tap and group */
     ptrdiff_t length;   /* bytes of an interleaved group */
 } i8_flat;
 
-/* Repeat the first `channels` dwords up to `count` dwords. */
+/* Repeat the first `channels` dwords until x has `count` dwords. */
 I8_INLINE void i8_flat_repeat(int32_t *x, int channels, int count)
 {
     for (int i = channels; i < count; ++i)

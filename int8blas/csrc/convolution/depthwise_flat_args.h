@@ -1,22 +1,22 @@
-/* A call of the depthwise kernels for few channels: i8_depthwise_args whose `padding` is NULL. A line of pixels and
- * their channels is one row of bytes, without gaps and with its padding, and so is a line of sums. Vectors have
- * neighbouring pixels as well as channels, so they are full for any number of channels.
+/* A call of the depthwise kernels for few channels: i8_depthwise_args whose `padding` is NULL. A line of the image is
+ * one row of bytes, without gaps and with its padding. A line of sums has this form too. Vectors have neighbouring
+ * pixels as well as channels, so they are full for any number of channels.
  *
- * The columns of a line are in `stride` runs, `end` bytes apart: run r has columns r, r + stride, ... Bytes are u8, and
- * `flip` is ignored. The sums of output line h begin at dst + h * i8_depthwise_flat_row(t). `output` is NULL. Kernels
- * read whole vectors of a line and write whole vectors of sums, and ignore `first`, `column_step` and `c_line`.
+ * The columns of a line are in `stride` runs, `end` bytes apart: run r has columns r, r + stride, ... Bytes are u8. The
+ * sums of output line h begin at dst + h * i8_depthwise_flat_row(t). `output` is NULL. Kernels read whole vectors of a
+ * line and write whole vectors of sums. They ignore `flip`, `first`, `column_step` and `c_line`.
  *
  * `interleaved` has 4 * I8_MAX_DEPTHWISE bytes for each I8_MAX_DEPTHWISE bytes of a line and each group of
- * depthwise_lines lines, `prepared` has i8_depthwise_flat_prepared() bytes. */
+ * depthwise_lines lines. `prepared` has i8_depthwise_flat_prepared() bytes. */
 #ifndef I8_DEPTHWISE_FLAT_ARGS_H
 #define I8_DEPTHWISE_FLAT_ARGS_H
 
 #include "convolution/convolution.h"
 
-/* Taps of the widest window that depthwise.pyx takes. */
+/* The number of taps of the widest window that depthwise.pyx takes. */
 enum { I8_MAX_TAPS = 257 };
 
-/* Return the place of a column in a line, in bytes. */
+/* Return the offset of a column in a line, in bytes. */
 static inline ptrdiff_t i8_depthwise_flat_place(const i8_depthwise_args *t, int column)
 {
     return column % t->stride * (ptrdiff_t)t->end + column / t->stride * (ptrdiff_t)t->channels;
@@ -29,8 +29,8 @@ static inline ptrdiff_t i8_depthwise_flat_row(const i8_depthwise_args *t)
 }
 
 /* Return the size of `prepared` in bytes: the start values, and the weights of each tap and group of two lines. Both
- * have a value for each lane of the vectors of a period (see depthwise_flat.h) and of 4 more vectors. `lines` is a
- * multiple of 4. */
+ * have one value for each lane of `period` vectors (see depthwise_flat.h) and of 4 more vectors. `lines` is a multiple
+ * of 4. */
 static inline int64_t i8_depthwise_flat_prepared(int64_t channels, int64_t together, int64_t taps, int64_t lines)
 {
     const int64_t shared = channels & -channels, repeats = shared < 16 ? 16 / shared : 1;

@@ -1,10 +1,10 @@
 /* The epilogue of the depthwise kernels that leave channels in the order of i8_interleave: unit u (128 bits) of vector
- * v has the channels from 16 * u + 4 * v on. Packing to bytes restores the order. The values of the epilogue are
- * brought into the order of i8_interleave first. The including file defines I8_DEPTHWISE_CHANNELS and
+ * v has the channels from 16 * u + 4 * v on. Packing to bytes restores the order of the channels. So the values of the
+ * epilogue are also stored in the order of i8_interleave. The including file defines I8_DEPTHWISE_CHANNELS and
  * I8_DEPTHWISE_PIXELS. */
 
-/* The kinds of results. WORDS: s32, f32, and sums without an epilogue. S8 and U8: bytes; U8_ONLY: u8 with all zero
- * points 0. */
+/* The kinds of results. WORDS stands for s32, f32 and sums without an epilogue, S8 and U8 for bytes, and U8_ONLY for u8
+ * if all zero points are 0. */
 enum { I8_OUTPUT_WORDS, I8_OUTPUT_S8, I8_OUTPUT_U8, I8_OUTPUT_U8_ONLY };
 
 /* The epilogue's values for the channels, in the order of the sums, at the start of i8_depthwise_args.prepared. */
@@ -60,8 +60,8 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     i8_depthwise_order_floats(s->dst_scale, &stage->dst_scale, o->column, t->channels);
     i8_depthwise_order_floats(s->dst_zero, &stage->dst_zero, o->column, t->channels);
     s->rounder = stage->rounder;
-    /* The smallest result with ReLU is the zero point, clipped to the range of the bytes: a zero point may be
-     * outside. */
+    /* With ReLU the smallest result is the zero point. The zero point may be out of the range of bytes, so it is
+     * clipped to this range. */
     const i8_f32 smallest = i8_set_f32(e->type == I8_TYPE_U8 ? 0 : -128);
     const i8_f32 largest = i8_set_f32(e->type == I8_TYPE_U8 ? 255 : 127), rounder = i8_set_f32(stage->rounder);
     i8_vec low[4];
@@ -91,7 +91,7 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
 {
     i8_vec y[I8_DEPTHWISE_PIXELS][4];
     const i8_f32 high = i8_set_f32(is_signed ? 127 : 255), rounder = i8_set_f32(s->rounder);
-    const int rounds = s->rounder > 0; /* a predicted branch is faster than adding 0 */
+    const int rounds = s->rounder > 0; /* a predicted branch is faster than adding -0.0 */
     I8_FOR(v, 4) {
         const i8_f32 scale = i8_load_f32(s->scale + v * I8_LANES), bias = i8_load_f32(s->bias + v * I8_LANES);
         const i8_f32 dst_scale = i8_load_f32(s->dst_scale + v * I8_LANES);

@@ -1,8 +1,8 @@
-/* Depthwise convolution without VNNI: each channel has its own filter (i8_depthwise_args).
+/* Depthwise convolution without VNNI (i8_depthwise_args). Each channel has its own filter.
  *
  * The kernel interleaves and widens two image lines, so that a dword has two lines of a channel. VPMADDWD and VPADDD
- * then advance I8_LANES channels by two lines. A window may start at either line of a pair; if it starts at the second
- * line, its weights begin with a 0. All output lines of a unit use the same interleaved columns. */
+ * then add two lines to the sums of I8_LANES channels. A window may start at either line of a pair. If it starts at the
+ * second line, its weights begin with a 0. All output lines of a call use the same interleaved columns. */
 #define I8_DEPTHWISE_CHANNELS (4 * I8_LANES)
 #define I8_DEPTHWISE_LINES 2
 #define I8_DEPTHWISE_STRIDED NULL

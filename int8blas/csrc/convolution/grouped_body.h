@@ -2,11 +2,12 @@
  * products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED it multiplies pairs of s16 instead,
  * from widened weights.
  *
- * A lane has four neighbouring channels of one group, and the sum of one output of that group. So the kernel needs
- * every product, and reads channels in the order of memory. At the end it adds the lanes of a group, and brings the
- * sums into the order of the channels. A pass has four outputs. With 16 registers and I8_PAIRED, two pixels take 8
- * accumulators, 4 registers for their bytes, and 1 each for weights, a product and a mask: 15. Kernels that keep no
- * products in registers fit three pixels (12 accumulators); with 32 registers four pixels fit (16 accumulators). */
+ * A lane has four neighbouring channels of one group, and the sum of one output of that group. So the kernel reads
+ * channels in the order of memory, and multiplies no channel by a weight of 0. At the end it adds the lanes of a group,
+ * and brings the sums into the order of the channels. A pass has four outputs. With 16 registers and I8_PAIRED, two
+ * pixels take 15 registers: 8 accumulators, 4 registers for their bytes, and 1 each for weights, a product and a mask.
+ * Kernels that keep no products in registers have room for three pixels (12 accumulators). With 32 registers there is
+ * room for four pixels (16 accumulators). */
 #if I8_PAIRED
 #define I8_HALVES 2
 #define I8_GROUPED_STEP (8 * I8_LANES) /* bytes of weights for a group of k */

@@ -1,6 +1,6 @@
-/* A barrier for the threads of a parallel region that meet every few microseconds. The barriers of OpenMP runtimes
- * sleep after some milliseconds; if other processes compete for the cores, each barrier then costs a time slice to wake
- * up. This barrier spins as long as a step may take, and then yields between two checks. */
+/* A barrier for threads of a parallel region that meet every few microseconds. Threads at a barrier of an OpenMP
+ * runtime sleep after some milliseconds. If other processes compete for the cores, a thread then waits for a time slice
+ * until it wakes up. This barrier first spins as long as a step may take, and then yields between two checks. */
 #ifndef I8_BARRIER_H
 #define I8_BARRIER_H
 

@@ -1,6 +1,6 @@
-/* CRC-32 by carry-less multiplication. The bytes are a polynomial over GF(2). Multiplying a part of it by x**n modulo
- * the polynomial of CRC-32 moves the part n bits towards the end: four vectors move by 64 bytes at a time, and at last
- * to one vector. */
+/* CRC-32 by carry-less multiplication. The bytes are a polynomial over GF(2). Multiplying a part of the polynomial by
+ * x**n, modulo the polynomial of CRC-32, moves the part n bits towards the end. The loop moves four vectors by 64 bytes
+ * at a time. Then the four vectors are moved to one vector. */
 #include "core/checksum.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@
 #if defined(I8_X86_64) && defined(__GNUC__)
 #include <immintrin.h>
 I8_TARGET_BEGIN("sse2,pclmul")
-/* The factors x**(n + 32) and x**(n - 32) for the first and the last half of a vector that moves by n bits: 33 bits in
- * the order of CRC-32, the highest power first. */
+/* The factors for a vector that moves by n bits: x**(n + 32) for its first half, and x**(n - 32) for its last half. A
+ * factor has 33 bits in the order of CRC-32, with the highest power first. */
 #define I8_BY_64_BYTES _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define I8_BY_16_BYTES _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 
-/* Return x, moved, plus y. */
+/* Move x, and return the sum with y. */
 I8_INLINE __m128i move(__m128i x, __m128i factors, __m128i y)
 {
     const __m128i first = _mm_clmulepi64_si128(x, factors, 0x00), last = _mm_clmulepi64_si128(x, factors, 0x11);

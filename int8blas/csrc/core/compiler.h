@@ -1,5 +1,5 @@
-/* Differences between compilers: forced inlining, unrolling, thread-local storage, and code for an instruction set that
- * the rest of the program does not require. */
+/* Macros that hide differences between compilers: forced inlining, unrolling, thread-local storage, and code for an
+ * instruction set that the rest of the program does not require. */
 #ifndef I8_COMPILER_H
 #define I8_COMPILER_H
 
@@ -12,7 +12,7 @@
 #define I8_AARCH64 1
 #endif
 
-/* A process must request AMX from its operating system; cpu.c does so on Linux. */
+/* A process must request AMX from its operating system. cpu.c requests it on Linux. */
 #if defined(I8_X86_64) && defined(__GNUC__) && defined(__linux__)
 #define I8_AMX 1
 #endif
@@ -22,7 +22,7 @@
 #endif
 
 #if defined(_MSC_VER) && !defined(__clang__)
-#pragma fp_contract(off) /* other compilers get -ffp-contract=off */
+#pragma fp_contract(off) /* setup.py passes -ffp-contract=off to other compilers */
 #define I8_INLINE static __forceinline
 #define I8_NOINLINE static __declspec(noinline)
 #define I8_THREAD_LOCAL __declspec(thread)
@@ -51,7 +51,7 @@
 #endif
 #endif
 
-/* Keep a vector in a register, without an instruction; GCC would otherwise copy the register between accumulations. */
+/* Keep a vector in a register, without an instruction. Otherwise GCC would copy the register between accumulations. */
 #if defined(__GNUC__) && defined(I8_X86_64)
 #define I8_PIN(x) __asm__("" : "+v"(x))
 #elif defined(I8_AARCH64)
@@ -67,7 +67,7 @@
 #define I8_HIDE(pointer) (void)(pointer)
 #endif
 
-/* Put an array into memory, without an instruction; GCC would otherwise keep the array in registers that other values
+/* Put an array into memory, without an instruction. Otherwise GCC would keep the array in registers that other values
  * need more. */
 #if defined(__GNUC__)
 #define I8_IN_MEMORY(x) __asm__ volatile("" : : "r"(x) : "memory")
@@ -82,7 +82,7 @@
 #define I8_SET_FLAG(p) (void)(*(volatile int *)(p) = 1)
 #endif
 
-/* Make stores past the caches visible to other threads. */
+/* Make streaming stores visible to other threads. */
 static inline void i8_finish_streams(void)
 {
 #ifdef I8_X86_64
@@ -93,8 +93,8 @@ static inline void i8_finish_streams(void)
 /* A loop with a constant bound, at most 16, that is unrolled completely. */
 #define I8_FOR(i, n) I8_UNROLL for (int i = 0; i < (n); ++i)
 
-/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file, inline helpers included: an
- * always_inline function can only be inlined into a function of the same target. */
+/* I8_TARGET_BEGIN("avx2") ... I8_TARGET_END encloses every function of a kernel file, and inline functions too: an
+ * always_inline function can only be inlined into a function with the same target. */
 #if defined(__clang__)
 #define I8_TARGET_BEGIN(isa) I8_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define I8_TARGET_END I8_PRAGMA(clang attribute pop)

@@ -12,7 +12,7 @@ I8_INLINE int64_t i8_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Round x up to a multiple of `step`. */
 I8_INLINE int64_t i8_round_up(int64_t x, int64_t step) { return i8_ceil_div(x, step) * step; }
 
-/* Round x down to a multiple of `step`, but to no less than `step`. */
+/* Round x down to a multiple of `step`. The result is at least `step`. */
 I8_INLINE int64_t i8_round_down(int64_t x, int64_t step)
 {
     const int64_t multiple = x / step * step;
@@ -30,15 +30,15 @@ I8_INLINE int64_t i8_even_size(int64_t total, int64_t most, int64_t step)
 /* Return the first unit of part `part` if `total` units are split evenly into `parts` parts. */
 I8_INLINE int64_t i8_share(int64_t total, int64_t part, int64_t parts) { return total * part / parts; }
 
-/* As i8_share, but the larger parts come first. */
+/* Return the first unit of a part like i8_share, but with the larger parts first. */
 I8_INLINE int64_t i8_leading_share(int64_t total, int64_t part, int64_t parts)
 {
     const int64_t larger = total % parts;
     return total / parts * part + (part < larger ? part : larger);
 }
 
-/* Return how many successive parts, from `part` on, have the size of `part`. The parts are split by i8_leading_share.
- * Set *first to the first unit of `part`, and *size to its size. */
+/* Return the number of successive parts of equal size from `part` on, if i8_leading_share splits `total`. Set *first to
+ * the first unit of `part`, and *size to its size. */
 I8_INLINE int64_t i8_equal_parts(int64_t total, int64_t part, int64_t parts, int64_t *first, int *size)
 {
     const int64_t larger = total % parts;

@@ -22,8 +22,8 @@
 
 /* ALIGNMENT is the size of a cache line. i8_release keeps up to SLOTS blocks of at most KEPT_BYTES for later calls. A
  * thread keeps up to HELD blocks in an arena scope. Blocks of HUGE_BYTES or more request huge pages; NumPy has this
- * limit too. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays; malloc() itself keeps smaller
- * blocks. */
+ * limit too. i8_keep keeps up to ARRAY_SLOTS blocks of ARRAY_BYTES or more for arrays, because malloc() itself keeps
+ * only smaller blocks. */
 enum {
     ALIGNMENT = 64,
     SLOTS = 4,
@@ -42,8 +42,8 @@ typedef struct {
 
 static block *slots[SLOTS], *array_slots[ARRAY_SLOTS];
 
-/* The state of a thread: its number (0 until it needs one), the number of its open arena scopes, and the blocks that
- * were released in these scopes, in order of release. */
+/* The state of a thread: its number, which is 0 until the thread needs a number; the number of its open arena scopes;
+ * and the blocks that it released in these scopes, in order of release. */
 static THREAD_LOCAL struct {
     unsigned number;
     int scopes, count;
@@ -52,8 +52,8 @@ static THREAD_LOCAL struct {
 
 static block *header(void *memory) { return (block *)memory - 1; }
 
-/* Return slot i, counted from the slot of the thread. A thread searches from its own slot on, because the block that it
- * released there is in its caches. */
+/* Return slot i, counted from the slot of the thread. A thread searches from its own slot on, because the block in this
+ * slot is in its caches. */
 static block **slot(int i)
 {
     static unsigned threads;
@@ -122,7 +122,8 @@ static block *take_held(int place)
     return found;
 }
 
-/* Keep a block in the arena scope. If the scope has no place left, return the smallest block, else NULL. */
+/* Keep a block in the arena scope, and return NULL. If the scope has no place left, return the smallest block instead
+ * of keeping it. */
 static block *put_held(block *released)
 {
     block *rest = NULL;
@@ -142,7 +143,8 @@ void i8_close_arena(void)
 {
     if (--own.scopes > 0)
         return;
-    /* Keep the order of calls without an arena scope: the next call first finds the block released last. */
+    /* Release the blocks in the order of calls without an arena scope, so that the next call first finds the block that
+     * was released last. */
     while (own.count)
         i8_release(take_held(0) + 1);
 }
@@ -195,7 +197,7 @@ void *i8_take(size_t size)
         if (kept && kept->size >= size && kept->size / 2 <= size)
             return kept + 1;
         kept = kept ? EXCHANGE(&array_slots[i], kept) : NULL;
-        if (kept) /* another thread has just stored a block there */
+        if (kept) /* another thread has just stored a block in this slot */
             i8_free(kept + 1);
     }
     return i8_allocate(size);

@@ -9,20 +9,21 @@ void *i8_allocate(size_t size);
 /* Resize a block of i8_allocate to `size` bytes, and return its new address. NULL stands for an empty block. If there
  * is no memory, return NULL and leave the old block valid. */
 void *i8_reallocate(void *memory, size_t size);
-/* Free a block of these functions, or NULL. */
+/* Free a block of these functions. `memory` may be NULL. */
 void i8_free(void *memory);
 
-/* Allocate and free memory for the length of a call. malloc() returns large blocks to the system and requests them
- * again page by page, which takes longer than packing. So i8_release keeps a few blocks for later calls. */
+/* Allocate and free memory for the length of a call. free() would return large blocks to the system. The system would
+ * then map them again page by page, which takes longer than packing. So i8_release keeps a few blocks for later calls.
+ * */
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
-/* Open and close an arena scope; scopes may be nested. Inside a scope a thread keeps its released blocks for its next
- * acquisitions. So if several products write to one result, and the first product needs the most memory, no later
- * product can fail for lack of memory. */
+/* Open and close an arena scope. Scopes may be nested. Inside a scope a thread keeps its released blocks for its next
+ * acquisitions. If several products write to one result, a scope ensures that only the first product can fail for lack
+ * of memory, as long as it needs the most memory. */
 void i8_open_arena(void);
 void i8_close_arena(void);
-/* Allocate and free memory for arrays. A network makes large arrays again and again. So i8_keep keeps the blocks that
- * were released last. A kept block serves requests of half its size or more. */
+/* Allocate and free memory for arrays. Each run of a network makes large arrays, so i8_keep keeps the blocks that were
+ * released last. A kept block serves requests of half its size or more. */
 void *i8_take(size_t size);
 void i8_keep(void *memory);
 

@@ -1,4 +1,4 @@
-/* The one gate to OpenMP: a build without it sees one thread. */
+/* The only file that calls OpenMP. A build without OpenMP has one thread. */
 #ifndef I8_OPENMP_H
 #define I8_OPENMP_H
 

@@ -1,13 +1,13 @@
-/* Find how many threads a parallel region of the calling thread can have. OpenMP runtimes end the process if they
- * cannot make a thread: at the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC), of the address space
- * (RLIMIT_AS). So before the first region of each larger size a trial creates and joins test threads. The test threads
- * have stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then creates no more
- * threads than the trial could create. The trial is skipped if the process has run this many threads before.
+/* Find the number of threads that a parallel region of the calling thread can have. OpenMP runtimes end the process if
+ * they cannot create a thread because of the limit of a cgroup (pids.max), of a user (RLIMIT_NPROC) or of the address
+ * space (RLIMIT_AS). So a trial creates and joins test threads before the first region of each larger size. The test
+ * threads have stacks of the runtime's size, and their number is at most the cgroup's limit. The runtime then creates
+ * no more threads than the trial could create. The trial is skipped if the process has run this many threads before.
  *
- * The runtime ends threads that a smaller region does not need, and makes them again for the next larger region, while
- * the system still counts the ending threads. So the trial needs room for the ending and the new threads. Without that
- * room, a region never asks the runtime for fewer threads than the previous region, and the additional threads do
- * nothing (see threads.pyx). No region waits for ending threads. */
+ * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
+ * still count the ending threads then. So the trial needs room for the ending threads and the new threads. Without this
+ * room, a region requests no fewer threads than the previous region, and the additional threads have no work (see
+ * threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H
 #define I8_TEAM_H
 
@@ -23,7 +23,7 @@ enum { I8_MOST_THREADS = 1024 };
 /* The state of a thread that starts regions. */
 typedef struct {
     int limit;  /* limit that num_threads has set; 0: no limit */
-    int tried;  /* threads of the largest region that has run, or that a trial found possible */
+    int tried;  /* threads of the largest region so far, or of the largest successful trial */
     int last;   /* threads of the last region, including threads without work */
     int most;   /* maximum number of threads that a trial could create; 0: unknown */
     int used;   /* threads of the last region after the last reset, for INT8BLAS_VERBOSE */
@@ -41,7 +41,7 @@ typedef struct {
 #endif
 
 static I8_THREAD_LOCAL i8_team i8_my_team;
-/* Whether the last trial could not create the new threads while the ending threads existed. */
+/* 1 if the last trial could not create the new threads while the ending threads existed. */
 static int i8_teams_fill_room;
 static int i8_tries_teams = 1;
 static size_t i8_stack_bytes; /* stack size of the runtime's threads; 0: the system's default */
@@ -64,12 +64,12 @@ enum {
     I8_TRIED_THREADS = 2 * I8_MOST_THREADS,
     /* Bytes of address space that a trial reserves for allocations of the threads and the runtime. */
     I8_TEAM_MARGIN = 16 << 20,
-    /* The number of checks whether the system still counts a joined thread. It counts the thread for some microseconds,
-     * or longer if another process occupies the CPU. */
+    /* The maximum number of checks whether the system still counts a joined thread. The system counts the thread for
+     * some microseconds, or longer if another process occupies the CPU. */
     I8_TEAM_LOOKS = 10000
 };
 
-/* Read a file of a cgroup. Return its number, INT_MAX for "max" or a larger number, or -1 if there is no such file. */
+/* Return the number in a file of a cgroup: INT_MAX for "max" and for larger numbers, -1 if the file does not exist. */
 static int i8_pids_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32] = "";
@@ -89,8 +89,8 @@ static int i8_pids_number(const char *folder, const char *name)
     return end == text || number < 0 ? -1 : number > INT_MAX ? INT_MAX : (int)number;
 }
 
-/* Return how many threads pids.max still allows: the minimum over a folder and its parents, up to the folder whose path
- * has `root` characters. */
+/* Return the number of threads that pids.max still allows: the minimum over a folder and its parents, up to the folder
+ * whose path has `root` characters. */
 static int i8_pids_left(char *folder, size_t root)
 {
     int left = INT_MAX;
@@ -105,9 +105,9 @@ static int i8_pids_left(char *folder, size_t root)
     }
 }
 
-/* Return how many more threads the cgroups of this process allow, INT_MAX without a limit. `list` is /proc/self/cgroup,
- * with a line "0::/path" for version 2 and "8:pids:/path" for version 1; `root` is the folder where cgroups are
- * mounted. */
+/* Return the number of threads that the cgroups of this process still allow, or INT_MAX without a limit. `list` is
+ * /proc/self/cgroup, which has a line "0::/path" for version 2 and "8:pids:/path" for version 1. `root` is the folder
+ * where cgroups are mounted. */
 static int i8_cgroup_room(const char *list, const char *root)
 {
     char line[PATH_MAX], folder[2 * PATH_MAX];
@@ -149,8 +149,8 @@ static int i8_cgroup_room(const char *list, const char *root)
 
 /* New threads of a trial wait for this signal. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
-/* A thread holds this lock during a trial and until the runtime has made the threads. Without the lock two threads
- * would count the same room twice. */
+/* A thread holds this lock during a trial and until the runtime has created the threads. Without the lock, the trials
+ * of two threads would count the same room. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)
@@ -165,7 +165,8 @@ static void *i8_wait_at_gate(void *id)
     return NULL;
 }
 
-/* Return how many of `count` threads can exist at the same time. The threads of the trial have ended on return. */
+/* Return the number of threads, at most `count`, that can exist at the same time. The threads of the trial have ended
+ * on return. */
 static int i8_try_threads(int count)
 {
     static pthread_t threads[I8_TRIED_THREADS];
@@ -187,7 +188,7 @@ static int i8_try_threads(int count)
         munmap(margin, I8_TEAM_MARGIN);
     }
     pthread_attr_destroy(&attributes);
-    int counted = 0; /* threads that the system still counts: they take the room of the runtime's threads */
+    int counted = 0; /* ended threads that the system still counts, which take room from the runtime's threads */
 #ifdef __linux__
     for (int i = 0; i < made; ++i) {
         int looks = 0;
@@ -199,7 +200,7 @@ static int i8_try_threads(int count)
     return made - counted;
 }
 
-/* Let the runtime make the threads of a team. The caller holds the lock. */
+/* Let the runtime create the threads of a team. The caller holds the lock. */
 static void i8_start_team(int threads)
 {
     static int started;
@@ -210,11 +211,11 @@ static void i8_start_team(int threads)
 /* The sum of `tried - 1` over all living threads, and the largest such sum so far. The lock protects both. */
 static int i8_teams_now, i8_teams_ever;
 static pthread_key_t i8_team_end;
-static int i8_has_team_end; /* 0: there is no key, and trials run more often than needed */
+static int i8_has_team_end; /* 0 if creating the key failed; trials then run more often than needed */
 static pthread_once_t i8_team_once = PTHREAD_ONCE_INIT;
 
-/* Subtract the threads of a team when the thread that owns it ends. `others` is the number of other threads of the
- * team, cast to a pointer. */
+/* Subtract the threads of a team from the sum when the thread that owns the team ends. `others` is the number of other
+ * threads of the team, cast to a pointer. */
 static void i8_leave_team(void *others)
 {
     pthread_mutex_lock(&i8_team_lock);
@@ -227,7 +228,7 @@ static void i8_make_key(void)
     i8_has_team_end = pthread_key_create(&i8_team_end, i8_leave_team) == 0;
 }
 
-/* Return how many of `count` threads the cgroups and the system allow. */
+/* Return the number of threads, at most `count`, that the cgroups and the system allow. */
 static int i8_allowed_threads(int count)
 {
     const int room = i8_cgroup_room("/proc/self/cgroup", "/sys/fs/cgroup");
@@ -235,8 +236,8 @@ static int i8_allowed_threads(int count)
     return i8_try_threads(count < most ? count : most);
 }
 
-/* Return how many of `wanted` threads a region can have after a region of `last` threads, while `others` threads of all
- * teams end. The runtime has made these threads on return. */
+/* Return the number of threads, at most `wanted`, of a region after a region of `last` threads, while `others` threads
+ * of all teams end. The runtime has created these threads on return. */
 static int i8_tried_team(int wanted, int last, int others)
 {
     const int more = wanted - last;
@@ -248,7 +249,7 @@ static int i8_tried_team(int wanted, int last, int others)
     return threads;
 }
 
-/* Return how many threads, at most `wanted`, the next region can have. */
+/* Return the number of threads, at most `wanted`, that the next region can have. */
 static int i8_make_team(int wanted)
 {
     i8_team *team = &i8_my_team;

@@ -1,5 +1,5 @@
-/* A counter of time in ticks of the CPU, at least 10 million a second. Reading it takes a third of the time of reading
- * the clock, which waits for all earlier instructions. */
+/* A counter of the CPU with at least 10 million ticks a second. Reading it takes a third of the time that reading the
+ * clock takes, because the clock waits for all earlier instructions. */
 #ifndef I8_TICKS_H
 #define I8_TICKS_H
 

@@ -1,6 +1,6 @@
 /* Turns of threads that run networks at the same time. Between two kernels a thread needs Python's lock (the GIL) for a
- * few microseconds. A thread that sleeps until the lock is free wakes up 5 to 50 us later, so two threads that release
- * the lock for each kernel would be slower than one. Such a thread therefore spins until it is its turn, and then takes
+ * few microseconds. A thread that sleeps until the lock is free wakes up 5 to 50 us later. Two threads that release the
+ * lock for each kernel would then be slower than one thread. So a thread spins until it has the turn, and then takes
  * the lock. */
 #ifndef I8_TURNS_H
 #define I8_TURNS_H
@@ -19,19 +19,19 @@ static inline void i8_end_turn(void) { }
 static inline void i8_take_turn(void) { }
 #else
 
-/* The number of checks before a waiting thread takes the turn. They take about 150 us, more than Python needs between
- * two kernels. */
+/* The number of checks before a waiting thread takes the turn. All checks together take about 150 us, more than Python
+ * needs between two kernels. */
 enum { I8_TURN_SPINS = 1 << 13 };
 
-static int i8_runs;                    /* threads with a run */
-static I8_THREAD_LOCAL int i8_in_runs; /* runs of this thread, one inside another */
-static const int *i8_turn;             /* &i8_in_runs of the thread whose turn it is, or NULL */
+static int i8_runs;                    /* number of threads that have a run */
+static I8_THREAD_LOCAL int i8_in_runs; /* number of nested runs of this thread */
+static const int *i8_turn;             /* &i8_in_runs of the thread that has the turn, or NULL */
 
-/* Return whether this thread and another thread each have a run. The functions read the thread-local variable last:
- * reading it takes several times as long as reading a shared variable. */
+/* Return whether this thread and another thread each have a run. Reading the thread-local variable takes several times
+ * as long as reading a shared variable, so the functions read it last. */
 static inline int i8_shares(void) { return __atomic_load_n(&i8_runs, __ATOMIC_RELAXED) > 1 && i8_in_runs; }
 
-/* Return this thread's share of the CPUs: all of them outside a run. */
+/* Return this thread's share of the CPUs: all CPUs if the thread has no run. */
 static inline int i8_shared_cpus(int cpus)
 {
     const int runs = __atomic_load_n(&i8_runs, __ATOMIC_RELAXED);
@@ -76,8 +76,8 @@ static inline void i8_end_turn(void)
         __atomic_store_n(&i8_turn, NULL, __ATOMIC_RELAXED);
 }
 
-/* Wait for a turn before the thread takes the lock. After a long wait take the turn from its thread, which
- * may run no network any more. The lock, not the turn, orders the threads' memory. */
+/* Wait for the turn before the thread takes the lock. After a long wait take the turn from the other thread, which may
+ * have stopped running networks. The turn does not order the memory accesses of the threads. The lock does. */
 static inline void i8_take_turn(void)
 {
     if (!i8_shares())

@@ -8,15 +8,16 @@
 #define I8_PANEL 16 /* columns of B that are packed together */
 #define I8_GROUP 4  /* consecutive k that are multiplied together */
 
-/* Values for the columns: column j has the value at values + j if step is 1. If step is 0, there are 16 equal values. A
- * whole chunk of values after the last column is readable, because epilogues read I8_CHUNK values at a time. */
+/* Values for the columns. If step is 1, column j has the value at values + j. If step is 0, all columns have one value,
+ * which is stored 16 times. Epilogues read I8_CHUNK values at a time, so a whole chunk after the last value is
+ * readable. */
 #define I8_CHUNK 16
 typedef struct {
     const float *values;
     ptrdiff_t step;
 } i8_column_values;
 
-/* Element types of the quantized primitives, integers first. Only products have s64. */
+/* Element types of the quantized primitives, integers first. Only results of products can be s64. */
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
 
 /* Schemes of requantization (formulas in stage/requantize_body.h and elementwise/quantize_body.h). */

@@ -20,7 +20,7 @@
 
 #if I8_LANES == 16
 I8_TARGET_END
-/* VBMI indexes 128 bytes at once: Ice Lake and later, Zen 4 and later. */
+/* VBMI looks up bytes in a table of 128 bytes. Ice Lake, Zen 4 and later CPUs have it. */
 I8_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
 static void i8_lookup_vbmi(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table)
 {

@@ -7,12 +7,13 @@
 /* Integer types of the element-wise kernels (formulas in quantize_body.h). */
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
-/* An element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; s32 multipliers for I8_DOUBLING
- * and I8_SINGLE), the zero point (s32) and the exponent (s32). `quantize` takes the saturated zero point as the
- * exponent; kernels without an exponent read it and ignore it. Each parameter is one value, or n values if `each`.
- * `quantize` and I8_FLOAT allow any s32 as zero point. `dequantize` needs zero points whose differences from bytes fit
- * s32. All other kernels need zero points in the range of the integer type. No pointer needs to be aligned; `out` may
- * be x itself if the types have the same size. `stream` writes 4-byte elements past the caches. */
+/* The arguments of an element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; an s32
+ * multiplier for I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32). `quantize` takes the
+ * saturated zero point in place of the exponent. Kernels without an exponent ignore it, but it must be readable. Each
+ * parameter is one value, or n values if `each`. For `quantize` and I8_FLOAT the zero point may be any s32.
+ * `dequantize` needs zero points whose differences from bytes fit s32. All other kernels need zero points in the range
+ * of the integer type. Pointers need no alignment. `out` may be x if the types have the same size. `stream` writes
+ * 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;
@@ -24,19 +25,18 @@ typedef struct {
 typedef void (*i8_elements_fn)(const i8_elements_args *);
 
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
- * bytes, as pool_body.h describes. Byte j of run r has its window at src + r * src_step + j. The results of run r are
- * contiguous from out + r * out_step on. They are elements of `type`: for an average the type of the source, f32, or
- * s32, which gets the sums. The divisor of an average is at divisors + r * divisor_step + j if `each`; else one
- * divisor, repeated I8_CHUNK times, serves all. n is at least I8_POOL_RUN; a window has at least 1 element, and for
- * averages at most I8_POOL_WINDOW: 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
+ * bytes, as pool_body.h describes. The window of byte j of run r begins at src + r * src_step + j. The results of run r
+ * are contiguous from out + r * out_step on. The type of averages is the type of the source, f32, or s32, which stands
+ * for the sums. If `each`, the divisor of an average is at divisors + r * divisor_step + j. Otherwise there is one
+ * divisor, repeated I8_CHUNK times. n is at least I8_POOL_RUN. A window has at least 1 element; for averages it has at
+ * most I8_POOL_WINDOW elements, because 255 * 2**23 < 2**31. src and out do not overlap, and need no alignment.
  *
- * If multiplier is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel may then
- * compute in u16
+ * If `multiplier` is not 0, a window has less than I8_POOL_PART elements, and the results are bytes. A kernel may then
+ * compute averages in u16, with equal results:
  *
  *     average = ((sum + bias + (sum >> parity_shift & 1)) * multiplier >> 16) >> shift         less 128 for s8
  *
- * with the same result: the expression in the outer brackets is taken modulo 2**16, and sum is the sum of unsigned
- * elements (s8 + 128). */
+ * The expression in the outer brackets is modulo 2**16. `sum` is the sum of unsigned elements (s8 + 128). */
 #define I8_POOL_RUN 64
 #define I8_POOL_WINDOW (1 << 23)
 #define I8_POOL_PART 255 /* elements whose sum fits 16 bits: 255 * 255 < 2**16, 255 * 128 < 2**15 */
@@ -46,7 +46,7 @@ typedef struct {
     char *out;
     ptrdiff_t src_step, out_step;
     int64_t counts[3];    /* elements of the window along d, h and w */
-    ptrdiff_t strides[3]; /* bytes from one element to the next */
+    ptrdiff_t strides[3]; /* bytes from one element of the window to the next along d, h and w */
     int type, each;
     const float *divisors;
     ptrdiff_t divisor_step; /* in elements */
@@ -55,13 +55,13 @@ typedef struct {
 
 typedef void (*i8_pool_fn)(const i8_pool_args *);
 
-/* Add or multiply bytes: with d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32,
+/* Add or multiply bytes. With d[k] = scale[k] * ((x[k] ^ flip[k]) - zero[k]) in f32:
  *
  *     out = sat(rne((d[0] + d[1]) * dst_scale + dst_zero))            d[0] * d[1] for I8_MULTIPLY_BYTES
- *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is a byte then
+ *     out = sat(rne((d[0] + d[1]) / dst_scale) + dst_zero)            if `onnx`; dst_zero is then a byte
  *
- * With a ReLU a negative sum or product becomes 0. zero[k] is an integer from 0 to 255, and all values must be known to
- * be finite and well within s32. `out` is x[0] or x[1] itself, or overlaps neither. */
+ * With a ReLU, negative sums and products become 0. zero[k] is an integer from 0 to 255. The caller ensures that all
+ * values are finite and much smaller than 2**31. `out` is x[0] or x[1] itself, or overlaps neither. */
 enum { I8_ADD_BYTES, I8_MULTIPLY_BYTES };
 typedef struct {
     int64_t n;
@@ -74,11 +74,12 @@ typedef struct {
 
 typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 
-/* Softmax or layer normalization of rows of n elements, at least 1, as normalize_body.h says. src_type is any type,
- * dst_type any type except s32. The elements of a row are contiguous and aligned to their size. If a row has less than
- * I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in dst. dst may be src
- * itself, if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, or twice this number for a
- * softmax with `log`. That is enough for the rows that are computed together; long rows are computed one by one. */
+/* The arguments of softmax and layer normalization of rows of n elements, at least 1 (normalize_body.h). src_type is
+ * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
+ * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
+ * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, or twice
+ * this number for a softmax with `log`. The workspace has the rows that are computed together. Long rows are computed
+ * one after the other. */
 #define I8_PARTS 64
 #define I8_MOST_ROWS 4
 #define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)
@@ -91,7 +92,7 @@ typedef struct {
     const float *plus;                    /* the summand of an f32 src, or NULL */
     ptrdiff_t src_row, dst_row, plus_row; /* in bytes */
     int src_type, dst_type;
-    float scale; /* of src */
+    float scale; /* scale of src */
     float dst_scale, dst_zero; /* reciprocal of the scale of dst; zero point of dst, or -0.0 */
     int log;
     const float *gamma, *beta;
@@ -108,16 +109,15 @@ typedef void (*i8_normalize_fn)(const i8_normalize_args *);
 
 /* Element-wise kernels, pooling and normalization of a vector width. */
 typedef struct {
-    /* Element-wise kernels. The index, I8_U8 and so on, is the integer type: of x for dequantize, of `out`
-     * otherwise. */
+    /* Element-wise kernels. The index, I8_U8 and so on, is the integer type of x for dequantize, and of `out` for all
+     * other kernels. */
     i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
     i8_elements_fn requantize[I8_SCHEMES][I8_INT_TYPES];
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 
-    /* Steps of fused element-wise operators, on n contiguous elements that need no alignment (formulas in
-     * fused_body.h). The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for
-     * floats. */
+    /* Steps of fused element-wise operators (formulas in fused_body.h), on n contiguous elements, which need no
+     * alignment. The index is I8_TYPE_U8 and so on. y, x and z have room for whole chunks. `zero` is 0 for floats. */
     void (*load[I8_TYPES])(float *y, const void *x, int64_t n, float scale, float zero);
     /* y[i] = op(x[i]), or op(x[i], z[i]) if the post-op has an operand; x may be y. With z_step 0 all chunks have the
      * operand z[0], z[1] and so on; otherwise z_step is I8_CHUNK. */
@@ -127,7 +127,7 @@ typedef struct {
     void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table);
     /* out[i] = min(max(x[i] ^ flip[0], low), high) ^ flip[1]; out may be x. */
     void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high);
-    /* [I8_ADD_BYTES and so on][with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
+    /* [I8_ADD_BYTES and so on][1 with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
 
     i8_normalize_fn softmax, softmax_across, layer_norm;

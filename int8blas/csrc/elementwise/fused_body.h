@@ -1,13 +1,15 @@
-/* The steps of fused element-wise operators: a run of elements becomes f32, post-ops change it, and it is stored.
- * Between two steps a buffer of f32 stays in the L1 cache. So each type and each function has one loop, and
- * combinations of them need no loops of their own. The driver is fused.pyx, and elementwise.h describes the steps.
+/* The steps of fused element-wise operators: convert a run of elements to f32, apply post-ops, and store the run.
+ * Between two steps a buffer of f32 stays in the L1 cache. So each type and each function needs only one loop, and
+ * combinations need no loops of their own. The driver is fused.pyx, and elementwise.h describes the arguments of the
+ * steps.
  *
  *   load      y = scale * (f32(x) - zero)
  *   apply     a post-op, as in stage_body.h
- *   store     out = sat(rne(y * scale + zero)), zero where y * scale is NaN; y * scale, rounded to the type, for floats
+ *   store     out = sat(rne(y * scale + zero)) for integers, or zero if y * scale is NaN
+ *             out = y * scale, rounded to the type, for floats
  *
- * Two special kernels compute the same bits faster: a table has the results of a function of one byte, and sums or
- * products of bytes stay in registers. */
+ * Two special kernels compute these bits faster. One looks up the results of a function of one byte in a table. The
+ * other keeps sums or products of bytes in registers. */
 
 /* ------------------------------------------------------------------------------------------------------- floats --- */
 
@@ -77,7 +79,8 @@ static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *
         out[i] = table[x[i]];
 }
 
-/* Clamp bytes. This is as fast as a copy; a lookup in a table of 256 results takes 1.5 (VBMI) to 6 times as long. */
+/* Clamp bytes. This takes the time of a copy. A lookup in a table of 256 results takes 1.5 times (VBMI) to 6 times as
+ * long. */
 static void i8_clamp(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high)
 {
     int64_t i = 0;
@@ -101,7 +104,7 @@ typedef struct {
     i8_f32 zero[2], scale[2], dst_scale, dst_zero;
 } i8_bytes_constants;
 
-/* The f32 2**23 + x has the byte x as its low byte. So x needs no conversion, and one exact subtraction gives x - zero.
+/* The low byte of the f32 2**23 + x is the byte x. So x needs no conversion: one exact subtraction gives x - zero.
  * Interleaving works within 128-bit lanes, and packing restores the order. */
 I8_INLINE void i8_bytes_step(uint8_t *out, const uint8_t *const *x, ptrdiff_t i, const i8_bytes_constants *c,
                              const int product, const int relu, const int onnx, const int is_signed)
@@ -150,7 +153,7 @@ I8_INLINE void i8_bytes_run(const i8_bytes_args *t, const int product, const int
     }
 }
 
-/* One function for each variant: a branch inside the loop would take a tenth of its time. */
+/* Each variant has its own function, because a branch inside the loop would take a tenth of its time. */
 I8_INLINE void i8_bytes_any(const i8_bytes_args *t, const int product, const int relu, const int is_signed)
 {
     if (t->onnx)

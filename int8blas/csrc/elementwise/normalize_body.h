@@ -1,4 +1,5 @@
-/* Softmax and layer normalization of rows, in f32 in the order written. Arguments: i8_normalize_args in elementwise.h.
+/* Softmax and layer normalization of rows. Operations are f32, in the order of the formulas. elementwise.h has the
+ * arguments (i8_normalize_args).
  *
  *   softmax      t = f32(src - max(src)) * scale         the difference of integers is exact
  *                e = exp(t), 0 for t < -87.3
@@ -8,22 +9,24 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
- *                where that would overflow or lose precision of f32, as i8_is_ordinary decides:
+ *                If this would overflow or lose precision of f32 (i8_is_ordinary):
  *                x = f32(src) * 2**-k                  2**k from the largest |x|
  *                d = x - sum(x) / n; d = d - sum(d) / n
  *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))        in f64
  *                y = d * r * gamma + beta
  *
- *   dst = y * dst_scale                                  f32, rounded to f16, bf16
- *   dst = sat(rne(y * dst_scale + dst_zero))             u8 and s8; dst_zero where y is NaN
+ *   dst = y * dst_scale                                  for floats, rounded to f16 or bf16
+ *   dst = sat(rne(y * dst_scale + dst_zero))             for u8 and s8; dst_zero if y is NaN
  *
- * If there is a summand `plus`, src means src + plus. src has no zero point, because it would cancel in both functions.
+ * If there is a summand `plus`, src stands for src + plus. src has no zero point, because a zero point would not change
+ * the results.
  * A row has I8_PARTS partial sums: element j is added to partial sum j % I8_PARTS, in order. Then the second half of
  * the partial sums is added to the first half, until one sum is left.
  *
- * The workspace has the rows as f32. The steps of a row depend on each other: a sum, a division, another sum. So each
- * step is computed for several rows before the next step. The last chunk of a row starts early enough to end with the
- * row, and stores some elements twice; sums take whole chunks, with neutral elements after the last element. */
+ * The workspace has the rows as f32. The steps of a row (a sum, a division, another sum) depend on each other. So the
+ * kernels compute each step for several rows before the next step. The last chunk of a row ends with the row, so it
+ * overlaps the previous chunk, and some elements are stored twice. Sums take whole chunks, with neutral elements after
+ * the last element. */
 
 /* Return the start of the chunk after the chunk at i, in a row of n elements with at least one whole chunk. */
 I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
@@ -37,8 +40,8 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* I8_SHORT_ROW: maximum elements of a row that softmax computes together with other rows. I8_PART_OF_ROW: elements of a
- * part of a longer row. */
+/* I8_SHORT_ROW is the maximum number of elements of a row that softmax computes together with other rows.
+ * I8_PART_OF_ROW is the number of elements in a part of a longer row. */
 #define I8_SHORT_ROW 128
 #define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
 
@@ -52,14 +55,14 @@ I8_INLINE float i8_fold(const i8_floats *sums)
     return i8_floats_sum(i8_floats_add(i8_floats_add(sums[0], sums[2]), i8_floats_add(sums[1], sums[3])));
 }
 
-/* If a row does not end with a whole chunk, set the chunk of elements after it. */
+/* If a row does not end with a whole chunk, set a chunk of elements after the row to `value`. */
 I8_INLINE void i8_fill_rest(float *x, int64_t n, float value)
 {
     if (n % I8_CHUNK)
         i8_floats_store(x + n, i8_floats_set(value));
 }
 
-/* Return the sum of n numbers and of the other elements of the last chunk. */
+/* Return the sum of n numbers and of the remaining elements of the last chunk. */
 I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
 {
     const i8_floats zero = i8_floats_set(0);
@@ -72,7 +75,7 @@ I8_NOINLINE float i8_sum_row(const float *x, int64_t n)
     return i8_fold(sums);
 }
 
-/* Set x = src + plus, in whole chunks, and return its sum. */
+/* Set x = src + plus for a chunk, and add x to the sum. */
 I8_INLINE i8_floats i8_add_chunk(float *x, const float *src, const float *plus, i8_floats sum)
 {
     const i8_floats y = i8_floats_add(i8_floats_load(src), i8_floats_load(plus));
@@ -98,7 +101,7 @@ I8_NOINLINE float i8_add_row(float *x, const float *src, const float *plus, int6
     return i8_fold(sums);
 }
 
-/* Set d = x - mean of a chunk, and add its squares. */
+/* Set d = x - mean for a chunk, and add the squares of d to the sum. */
 I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i8_floats sum)
 {
     const i8_floats y = i8_floats_add(i8_floats_load(x), shift);
@@ -157,7 +160,7 @@ I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
 I8_INLINE float i8_largest(const char *src, const float *plus, int64_t n, const int type)
 {
     i8_floats x = i8_source_chunk(src, plus, 0, type);
-    if (n < I8_CHUNK) { /* the remaining elements are not part of the row */
+    if (n < I8_CHUNK) { /* the chunk has elements after the row, which do not count */
         float lanes[I8_CHUNK];
         i8_floats_store(lanes, x);
         float largest = lanes[0];
@@ -178,7 +181,7 @@ I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
     return largest;
 }
 
-/* Set y = exp(y), for y <= 0, in whole chunks. If a chunk takes several registers, I8_ABREAST numbers are computed at a
+/* Set y = exp(y), for y <= 0, in whole chunks. If a chunk takes several registers, compute I8_ABREAST numbers at a
  * time. */
 I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 {
@@ -195,8 +198,8 @@ I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
 #endif
 }
 
-/* Set t of n elements, and -infinity after them. If d is not NULL, set d = src - max(src). Differences of s32 are in
- * the range of u32. */
+/* Set t for n elements, and set elements after them to -infinity. If d is not NULL, set d = src - max(src). Differences
+ * of s32 are in the range of u32. */
 I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
                             int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
 {
@@ -212,8 +215,8 @@ I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *re
     i8_fill_rest(t, n, -INFINITY);
 }
 
-/* Return how many elements of a row are computed part by part, so that loads from memory overlap exponentials. The
- * remaining exponentials are computed for several rows together. */
+/* Return the number of elements of a row to compute part by part. In parts, loads from memory overlap with
+ * exponentials. The exponentials of the remaining elements are computed for several rows together. */
 I8_INLINE int64_t i8_in_parts(int64_t n)
 {
     return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
@@ -329,7 +332,7 @@ I8_NOINLINE void i8_store_affine(const i8_normalize_args *a, char *restrict dst,
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* Return how many rows from this one on are computed together. */
+/* Return the number of rows, from `row` on, to compute together. */
 I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most)
 {
     return (int)(a->rows - row < most ? a->rows - row : most);
@@ -446,7 +449,8 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
-    /* The factor is too large for f32 only if all differences are 0. An infinite factor would turn them into NaN. */
+    /* The factor exceeds f32 only if all differences are 0. An infinite factor would turn these differences into NaN.
+     * */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 

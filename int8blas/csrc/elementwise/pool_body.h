@@ -1,11 +1,11 @@
-/* Pooling along runs of contiguous elements: channels, or pixels of one channel. For every byte j < n of every run r,
- * with x over the window of a.counts elements a.strides apart from src + r * src_step + j:
+/* Pooling along runs of contiguous elements, which are channels, or pixels of one channel. For every byte j < n of
+ * every run r, the window begins at src + r * src_step + j. It has a.counts elements x, a.strides apart:
  *
  *   maximum   out[r, j] = max(x)
- *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       the f32 quotient itself, or the sum, by a.type
+ *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum
  *
- * Arguments: i8_pool_args in elementwise.h. One vector of results, or I8_POOL_VECTORS vectors, stay in registers over
- * the whole window. The vectors are contiguous, or at the same place in I8_POOL_VECTORS runs.
+ * elementwise.h describes the arguments (i8_pool_args). One vector of results, or I8_POOL_VECTORS vectors, stay in
+ * registers over the whole window. The vectors are contiguous, or have one offset in I8_POOL_VECTORS runs.
  */
 #include <math.h>
 #include <string.h>
@@ -26,8 +26,8 @@
 #define I8_WORDS (2 * I8_LANES) /* 16-bit elements of a vector */
 #define I8_POOL_VECTORS 4
 
-/* The number of columns that I8_POOL_VECTORS windows cover together. The windows have `width` elements along w, and are
- * `stride` elements apart. Each column is read once. */
+/* The number of columns in I8_POOL_VECTORS windows of `width` elements along w, `stride` elements apart. The kernel
+ * reads each column once. */
 #define I8_COLUMNS(width, stride) ((I8_POOL_VECTORS - 1) * (stride) + (width))
 #define I8_POOL_COLUMNS 9
 
@@ -71,7 +71,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Widen a vector of words and add it to `sums` in order, or store it there if it is the first. */
+/* Widen a vector of words, and add it to `sums` in order, or store it there if `first`. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {
@@ -106,7 +106,7 @@ I8_INLINE void i8_store_averages(const i8_pool_args *a, int64_t run, int64_t j, 
     }
 }
 
-/* Apply the whole epilogue in 16 bits, as i8_pool_args describes; `sums` are all words of a vector. */
+/* Apply the epilogue in 16 bits, as i8_pool_args describes, to a vector of sums. */
 I8_INLINE void i8_store_quotients(const i8_pool_args *a, char *out, i8_vec sums, const int is_signed)
 {
     const i8_vec odd = i8_and(i8_shift_right_16(sums, a->parity_shift), i8_set_16(1));
@@ -187,9 +187,9 @@ I8_AVERAGE(u8, 0)
 I8_AVERAGE(s8, 1)
 #undef I8_AVERAGE
 
-/* Compute all vectors of all runs. The last vector of a run starts early enough to end with the run; the last group of
- * runs ends with the last run. If `stride` is not 0, the windows of successive runs share columns. Otherwise
- * I8_POOL_VECTORS contiguous vectors are computed together as long as a run has them. */
+/* Compute all vectors of all runs. The last vector of a run ends with the run, and may overlap the previous vector. The
+ * last group of runs ends with the last run. If `stride` is not 0, the windows of successive runs share columns.
+ * Otherwise I8_POOL_VECTORS contiguous vectors of a run are computed together, and its last vectors one by one. */
 #define I8_POOL_KERNEL(operation, t, vector)                                                                           \
     I8_INLINE void i8_##operation##_runs_##t(const i8_pool_args *a, const int width, const int stride)                 \
     {                                                                                                                  \
@@ -244,7 +244,7 @@ I8_INLINE void i8_store_average(const i8_pool_args *a, char *out, int32_t sum, f
         *out = (char)(a->type == I8_TYPE_U8 ? i8_round_between(y, 0.0f, 255.0f) : i8_round_between(y, -128.0f, 127.0f));
 }
 
-/* Compute one chunk at a time. The last chunk of a run starts early enough to end with the run. */
+/* Compute one chunk at a time. The last chunk of a run ends with the run, and may overlap the previous chunk. */
 #define I8_POOL_KERNELS(t, element, lowest)                                                                            \
     static void i8_maximum_##t(const i8_pool_args *a)                                                                  \
     {                                                                                                                  \

@@ -1,6 +1,6 @@
 /* Element-wise quantization: float32 to integers, integers to float32, and one integer type to another. The kernels
- * compute chunks of 16 elements, in vectors or in plain C. Arguments: i8_elements_args in elementwise.h. Rounding is
- * half to even unless stated otherwise; sat() saturates to the type of `out`.
+ * compute chunks of 16 elements, in vectors or in plain C. elementwise.h describes the arguments (i8_elements_args).
+ * rne() rounds half to even. sat() saturates to the type of `out`.
  *
  *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: sat(zero_point), the exponent
  *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
@@ -16,7 +16,7 @@
 /* Numbers of this magnitude or more saturate to bytes for every 8-bit zero point. */
 #define I8_FAR_FROM_BYTES 512.0f
 
-#define I8_STREAMS (I8_LANES > 1) /* i8_stream, which writes past the caches */
+#define I8_STREAMS (I8_LANES > 1) /* whether i8_stream exists, which writes past the caches */
 
 /* A function that computes one chunk. `x`, `out` and the three parameters need no alignment. `out` may be x if the
  * types have the same size. */
@@ -57,7 +57,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
     I8_CHUNK_FN(i8_requantize_single_##t,                                                                              \
                 const i8_vec y = i8_single(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                            \
                 store(I8_OF(out, size), shifted))
-/* Clip q before rounding and adding a zero point: the clipped values saturate with every 8-bit zero point. */
+/* Clip q before rounding and adding a zero point. Clipped values saturate with every 8-bit zero point. */
 #define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
 I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
              i8_to_f32(i8_sub(w, z)))
@@ -72,7 +72,7 @@ I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_to_s32(q), i8_shift_in_
 #else
 /* ----------------------------------------------------------------------------------------------------- plain C --- */
 
-/* The comparisons are false for NaN, which gives `low`. */
+/* For NaN the comparisons are false, and the result is `low`. */
 I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
 {
     y = y > low ? y : low;
@@ -80,8 +80,7 @@ I8_INLINE int32_t i8_round_between(float y, const float low, const float high)
     return (int32_t)rintf(y);
 }
 
-/* INT32_MAX is not representable as f32. Numbers from 2**31 on overflow in the conversion, so their results are
- * replaced. */
+/* f32 cannot represent INT32_MAX. The conversion of numbers from 2**31 on overflows, so their results are replaced. */
 I8_INLINE int32_t i8_round_to_s32(float y)
 {
     const float r = rintf(y > -0x1p31f ? y : -0x1p31f);
@@ -141,8 +140,8 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
-/* Compute less than a chunk: copy the elements into a buffer, and the results out of a buffer. p points to the
- * parameters of the run. */
+/* Compute less than a chunk: copy the elements to a buffer, and the results from a buffer. p has the addresses of the
+ * parameters. */
 I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
                               const int64_t out_size, const char *const *p, const int64_t start, const int64_t count)
 {
@@ -165,7 +164,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
     const int64_t n = e->n, step = e->each ? 4 : 0;
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
-    /* One value for all elements is read as a chunk of equal values; values for each element are read in place. */
+    /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
     for (int k = 0; k < 3; ++k) {
@@ -175,7 +174,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
     }
 #if I8_STREAMS
     if (stream) {
-        /* Stream whole cache lines only, not the partial first and last line of the run. */
+        /* Stream only whole cache lines, not the partial first and last lines of the run. */
         i = (int64_t)(-(uintptr_t)out % 64) / 4;
         i = i < n ? i : n;
         i8_part_of_run(e, chunk, x_size, out_size, p, 0, i);

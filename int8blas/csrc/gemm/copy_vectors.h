@@ -1,6 +1,6 @@
 /* Copy vectors that are interleaved in memory to contiguous vectors, for the kernels of long K. The driver includes
- * this header, so it is compiled for the oldest CPU of the target: interleaving units (units.h) is as fast as memory.
- */
+ * this header, so the code uses only instructions that all CPUs have. Interleaving units (units.h) is as fast as
+ * memory. */
 #ifndef I8_COPY_VECTORS_H
 #define I8_COPY_VECTORS_H
 
@@ -27,8 +27,8 @@ I8_INLINE void i8_load_lines(i8_unit *v, const uint8_t *src, ptrdiff_t step, con
                                      i8_read32(src + (4 * i + 2) * step), i8_read32(src + (4 * i + 3) * step));
 }
 
-/* Separate 16 k of up to `width` vectors. Number the bytes of all registers in sequence: byte k * width + vector.
- * Interleaving rotates the bits of this number left by one; after four rotations k comes last. */
+/* Separate 16 k of up to `width` vectors. Number the bytes of all registers: byte k * width + vector. Interleaving the
+ * registers rotates the bits of this number left by one. After four rotations k has the lowest bits. */
 I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, const uint8_t *src, ptrdiff_t step,
                                const int width)
 {
@@ -50,8 +50,8 @@ I8_INLINE void i8_set_16_apart(uint8_t *dst, ptrdiff_t dst_vector, int count, co
 }
 #endif
 
-/* Copy bytes in reverse order, dst[i] = src[-i], eight at a time. Return how many of the `k` bytes were copied: the
- * largest multiple of 8. */
+/* Copy bytes in reverse order, dst[i] = src[-i], eight at a time. Return the number of copied bytes: the largest
+ * multiple of 8 that is at most k. */
 static inline int64_t i8_copy_reversed(uint8_t *dst, int64_t k, const uint8_t *src)
 {
     int64_t done = 0;
@@ -64,8 +64,8 @@ static inline int64_t i8_copy_reversed(uint8_t *dst, int64_t k, const uint8_t *s
     return done;
 }
 
-/* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. Bytes between lines, up to
- * `end` after the last line, may be read. */
+/* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. The function may also read the
+ * bytes between two k, and up to `end` after the last k. */
 static inline void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {

@@ -1,6 +1,6 @@
-/* Products of wide elements that are too small, or too narrow, to be packed: the functions read the operands in place.
- * The driver includes this header, so it is compiled for the oldest CPU of the target: one multiplication a cycle is as
- * fast as memory. */
+/* Products of wide elements that are too small, or too narrow, for packing. The functions read the operands in place.
+ * The driver includes this header, so the code uses only instructions that all CPUs have. One multiplication a cycle is
+ * as fast as memory. */
 #ifndef I8_DIRECT_H
 #define I8_DIRECT_H
 
@@ -9,7 +9,7 @@
 #include "core/compiler.h"
 #include "gemm/wide.h"
 
-/* An operand in memory; steps in bytes. */
+/* An operand in memory. Steps are in bytes. */
 typedef struct {
     const char *data;
     ptrdiff_t row, column;

@@ -1,31 +1,32 @@
-/* Squared distances of few rows x and many rows y, contiguous in k and read in place (i8_distance_args in gemm.h).
- * gemm.c includes this file once, after long_k_body.h, whose copies, row ends and folds it uses.
+/* Squared distances of few rows x and many rows y, which are contiguous in k and read in place (i8_distance_args in
+ * gemm.h). gemm.c includes this file after long_k_body.h, because it uses functions of that file.
  *
  * With VNNI,
  *
  *     (x - y)^2 = x^2 - 2 x y + y^2
  *
- * where u is y as u8 and v is y as s8; they differ by 128:
+ * where u is y as u8, v is y as s8, and u = v + 128:
  *
- *     x y = x u - 128 x   if both are s8      x v + 128 x   if both are u8      otherwise x times y with the other sign
+ *     x y = x u - 128 x   if x and y are s8   x v + 128 x   if both are u8      x v or x u if one is u8 and one is s8
  *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if y is u8
  *
- * Each y takes two multiply-adds, and one more for each x. All multiply-adds read the same form of y, u or v, so that
- * the sums of y are not needed; terms that depend only on x are an offset. Without VNNI, VPMADDWD squares differences
- * in s16: three instructions for each x, plus one that widens y.
+ * Each y takes two multiply-adds, and one more for each x. All multiply-adds read one form of y, u or v, so that the
+ * sums of y are not needed. Terms that depend only on x are an offset. Without VNNI, VPMADDWD squares differences in
+ * s16. This takes three instructions for each x, and one instruction that widens y.
  *
- * Several rows x read several rows y side by side, so that one load of x serves them all, and prefetch. A single row x
- * reads rows y one after the other: each row is a stream, and memory delivers one stream 1.5x as fast as several. */
+ * With several rows x, the kernel reads several rows y side by side, so that each load of x is used several times, and
+ * prefetches rows y. With a single row x, it reads rows y one after the other, because memory delivers one stream 1.5x
+ * as fast as several streams. */
 
 #define I8_DISTANCE_STEP ((I8_DIFFERENCES ? 2 : 4) * I8_LANES)
 
 enum {
-    /* Prefetch distance of rows y, in bytes: with 3 KiB, reads from memory are 1.1x slower; with more than 4 KiB, reads
-     * from L3 are slower. */
+    /* The prefetch distance of rows y, in bytes. With 3 KiB, reads from memory are 1.1x slower. With more than 4 KiB,
+     * reads from L3 are slower. */
     I8_DISTANCE_AHEAD = 1 << 12,
-    /* If y has at least I8_DISTANCE_UNCACHED bytes, which do not fit the L2 cache, and rows y are not longer than
-     * I8_DISTANCE_TURN, one row x reads rows y one after the other. The CPU then begins the next row before dependent
-     * multiply-adds of the current row have ended. If y is in L2, this order is 1.1x slower. */
+    /* With a single row x, rows y are read one after the other if y has at least I8_DISTANCE_UNCACHED bytes and a row
+     * has at most I8_DISTANCE_TURN bytes. Such a y does not fit the L2 cache, and the CPU begins the next row before
+     * the dependent multiply-adds of the current row have ended. If y is in L2, this order is 1.1x slower. */
     I8_DISTANCE_UNCACHED = 1 << 20,
     I8_DISTANCE_TURN = 1 << 10
 };
@@ -33,7 +34,7 @@ enum {
 /* The kind of a step: a whole step; the last bytes of a longer row; or a row shorter than a step. */
 enum { I8_WHOLE_STEP, I8_LAST_STEP, I8_SHORT_ROW };
 
-/* Load a step of one row that has `left` bytes left, with zeros for bytes of other rows or of an earlier step. */
+/* Load a step of a row that has `left` bytes left. Set bytes of other rows or of the previous step to zero. */
 I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left, const int is_signed)
 {
 #if I8_DIFFERENCES
@@ -58,8 +59,9 @@ I8_INLINE i8_vec i8_distance_load(const uint8_t *p, const int kind, int64_t left
 #undef I8_DISTANCE_VECTOR
 }
 
-/* Add one step: squares[j] + shifts[j] += y^2 (without 128^2) unless they are known, acc[i * columns + j] += x times u
- * or v. In s16, acc[i * columns + j] += (x - y)^2, or squares += y^2 without x. `shifts` may be `squares`. */
+/* Add one step of the products: acc[i * columns + j] += x u, or x v. Unless the squares are known, add y^2 without
+ * 128^2 to squares[j] + shifts[j]; `shifts` may be `squares`. In s16, acc[i * columns + j] += (x - y)^2, or squares +=
+ * y^2 if there is no x. */
 I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, const uint8_t *x, ptrdiff_t x_row,
                                 const uint8_t *y, ptrdiff_t y_row, int64_t left, const int kind, const int rows,
                                 const int columns, const int x_signed, const int y_signed, const int known)
@@ -101,18 +103,18 @@ I8_INLINE void i8_distance_step(i8_vec *acc, i8_vec *squares, i8_vec *shifts, co
     }
 }
 
-/* Read rows y side by side. Sum their squares, and in acc[i * columns + j] their products with rows x. */
+/* Read rows y side by side. Sum their squares in `squares`, and their products with rows x in acc[i * columns + j]. */
 I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, ptrdiff_t x_row, const uint8_t *y,
                                 ptrdiff_t y_row, int64_t k, const int rows, const int columns, const int x_signed,
                                 const int y_signed, const int known)
 {
     const int step = I8_DISTANCE_STEP, fetches = rows > 1 && !known;
     const int64_t all = k;
-    /* If rows y are contiguous, prefetch the bytes that follow them. */
+    /* If rows y follow one another without gaps, prefetch the bytes after them. */
     const uint8_t *ahead = y + I8_DISTANCE_AHEAD;
     const ptrdiff_t ahead_step = y_row - k < step ? columns * step : 0;
-    /* A single row y has one chain of multiply-adds for its squares. A second chain sums the shifts, so that a
-     * multiply-add need not wait for the previous one. */
+    /* The squares of a single row y would be one chain of dependent multiply-adds. A second chain sums the shifts, so
+     * that two multiply-adds can run at the same time. */
     i8_vec shift = i8_zero(), *shifts = columns == 1 ? &shift : squares;
     I8_FOR(i, rows * columns) acc[i] = i8_zero();
     I8_FOR(j, columns) squares[j] = i8_zero();
@@ -132,8 +134,8 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
         squares[0] = i8_add(squares[0], shift);
 }
 
-/* Store the sums of squares of some rows y, without rows x, or else their distances. A short row is padded with zeros
- * to a step. `offsets` of row i and column j are at i * columns + j. */
+/* Store the distances of some rows y, or without rows x their sums of squares. A short row is padded with zeros to a
+ * step. The offset of row i and column j is offsets[i * columns + j]. */
 I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
                                 const int32_t *offsets, const int rows, const int columns, const int sequential,
                                 const int x_signed, const int y_signed, const int known)
@@ -149,8 +151,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
                              y_signed, known);
     else
         i8_distance_rows(acc, squares, x, x_row, y, t->y_row, t->k, rows, columns, x_signed, y_signed, known);
-    /* After folding, lanes repeat the sums. With one row x, the products are subtracted from the squares before
-     * folding. */
+    /* Folding repeats the sums in all lanes. With one row x, subtract the products from the squares before folding. */
     if (!I8_DIFFERENCES && rows == 1 && !known)
         I8_FOR(j, columns) squares[j] = i8_sub(squares[j], i8_add(acc[j], acc[j]));
     else if (rows > 0)
@@ -169,7 +170,7 @@ I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptr
         memcpy(t->dst + i * t->dst_row + first, found + i * columns, (size_t)columns * sizeof(int32_t));
 }
 
-/* Compute the offsets of the distances of rows x: squares and, with VNNI, the correction for the forms u8 and s8. */
+/* Compute the offsets of the distances of rows x: the squares of x and, with VNNI, the terms of the shift by 128. */
 I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, const int rows, const int columns,
                                    const int x_signed, const int y_signed, const int known)
 {
@@ -186,7 +187,7 @@ I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
                             const int known)
 {
-    /* A short row is a single step. Folding takes most of the time, so many rows share one fold. */
+    /* A short row is a single step. Folding then takes most of the time, so many rows share one fold. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const int sequential = rows == 1 && t->count * t->k >= I8_DISTANCE_UNCACHED && t->k >= I8_DISTANCE_STEP &&
                         t->k <= I8_DISTANCE_TURN;
@@ -261,7 +262,7 @@ static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t gro
         }                                                                                                              \
         panel += 4 * I8_PANEL;                                                                                         \
     } while (0)
-    /* Add b (b + 128) for two groups at a time, because a multiply-add waits for the previous multiply-add. */
+    /* Add b (b + 128) for two groups at a time, because each multiply-add of one chain waits for the previous one. */
     for (; groups > 1; groups -= 2)
         I8_FOR(d, 2) I8_ADD_SQUARES(d);
     if (groups > 0)

@@ -1,16 +1,18 @@
-/* The dot kernels: many vectors x, contiguous in k and read in place, by a few packed vectors y (i8_dot_args in
- * gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y), I8_DOT_SUMS and
- * the i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units and i8_permute.
+/* The dot kernels multiply many vectors x, which are contiguous in k and read in place, by a few packed vectors y
+ * (i8_dot_args in gemm.h). gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, x, y),
+ * I8_DOT_SUMS and the i8_vec of tile_body.h with i8_repeat, i8_repeat_some, i8_fold_lanes, i8_fold_units and
+ * i8_permute.
  *
  * Each of up to 4 vectors y has a register, and each sum has a register, whose lanes are added at the end. 8 or 16
- * vectors y share a register, in which each has lanes = I8_LANES / columns groups of four k. The load of x repeats
- * these groups of x over the register. Repeating 4 or 8 bytes costs no time. Repeating more bytes makes the loop 1.25x
- * slower, so a shifted x has a separate loop.
+ * vectors y share a register. Each vector then has `lanes` = I8_LANES / columns groups of four k in the register. The
+ * load of x repeats the corresponding groups of x over the register. Repeating 4 or 8 bytes costs no time. Repeating
+ * more bytes makes the loop 1.25x slower, so a shifted x has a separate loop.
  *
- * Registers: I8_DOT_SUMS accumulators, up to 4 vectors of y, one of x. The result is rows * columns values, row by row.
+ * The kernel uses I8_DOT_SUMS registers for accumulators, up to 4 for y and one for x. The result has rows * columns
+ * values, row by row.
  *
- * If I8_STEP takes operands of one sign, x is shifted to the sign of y. A vector y then adds I8_SHIFT times its sum to
- * each dot product.
+ * If both operands of I8_STEP have one sign, x is shifted to the sign of y. Each dot product then needs I8_SHIFT times
+ * the sum of y as a correction.
  *
  * If I8_STEP would be several instructions, y is split into halves (i8_order_dots) for I8_STEP_16(acc, x, y). The
  * products of I8_HALVES_STEPS loads of x are added in s16, and widened once. */
@@ -102,8 +104,8 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     (void)in_line;
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
     const int bytes = 4 * lanes, sums = rows * vectors;
-    /* The number of steps that an iteration multiplies. Each step has its own accumulators, because the accumulators of
-     * one step may be too few to hide the latency of a multiply-add. */
+    /* The number of steps of an iteration. Each step has its own accumulators, because one step may have too few
+     * accumulators to hide the latency of a multiply-add. */
     const int depth = sums > 4 ? 1 : sums > 2 ? 2 : 4;
     i8_vec acc[4][I8_DOT_SUMS];
     const uint8_t *y = t->y;
@@ -113,8 +115,8 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
     int64_t k = t->k;
 
     I8_FOR(d, depth) I8_FOR(i, sums) acc[d][i] = i8_zero();
-    /* Rows are read as fast as memory delivers them; if they are contiguous, the next rows are prefetched. A longer
-     * prefetch distance goes to L2 only: the L1 cache holds bytes that are used sooner. */
+    /* Memory limits the speed, so the loop prefetches the next rows if rows follow one another without gaps. For a long
+     * distance it prefetches to the L2 cache, because the L1 cache holds bytes that are used sooner. */
     const int far_ahead = t->ahead || rows * x_row > I8_DOT_AHEAD;
     const uint8_t *ahead = x + (t->ahead ? t->ahead : rows * x_row);
     if (columns > 4) {
@@ -156,7 +158,7 @@ I8_INLINE void I8_NAME(add)(i8_vec *total, const i8_dot_args *t, const uint8_t *
 #endif
 
 #ifdef I8_SHIFT
-/* Compute what the shift of x adds to all sums with the vectors y. */
+/* Compute the corrections for the shift of x, one for each vector y. */
 I8_INLINE void I8_NAME(column_shifts)(uint32_t *shifts, const i8_dot_args *t, const int columns)
 {
     const int vectors = columns > 4 ? 1 : columns, lanes = columns > 4 ? I8_LANES / columns : I8_LANES;
@@ -184,7 +186,7 @@ I8_INLINE void I8_NAME(tile)(const i8_dot_args *t, const uint8_t *x, const int32
     int32_t found[(I8_DOT_ROWS + 1) * I8_LANES];
     int32_t *values = dst;
     if (uncached) {
-        /* Take one row after the other: memory delivers one stream 1.5x as fast as several streams side by side. */
+        /* Read one row after the other, because memory delivers one stream 1.5x as fast as several streams. */
         i8_vec sum[I8_DOT_SUMS];
         for (int i = 0; i < rows; ++i)
             I8_NAME(add)(sum + i * columns, t, x + i * t->x_row, 1, columns, 0, end);

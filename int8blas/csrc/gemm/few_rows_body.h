@@ -1,25 +1,27 @@
-/* The row kernels: few rows of A times a C-ordered B, read in place (i8_few_rows_args in gemm.h). gemm.c includes this
- * file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and the i8_vec of tile_body.h
- * with i8_interleave, i8_interleave_half and i8_xor.
+/* The row kernels multiply few rows of A by a C-ordered B, which they read in place (i8_few_rows_args in gemm.h).
+ * gemm.c includes this file once for each sign, after defining I8_PREFIX, I8_STEP(acc, a, b), I8_FEW_ROWS_MR and the
+ * i8_vec of tile_body.h with i8_interleave, i8_interleave_half and i8_xor.
  *
  * A block has 4 vectors of sums, so that one vector load reads one row of the block. Interleaving the bytes of 4 rows
- * takes 8 shuffles for 4 vectors. It permutes the columns in the same way in every block: lane c of 128-bit lane l of
- * vector q is column 16 * l + 4 * q + c. Sums keep this order until they are finished.
+ * takes 8 shuffles for 4 vectors, and permutes the columns of every block: lane c of 128-bit lane l of vector q is
+ * column 16 * l + 4 * q + c. Sums keep this order until they are finished.
  *
- * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, and so read
- * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, which need half of
- * the shuffles.
+ * The sums of a kernel fill the registers. Kernels of one or two rows take several blocks side by side, so they read
+ * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, with half of the
+ * shuffles.
  *
- * If byte products are added in s16, the kernel interleaves rows in pairs. This takes half the shuffles and keeps the
- * order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ * If products of bytes are added in s16, the kernel interleaves rows in pairs. This takes half of the shuffles and
+ * keeps the order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
- * If I8_STEP takes operands of one sign, B is shifted to the sign of A. A row of A then adds I8_SHIFT times its sum to
- * each of its sums.
+ * If both operands of I8_STEP have one sign, B is shifted to the sign of A. Each sum then needs I8_SHIFT times the sum
+ * of the row of A as a correction.
  *
- * The kernels prefetch the next lines of a row into the L2 cache: rows are too far apart, and visited too briefly, for
- * the hardware to detect streams. One or two rows are faster without prefetching if B is in the L2 cache. */
+ * The kernels prefetch the next cache lines of each row of B into the L2 cache, because they read too little of a row
+ * at a time for the hardware to detect a stream. If B is in the L2 cache, kernels of one or two rows are faster without
+ * prefetching. */
 
-/* Byte offset of row q of a group. In the last group, missing rows alias row 0, which A multiplies by 0. */
+/* The offset in bytes of row q of a group. In the last group, row 0 replaces missing rows. A has zeros for missing
+ * rows. */
 #define I8_EACH_ROW(q) (q) * b_row
 #define I8_LAST_ROW(q) tail[q]
 
@@ -64,7 +66,7 @@
 #endif
 
 #ifdef I8_SHIFT
-/* Compute what the shift adds to all sums of the rows of A. */
+/* Compute the corrections for the shift of B, one for each row of A. */
 I8_INLINE void I8_NAME(row_shifts)(int32_t *shifts, const i8_few_rows_args *t, const int mr)
 {
     const int64_t all = t->groups + (t->b_tail > 0);
@@ -79,7 +81,7 @@ I8_INLINE void I8_NAME(row_shifts)(int32_t *shifts, const i8_few_rows_args *t, c
 }
 #endif
 
-/* Compute `blocks` blocks of columns: 4 vectors of each, or 2 of one half block. */
+/* Compute `blocks` blocks of columns, 4 vectors each, or one half block of 2 vectors. */
 I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32_t *sums, const int32_t *shifts,
                               const int mr, const int blocks, const int vectors, const int half, const int fetch)
 {
@@ -115,8 +117,8 @@ I8_INLINE void I8_NAME(strip)(const i8_few_rows_args *t, const uint8_t *b, int32
 }
 
 #ifdef I8_STEP_16
-/* One row, split into halves: interleaving rows of B in pairs takes half the shuffles. I8_HALVES_STEPS pairs can be
- * added in s16, or half of them if the row is centered. */
+/* Add products for one row of A that is split into halves. Interleaving rows of B in pairs takes half of the shuffles.
+ * A sum of the products of I8_HALVES_STEPS pairs fits s16. If the row is centered, only half of these pairs fit. */
 #define I8_ADD_PAIRS(a_, valid)                                                                                        \
     I8_FOR(pair, ((valid) + 1) / 2) {                                                                                  \
         const i8_vec al = i8_broadcast_16((a_) + 2 * pair), ah = i8_broadcast_16((a_) + 4 + 2 * pair);                 \
@@ -143,7 +145,7 @@ I8_INLINE void I8_NAME(strip_of_row)(const i8_few_rows_args *t, const uint8_t *b
     int first = t->first, tail = t->b_tail;
     while (groups > 0 || tail > 0) {
         i8_vec low[8], high[8];
-        int steps = I8_HALVES_STEPS / (t->centered ? 4 : 2); /* of two pairs */
+        int steps = I8_HALVES_STEPS / (t->centered ? 4 : 2); /* a step has two pairs */
         I8_FOR(j, 2 * blocks) low[j] = high[j] = i8_zero();
         for (; steps > 0 && groups > 0; --steps, --groups) {
             I8_ADD_PAIRS(a, 4);

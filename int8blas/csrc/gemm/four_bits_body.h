@@ -1,25 +1,26 @@
-/* Multiply few rows of A by panels of B of 4 bits, read from memory once (i8_four_bits_args in gemm.h).
+/* Multiply few rows of A by panels of B of 4 bits, which are read from memory once (i8_four_bits_args in gemm.h).
  *
- * One load and two ANDs give two groups of B: values of 0 to 15, and 16 times such values, whose sums are divided by 16
- * at the end. A is s8, so that no instruction set needs a correction for signs. Where a shift is needed, both groups
- * are values of 0 to 15, which are both u8 and s8: without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in
- * s16, and the sums of eight groups, four steps, fit: 8 * 2 * 1920 = 30720.
+ * One load and two ANDs give two groups of B. The low halves are values of 0 to 15. The high halves are 16 times such
+ * values. Kernels with separate sums for the high halves divide these sums by 16 at the end. Other kernels shift the
+ * high halves to values of 0 to 15, which are both u8 and s8. A is s8, so that no instruction set needs a correction
+ * for signs. Without VNNI, VPMADDUBSW adds two products of at most 15 * 128 in s16, so the sums of eight groups (four
+ * steps) fit s16: 8 * 2 * 1920 = 30720.
  *
- * Memory: a panel and its scales are two streams, each read in the order of its addresses. With one row, a product
- * takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the last
- * AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. One row takes the least time for a
- * step, and the CPU's own prefetches go on once they have begun: with 1 KiB it is 1.1x faster without huge pages than
- * with a prefetch of 8 KiB to the L1 cache. Two rows are 1.1x faster with 4 KiB than with 2 KiB (4096 x 4096 from
- * memory, AVX512-VNNI, Zen 4).
+ * Memory: the kernel reads a panel and its scales as two streams, in the order of their addresses. With one row, a
+ * product takes the time of reading them. Four panels at a time would be eight streams, which are 1.2x slower. In the
+ * last AHEAD bytes of a panel, the kernel prefetches the next panel to the L2 cache. With one row, AHEAD = 1 KiB is
+ * 1.1x as fast as prefetching 8 KiB ahead to the L1 cache, without huge pages. With two rows, AHEAD = 4 KiB is 1.1x as
+ * fast as AHEAD = 2 KiB (N = K = 4096 from memory, AVX512-VNNI, Zen 4).
  *
  * Registers: with VNNI and AVX-512, 8 rows take 20 of 32 registers: 8 sums, 8 sums of groups, 2 vectors of B, a mask
- * and a scale. Up to 4 rows have separate sums of the low and the high halves. With 16 registers, a panel is two
- * vectors, and each of them loads the broadcasts of A again. */
+ * and a scale. Up to 4 rows have separate sums for the low and the high halves. With 16 registers, a panel is two
+ * vectors, and the kernel broadcasts A again for each vector. */
 #define I8_FOUR_BITS_MR (I8_LANES == 16 && !I8_PAIRED ? 8 : 4)
 #define I8_FOUR_BITS_STEP (4 * I8_PANEL) /* bytes of a step of 8 k in a panel */
 #define I8_FOUR_BITS_AHEAD(mr) ((mr) == 1 ? 1024 : (mr) < 4 ? 4096 : 1024 * (mr))
 #define I8_FOUR_BITS_SCALES_AHEAD(mr) (512 * (mr)) /* bytes */
-/* The number of steps whose sums fit s16, or, as 16 times their values, s32: 4096 * 4 * 240 * 128 < 2**29. */
+/* The number of steps whose sums fit. Without VNNI they fit s16. Otherwise sums of 16 times the values fit s32:
+ * 4096 * 4 * 240 * 128 < 2**29. */
 enum { I8_FOUR_BITS_STEPS = I8_PAIRED ? 4 : 4096 };
 
 #ifndef I8_KEEPS_B
@@ -32,16 +33,16 @@ enum { I8_FOUR_BITS_STEPS = I8_PAIRED ? 4 : 4096 };
 #else
 #define I8_FOUR_BITS_DOT(acc, b, a) (acc) = i8_dot_signed(acc, a, b)
 #endif
-/* Whether low and high halves have separate sums: two chains of additions instead of one. */
+/* 2 if low and high halves have separate sums, which are two chains of additions; otherwise 1. */
 #define I8_FOUR_BITS_CHAINS(mr) (!I8_PAIRED && (mr) <= (I8_LANES == 16 ? 4 : 1) ? 2 : 1)
-/* Whether the high halves are multiplied as 16 times their values, which needs a product of u8 by s8. */
+/* 1 if the high halves are multiplied as 16 times their values, which needs a product of u8 by s8; otherwise 0. */
 #if I8_PAIRED
 #define I8_FOUR_BITS_SHIFTED(mr) 0
 #else
 #define I8_FOUR_BITS_SHIFTED(mr) (I8_MIXED && I8_FOUR_BITS_CHAINS(mr) == 2)
 #endif
 
-/* The operands of a kernel, which it reads in the order of their addresses. */
+/* The operands of a kernel. The kernel reads them in the order of their addresses. */
 typedef struct {
     const int8_t *a;
     const uint8_t *b;
@@ -87,13 +88,14 @@ I8_INLINE void i8_four_bits_some(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], i8_four_b
     }
 }
 
-/* Add the products of a scale group, or of all of K, to the sums. `is_long`: whether there may be more than
+/* Add the products of a scale group, or of all of K, to the sums. `is_long` is 1 if there may be more than
  * I8_FOUR_BITS_STEPS steps. */
 I8_INLINE void i8_four_bits_group(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], i8_four_bits_place *at, ptrdiff_t a_row,
                                   int64_t steps, const int is_long, const int mr)
 {
     for (int64_t count; steps > 0; steps -= count) {
-        /* GCC would unroll a constant number of steps, and keep more products than there are registers. */
+        /* With a constant number of steps, GCC would unroll the loop and keep more products than there are registers.
+         * */
         count = is_long && steps > I8_FOUR_BITS_STEPS ? I8_FOUR_BITS_STEPS : steps;
         i8_four_bits_some(acc, at, a_row, count, mr);
     }
@@ -124,7 +126,8 @@ I8_INLINE i8_f32 i8_four_bits_scale(const char *scales, int v, int is_half)
 #endif
 }
 
-/* Set the sums of a scale group to the terms of the zero points. `column` is the place of the first column's values. */
+/* Set the sums of a scale group to the terms of the zero points. `column` is the index of the values of the first
+ * column. */
 I8_INLINE void i8_four_bits_start(i8_vec acc[I8_FOUR_BITS_MR][I8_VECS], const i8_four_bits_args *t,
                                   const int32_t *terms, ptrdiff_t column, const int mr)
 {
@@ -146,7 +149,7 @@ I8_INLINE void i8_four_bits_scaled(const i8_four_bits_args *t, const int mr)
     for (int panel = 0; panel < t->panels; ++panel) {
         i8_f32 y[I8_FOUR_BITS_MR][I8_VECS];
         i8_four_bits_place at = {t->a, t->b + panel * t->b_step};
-        I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
+        I8_FOR(i, mr) I8_FOR(v, I8_VECS) y[i][v] = i8_set_f32(-0.0f); /* adding -0.0 changes no number */
         for (int64_t group = 0; group < t->groups; ++group) {
             i8_vec acc[I8_FOUR_BITS_MR][I8_VECS];
             I8_PREFETCH_L2(scales + I8_FOUR_BITS_SCALES_AHEAD(mr));

@@ -1,12 +1,13 @@
 /* The product: its kernels, and the contract of a micro-kernel.
  *
- * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product: to
- * shift an s8 A to u8, it adds 128 to A and to the zero point of A; to shift a u8 B to s8, it subtracts 128 from B and
- * from the zero point of B. Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the matrices after
- * the shift, ao and bo their zero points.
+ * The kernels compute one product, u8 x s8 -> s32. The driver converts all four pairs of signs to this product. To
+ * convert an s8 A to u8, it adds 128 to A and to the zero point of A. To convert a u8 B to s8, it subtracts 128 from B
+ * and from the zero point of B. Packing applies both shifts as an XOR with 0x80. Below, A' and B' are the shifted
+ * matrices, and ao and bo are their zero points.
  *
- * Packed B: panels of 16 columns; in a panel, groups of 4 consecutive k; in a group, 16 x 4 bytes. A packed A block has
- * the same form, with the rows of a tile in place of the 16 columns. Missing rows, columns and k are 0.
+ * Packed B consists of panels of 16 columns. A panel consists of groups of 4 consecutive k. A group has 16 x 4 bytes. A
+ * packed A block has this form too, with the rows of a tile in place of the 16 columns. Missing rows, columns and k are
+ * 0.
  *
  * A micro-kernel computes tiles of `rows` x `panels * 16`, both constants of the function:
  *
@@ -15,28 +16,28 @@
  * acc_in, row_init and col_init may be NULL (zero). g counts dwords: groups of 4 bytes, or pairs of s16 for I8_DOT2.
  *
  * Contract of a micro-kernel
- *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords; then as
- *     many dwords in each of more_segments segments, each a.segment bytes after the previous one; then a.tail[i], if
- *     a.tail is not NULL. It reads nothing else: A may be the user's matrix itself.
+ *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. Then it
+ *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous one. Then it
+ *     reads a.tail[i], if a.tail is not NULL. It reads nothing else, because A may be the user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.
- *   - acc_in: row i starts at acc_in + i * acc_row and is read whole; it may be dst. row_init: [rows];
- *     col_init: [panels * 16].
- *   - dst: row i starts at dst + i * dst_row (in elements). Its first `cols` columns are written, nothing else. With an
- *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is panels * 16 then.
- *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile; row_init,
- *     a.tail and the rows of acc_in, dst, fetch and output continue tile after tile. Tiles of up to I8_SHORT_TILE(np)
- *     rows may lie along N instead (`along_n`): then B, col_init and columns continue. `ahead` is for the first tile.
+ *   - acc_in: row i starts at acc_in + i * acc_row. The kernel reads all of its columns. acc_in may be dst. row_init
+ *     has `rows` values, and col_init has panels * 16 values.
+ *   - dst: row i starts at dst + i * dst_row (in elements). The kernel writes only its first `cols` columns. With an
+ *     `output`, the kernel applies that epilogue and writes C instead of dst; `cols` is then panels * 16.
+ *   - `tiles`, 1 or more, lie along M. The A of a tile begins a.tile bytes after the A of the previous tile. row_init,
+ *     a.tail and the rows of acc_in, dst, fetch and output continue from tile to tile. Tiles of up to I8_SHORT_TILE(np)
+ *     rows may lie along N instead (`along_n`); B, col_init and columns then continue. `ahead` is for the first tile.
  *   - Sums wrap modulo 2**32. The driver ensures that C gets no wrapped sum.
  *
- * The tiles of a matrix unit (i8_matrix) have the same contract, except:
- *   - A: a dword becomes a step of 64 bytes of k. The kernel reads step s of row i at a.data + i * a.row + s * a.group,
- *     and `groups`, a multiple of 16, is 16 times the number of steps. It reads all rows of the unit's registers, not
- *     only `rows`. It is fast if a.data and all strides are multiples of 64.
- *   - `tiles` and `fetch` are ignored. `ahead`: ahead_step bytes, a multiple of 64, are prefetched into the L2 cache
- *     for each step of each panel, the panels b.panel bytes apart.
- *   - b.tail: if not NULL, one more step of B, 1024 bytes for each panel, with a single segment. A has zeros where the
- *     step has no k.
+ * This contract also holds for the tiles of a matrix unit (i8_matrix), except:
+ *   - A: a step of 64 bytes of k takes the place of a dword. The kernel reads step s of row i at a.data + i * a.row + s
+ *     * a.group. `groups`, a multiple of 16, is 16 times the number of steps. The kernel reads all rows of the unit's
+ *     registers, not only `rows` rows. The kernel is fast if a.data and all strides are multiples of 64.
+ *   - The kernel ignores `tiles` and `fetch`. For each step of each panel it prefetches ahead_step bytes, a multiple of
+ *     64, from `ahead` on into the L2 cache. The panels are b.panel bytes apart.
+ *   - b.tail: if not NULL, one more step of B, with 1024 bytes for each panel and a single segment. A has zeros for the
+ *     missing k of this step.
  */
 #ifndef I8_GEMM_H
 #define I8_GEMM_H
@@ -45,21 +46,21 @@
 
 #define I8_MAX_MR 8
 #define I8_MAX_NP 3
-#define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which has f32 sums too */
+#define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which also keeps f32 sums in registers */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
-/* Tiles of at most this many rows, with `np` panels, wait for memory at any prefetch distance. Such tiles ignore
- * `ahead` and may lie side by side along N. */
+/* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. They
+ * may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
 #define I8_MATRIX_K 64
 #define I8_MATRIX_TILE (I8_MATRIX_K * I8_PANEL) /* bytes of B in one register of a matrix unit */
-#define I8_MAX_TILE (2 * I8_MATRIX_ROWS * 2 * I8_PANEL) /* elements of a tile, of a matrix unit's too */
+#define I8_MAX_TILE (2 * I8_MATRIX_ROWS * 2 * I8_PANEL) /* maximum elements of a tile, also with a matrix unit */
 /* Without VNNI, kernels split bytes into two halves of 4 bits, so that VPMADDUBSW is exact. The sum of I8_HALVES_STEPS
- * of its results fits s16. */
+ * results of VPMADDUBSW fits s16. */
 #define I8_HALVES_STEPS 8
-#define I8_MAX_COLUMNS 64 /* maximum columns of a kernel's result: tiles have up to 48, blocks of a row kernel 64 */
+#define I8_MAX_COLUMNS 64 /* maximum columns of a kernel's result: 48 for tiles, 64 for blocks of a row kernel */
 
-/* The operands of a micro-kernel; distances in bytes. */
+/* The operands of a micro-kernel. Distances are in bytes. */
 typedef struct {
     const uint8_t *data;
     ptrdiff_t tile, row, group, segment;
@@ -72,7 +73,7 @@ typedef struct {
     const int8_t *tail; /* for a matrix unit only */
 } i8_tile_b;
 
-/* The arguments of a micro-kernel. They are one struct, because the driver sets most of them once for many calls. */
+/* The arguments of a micro-kernel. The driver sets most of them once for many calls. */
 typedef struct {
     int64_t tiles, groups, more_segments;
     i8_tile_a a;
@@ -83,17 +84,17 @@ typedef struct {
     int32_t *dst;
     ptrdiff_t dst_row;
     int cols;
-    const char *fetch; /* address of the tile's result in C, to prefetch with fetch_row bytes between rows; or NULL */
+    const char *fetch; /* address of the tile's result in C, which the kernel prefetches; or NULL */
     ptrdiff_t fetch_row;
-    /* Address of B to prefetch for a later tile, or NULL. With one panel, the kernel prefetches ahead_step bytes for
-     * each group. With several panels, it prefetches the 64 bytes of each panel's group, b.panel bytes apart. Tiles of
-     * few rows (I8_SHORT_TILE), or of fewer panels than the kernel's np, ignore it. */
+    /* The address of B to prefetch for a later tile, or NULL. With one panel, the kernel prefetches ahead_step bytes
+     * for each group. With several panels, it prefetches the 64 bytes of a group for each panel, b.panel bytes apart.
+     * Tiles of few rows (I8_SHORT_TILE), or of fewer panels than the kernel's np, ignore `ahead`. */
     const char *ahead;
     ptrdiff_t ahead_step;
-    int along_n; /* `tiles` lie side by side along N, not below one another along M */
+    int along_n; /* 1 if `tiles` lie along N, 0 if they lie along M */
     int sequential; /* read the panels of B one after the other, not side by side; only up to I8_MAX_SEQUENTIAL rows */
-    int64_t small_groups; /* I8_DOT_SMALL: groups whose products are added in s16, at least 1 */
-    const i8_tile_output *output; /* the epilogue, for whole tiles, which then write C instead of dst; or NULL */
+    int64_t small_groups; /* for I8_DOT_SMALL: the number of groups whose products are added in s16, at least 1 */
+    const i8_tile_output *output; /* the epilogue of whole tiles, or NULL */
     /* For a matrix unit only: rows of A, and rows of a register, as passed to `enter`. */
     int rows, unit_rows;
 } i8_tile_args;
@@ -112,18 +113,18 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 typedef struct {
     i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
-     * gap, then advances p by `step` bytes. `gap` and `step` make this one stream or four. */
+     * gap, then advances p by `step` bytes. `gap` and `step` determine whether these are one stream or four streams. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;
 
-/* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. The unit multiplies
- * products that are large enough for its set-up; all other products use the other kernels of the table. */
+/* A matrix unit multiplies registers that are matrices of I8_MATRIX_ROWS rows of I8_MATRIX_K bytes. The unit computes
+ * products that are large enough for its set-up. The other kernels of the table compute smaller products. */
 typedef struct {
     int mr, np;         /* as in i8_gemm_kernels */
-    int64_t kc;         /* a multiple of I8_MATRIX_K for which the A of a tile fits L1 */
-    int64_t a_bytes;    /* maximum bytes of an A block whose sums wait for the next K block */
-    int64_t b_bytes;    /* maximum bytes of a B block, which stays in L2 */
+    int64_t kc;         /* size of a K block, a multiple of I8_MATRIX_K; the A of a tile then fits L1 */
+    int64_t a_bytes;    /* maximum bytes of an A block if there are several K blocks */
+    int64_t b_bytes;    /* maximum bytes of a B block, which must stay in L2 */
     double thread_work;
     int64_t least_rows; /* minimum rows of A for which the unit is faster */
     int64_t least_k;    /* minimum K for which the unit is faster, more than 0 */
@@ -132,8 +133,8 @@ typedef struct {
     /* Pack `rows` rows of A, XORed with flip, for a tile: dst[step][rows of whole registers][64], padded with zeros. */
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);
-    /* A thread calls `enter` before its first tile and `leave` after its last. `unit_rows` is the number of rows of a
-     * register, I8_MATRIX_ROWS; for fewer rows of A, registers of only these rows are faster. */
+    /* A thread calls `enter` before its first tile and `leave` after its last tile. `unit_rows` is the number of rows
+     * of a register: I8_MATRIX_ROWS, or the rows of A if A has fewer rows, which is faster. */
     void (*enter)(int unit_rows);
     void (*leave)(void);
     i8_peak_fn peak;
@@ -145,12 +146,12 @@ typedef struct {
  *     dst(i, j) = start[j] + sum over k of x(i, k) * y(j, k)     at dst + i * dst_row + j * dst_column, in bytes
  *
  * for the first `count` columns. Vector i has k bytes at x + i * x_row, which the kernel XORs with x_flip. One operand
- * is u8 and the other s8: see i8_dot_kernels.of. pack_panel and i8_dot_kernels.order pack y. `start` may be NULL
- * (zeros). `uncached` says that no cache holds x.
+ * is u8 and the other operand is s8 (see i8_dot_kernels.of). pack_panel and i8_dot_kernels.order pack y. `start` may be
+ * NULL (zeros). `uncached` is 1 if no cache holds x.
  *
  * The kernel of I8_LANES columns computes distances if x_squares is not NULL: start[j] + x_squares[i] - 2 * sum. Other
- * kernels ignore x_squares. A kernel prefetches x into the L2 cache: `ahead` bytes ahead, or the next rows if `ahead`
- * is 0. */
+ * kernels ignore x_squares. A kernel prefetches x into the L2 cache, at a distance of `ahead` bytes. If `ahead` is 0,
+ * it prefetches the next rows. */
 typedef struct {
     int64_t k, rows;
     const uint8_t *x, *y;
@@ -167,14 +168,14 @@ typedef void (*i8_dot_fn)(const i8_dot_args *);
 /* Columns of the dot kernels: 1, 2, 3, 4, 8, 16. */
 enum { I8_DOTS_1, I8_DOTS_2, I8_DOTS_3, I8_DOTS_4, I8_DOTS_8, I8_DOTS_16, I8_DOT_WIDTHS };
 
-/* A kernel of long K multiplies few vectors x by few vectors y, of any signs. The vectors are contiguous in k, and the
- * kernel reads them in place:
+/* A kernel of long K multiplies few vectors x by few vectors y, which may be u8 or s8. The vectors are contiguous in k,
+ * and the kernel reads them in place:
  *
  *     dst[i * dst_row + j * dst_column] += sum over k of x(i, k) * y(j, k)
  *
- * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row, k bytes each; nothing else is read. Any k is
- * exact: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A kernel takes 1, 2 or 4 vectors of each operand;
- * i8_long_k_kernels has the largest numbers. */
+ * Vector i of x is at x + i * x_row, vector j of y at y + j * y_row. Each vector has k bytes. The kernel reads nothing
+ * else. The result is exact for any k: sums of I8_LONG_K_SEGMENT k are s32, and are added in s64. A kernel takes 1, 2
+ * or 4 vectors of each operand; i8_long_k_kernels has the largest numbers. */
 enum { I8_LONG_K_SEGMENT = 1 << 15 }; /* 33,025 products of u8 and u8 fit s32 */
 typedef struct {
     int64_t k;
@@ -186,14 +187,15 @@ typedef struct {
 
 typedef void (*i8_long_k_fn)(const i8_long_k_args *);
 
-/* A kernel of distances computes the squared distances of few rows x from `count` rows y, of any signs. The rows are
- * contiguous in k, and the kernel reads them in place. Without rows x, it computes the squares of the rows y:
+/* A kernel of distances computes the squared distances of few rows x from `count` rows y, which may be u8 or s8. The
+ * rows are contiguous in k, and the kernel reads them in place. Without rows x, it computes the sums of squares of the
+ * rows y:
  *
  *     dst[i * dst_row + j] = sum over k of (x(i, k) - y(j, k))^2       or, without x, dst[j] = sum over k of y(j, k)^2
  *
- * Row i of x is at x + i * x_row, row j of y at y + j * y_row, k bytes each; nothing else is read. x_sums and x_squares
- * have the sums of the rows x and of their squares; y_squares has the sums of the squares of the rows y, for kernels
- * that read them. Sums wrap modulo 2**32. */
+ * Row i of x is at x + i * x_row, row j of y at y + j * y_row. Each row has k bytes. The kernel reads nothing else.
+ * x_sums and x_squares have the sums, and the sums of squares, of the rows x. y_squares has the sums of squares of the
+ * rows y, for kernels that read them. Sums wrap modulo 2**32. */
 typedef struct {
     int64_t k, count;
     const uint8_t *x, *y;
@@ -213,10 +215,10 @@ typedef void (*i8_distance_fn)(const i8_distance_args *);
  * for j < cols. With `distances` 1 instead of 0, dst[i, j] = row_init[i] + col_init[first + j] - 2 * sum.
  *
  * The kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, and XORs each byte with a.flip. If
- * a.tail is not 0, there are two or more groups, a.group is 4, the last group has a.tail bytes, and the kernel reads
- * nothing after them. The panels of B are contiguous. row_init may be NULL (zero); col_init has a value for every
- * column of the panels. `stream` writes C past the caches; then dst + i * dst_row - first must be aligned to 64 bytes.
- */
+ * a.tail is not 0, there are two or more groups, a.group is 4, and the last group has a.tail bytes. The kernel reads
+ * nothing after these bytes. The panels of B are contiguous. row_init may be NULL (zeros). col_init has a value for
+ * every column of the panels. `stream` writes C past the caches; dst + i * dst_row - first must then be aligned to 64
+ * bytes. */
 typedef struct {
     const uint8_t *data;
     ptrdiff_t row, group;
@@ -236,7 +238,7 @@ typedef struct {
 
 /* A kernel of stacks multiplies `count` pairs of matrices, m x k by k x n, with zero points:
  *
- *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           at c + i * c_step, in elements, each contiguous
+ *     c[i] = (A[i] - zero of a) @ (B[i] - zero of b)           contiguous at c + i * c_step, in elements
  *
  * The forms limit the sizes:
  *
@@ -253,7 +255,7 @@ typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {
     const uint8_t *data;
     ptrdiff_t step;
-    int span, first, row, column; /* bytes of a matrix; offset; strides */
+    int span, first, row, column; /* bytes that a matrix spans; offset of element (0, 0); strides */
     int32_t zero;
     uint8_t flip;
 } i8_stack_operand;
@@ -267,27 +269,27 @@ typedef struct {
     ptrdiff_t c_step;
 } i8_stack_args;
 
-/* A row kernel adds `rows` rows of A times a block of columns of a C-ordered B, read in place, to sums in its own
- * order:
+/* A row kernel multiplies `rows` rows of A by a block of columns of a C-ordered B, which it reads in place. The order
+ * of the sums depends on the kernel:
  *
  *     acc[i, position of column j] += sum over k of A(i, k) * B(k, j)
  *
- * for 4 * groups + b_tail rows of B, at b + k * b_row, XORed with b_flip, and `blocks` blocks of columns side by side.
- * `first` starts from 0. A is packed in groups of a_group bytes, padded with zeros; a single row is halved, or
- * `centered`, if i8_few_rows_kernels.halve_row exists. The sums of row i of block w are at acc + i * acc_row + w *
- * acc_block. i8_few_rows_kernels.store_rows knows the order of the columns, and writes dst[j] = sum + add for one row
- * of a block. */
+ * B has 4 * groups + b_tail rows, at b + k * b_row. The kernel XORs B with b_flip, and computes `blocks` blocks of
+ * columns side by side. If `first`, the sums start from 0. A is packed in groups of a_group bytes, padded with zeros.
+ * If i8_few_rows_kernels.halve_row exists, a single row is halved, or `centered`. The sums of row i of block w are at
+ * acc + i * acc_row + w * acc_block. i8_few_rows_kernels.store_rows restores the order of the columns, and writes
+ * dst[j] = sum + add for one row of a block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
     ptrdiff_t a_group;
     const uint8_t *b;
     ptrdiff_t b_row;
-    uint32_t b_flip; /* the byte, four times */
+    uint32_t b_flip; /* four times the byte to XOR with */
     int b_tail;      /* 0 to 3 */
     int first;
     int centered;
-    ptrdiff_t ahead; /* distance along a row of B, in bytes, for prefetching into the L2 cache; 0: none */
+    ptrdiff_t ahead; /* prefetch distance along a row of B in bytes, to the L2 cache; 0: no prefetching */
     int64_t blocks;
     int32_t *acc;
     ptrdiff_t acc_row, acc_block;
@@ -301,8 +303,8 @@ typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
 /* Four outliers of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. `rest` is 0 for
- * missing outliers. Its magnitude is at most I8_MAX_REST, so that no sum of two products saturates; a larger outlier is
- * stored in parts. */
+ * missing outliers. The magnitude of `rest` is at most I8_MAX_REST, so that no sum of two products saturates. A larger
+ * outlier is stored in parts. */
 #define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
 typedef struct {
@@ -313,7 +315,7 @@ typedef struct {
 /* Multiply the outliers of a panel, in one block of K, by A'. A' has `a_columns` columns, in the form that columns_of
  * writes:
  *
- *     dst[i, j] = (dst[i, j] if add) + sum over outliers of column j of A'[i, k] * rest
+ *     dst[i, j] = (dst[i, j] if `add`, else 0) + sum over outliers of column j of A'[i, k] * rest
  *
  * The outliers of column j are outliers[starts[j]] to outliers[starts[j + 1]], exclusive. */
 typedef struct {
@@ -335,12 +337,12 @@ typedef struct {
  *     y[i, j] = sum over the groups of f32(sum over k of the group of (A[i, k] - ao[i]) * (q[k, j] - zero)) *
  *               (row_scale[i] * scale[j])                    in f32, group by group, each operation rounded once
  *
- * for the columns j of `panels` panels, b_step bytes apart. A group has `steps` steps; without scales, all of K is one
- * group. Row i of A is at a + i * a_row. row_terms[i * groups + group] are -zero * sums of A, or -1 * sums if `zeros`
- * is not NULL; then zeros[j] replaces `zero`. col_sum[j] is the sum of q - zero; col_sum may be NULL only if all ao are
- * 0. scale, zeros and col_sum have 16 values for each group of a panel. If half_scale is not NULL, it has the scales in
- * f16. Rows of dst and y are dst_row elements apart. The members are one struct, because the path sets most of them
- * once for many panels. */
+ * for the columns j of `panels` panels, b_step bytes apart. A group has `steps` steps. Without scales, all of K is one
+ * group. Row i of A is at a + i * a_row. row_terms[i * groups + group] is -zero times the sum of A over the group. If
+ * `zeros` is not NULL, zeros[j] replaces `zero`, and row_terms has -1 times the sums. col_sum[j] is the sum of q -
+ * zero; col_sum may be NULL only if all ao are 0. scale, zeros and col_sum have 16 values for each group of a panel. If
+ * half_scale is not NULL, it has the scales in f16. Rows of dst and y are dst_row elements apart. The path sets most
+ * members once for many panels. */
 #define I8_MAX_FOUR_BITS 8
 typedef struct {
     int rows, panels;
@@ -359,15 +361,15 @@ typedef struct {
 } i8_four_bits_args;
 
 /* The multiply-adds of tiles.
- *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI widened in registers, for few rows)
+ *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI, for few rows, widened in registers)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
  *                exact if B' is certified
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
  *   I8_DOT8      two groups at a time: two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
- *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16
- *                (VPMADDUBSW, VPADDW; VPMADDWD and VPADDD once for all). It takes one segment of A, and only nearly
- *                full tiles, of I8_MR rows or one less, I8_NP panels or one less; I8_DOT8 takes other tiles
+ *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
+ *                and VPADDW for each group; then VPMADDWD and VPADDD once). It takes one segment of A, and only tiles
+ *                of I8_MR rows or one less, and I8_NP panels or one less. I8_DOT8 takes other tiles
  *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {
@@ -375,12 +377,12 @@ enum {
 };
 enum { I8_INTERLEAVED_K = 1024 };
 
-/* Compute all scale groups of a tile, and write y. The groups of A and B, t->groups dwords each, are contiguous. In
- * scale and col_sum, the 16 values of each group are contiguous. The function reads tiles, A and B of t; it ignores
- * acc, rows, panels, bo and row_term of s. */
+/* Compute all scale groups of a tile, and write y. The scale groups of A and B are contiguous, with t->groups dwords
+ * each. In scale and col_sum, the 16 values of each group are contiguous. The function reads tiles, A and B of t. It
+ * ignores acc, rows, panels, bo and row_term of s. */
 typedef void (*i8_scale_groups_fn)(const i8_tile_args *t, const i8_scale_group_args *s, int64_t count);
 
-/* The functions for tiles with scale groups: of[rows - 1][panels - 1], of up to `mr` rows. */
+/* The functions for tiles with scale groups, of up to `mr` rows: of[rows - 1][panels - 1]. */
 typedef struct {
     int mr;
     i8_scale_groups_fn of[I8_MAX_SCALED_MR][I8_MAX_NP];
@@ -399,48 +401,48 @@ typedef struct {
     /* Copy `rows` rows of `bytes` bytes (whole vectors) without gaps. */
     void (*copy_rows)(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride);
     void (*store_rows)(int32_t *dst, const int32_t *acc, int32_t add);
-    /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may end
-     * where dst does. */
+    /* Split each dword of a packed single row of A into two dwords of halves, for the row kernels; or NULL. src may be
+     * the last half of dst. */
     void (*halve_row)(uint8_t *dst, const uint8_t *src, int64_t dwords, int a_unsigned);
-    /* Split x - zero for each of the k elements x of the row. The differences must be from -255 to 255, and B must be
-     * u8. */
+    /* Split x - zero for each of the k elements x of the row. The differences must be from -255 to 255. B must be u8.
+     */
     void (*halve_centered)(uint8_t *dst, const uint8_t *src, int64_t k, int a_unsigned, int32_t zero);
 } i8_few_rows_kernels;
 
 typedef struct {
-    int rows, columns;              /* of the largest dot kernel */
+    int rows, columns;              /* size of the largest dot kernel */
     i8_dot_fn of[2][I8_DOT_WIDTHS]; /* [I8_X_UNSIGNED or I8_Y_UNSIGNED][I8_DOTS_1 and so on] */
     /* `size` returns the bytes of `columns` packed vectors of k bytes. `order` converts u8 or s8 vectors from the form
-     * of pack_panel. Zeros pad src to the number of bytes that `size` returns. */
+     * of pack_panel. src is padded with zeros to the number of bytes that `size` returns. */
     int64_t (*size)(int columns, int64_t k);
     void (*order)(uint8_t *dst, const uint8_t *restrict src, int columns, int64_t k, int y_unsigned);
 } i8_dot_kernels;
 
 typedef struct {
-    int rows, columns; /* of the largest kernel: 1, 2 or 4 */
-    /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][the same for y] */
+    int rows, columns; /* maximum number of vectors x and y: 1, 2 or 4 */
+    /* [x is s8][y is s8][0 for 1 vector x, 1 for 2, 2 for 4][0 for 1 vector y, 1 for 2, 2 for 4] */
     i8_long_k_fn of[2][2][3][3];
 } i8_long_k_kernels;
 
 typedef struct {
-    int rows; /* rows x of the largest kernel: 1, 2 or 4 */
+    int rows; /* maximum number of rows x: 1, 2 or 4 */
     /* [x is s8][y is s8][0 without x, 1 for 1 row x, 2 for 2, 3 for 4, 4 for 4 with y_squares] */
     i8_distance_fn of[2][2][5];
-    /* Sum the squares of the columns of a packed panel of B', modulo 2**32; `sums` has the sums of the columns. */
+    /* Sum the squares of the columns of a packed panel of B', modulo 2**32. `sums` has the sums of the columns. */
     void (*column_squares)(int32_t *squares, const int8_t *panel, int64_t groups, const int64_t *sums);
 } i8_distance_kernels;
 
 typedef struct {
-    int rows;  /* of the largest kernel */
-    int limit; /* the largest K */
+    int rows;  /* maximum number of rows */
+    int limit; /* maximum K */
     void (*run)(const i8_small_k_args *);
 } i8_small_k_kernels;
 
-/* Without VNNI only (outliers_body.h). */
+/* Kernels for outliers (outliers_body.h), only without VNNI. */
 typedef struct {
-    /* Return the number of i8_outliers of a panel of B', and set where the outliers of each column of each block start.
-     * A block has `block` groups, an even number. Store at most `room` outliers, and the dense part of the panel unless
-     * `dense` is NULL. */
+    /* Return the number of i8_outliers of a panel of B'. Set `starts` to the index of the first i8_outliers of each
+     * column of each block. A block has `block` groups, an even number. Store at most `room` i8_outliers, and the dense
+     * part of the panel unless `dense` is NULL. */
     int64_t (*split_panel)(int8_t *restrict dense, i8_outliers *dst, int64_t room, int64_t *starts,
                            const int8_t *restrict panel, int64_t groups, int64_t block);
     void (*multiply)(const i8_outlier_args *); /* one block */
@@ -451,7 +453,7 @@ typedef struct {
 
 /* An instruction set's kernels for products. */
 typedef struct {
-    int mr, np; /* the full tile: rows, panels */
+    int mr, np; /* rows and panels of a full tile */
     int row_np; /* panels of a tile of one row */
     int exact;  /* I8_DOT4 or I8_DOT2, whichever is faster for many rows */
     const i8_tiles *tiles[I8_DOT_KINDS];

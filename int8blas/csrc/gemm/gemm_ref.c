@@ -13,7 +13,7 @@ static int32_t i8_dot4_sat(const uint8_t *a, const int8_t *b)
     return i8_sat16(a[0] * b[0] + a[1] * b[1]) + i8_sat16(a[2] * b[2] + a[3] * b[3]);
 }
 
-/* u32 sums wrap without undefined behaviour. */
+/* Sums are u32, because overflow of signed integers is undefined. */
 I8_INLINE void i8_ref_tile(const i8_tile_args *t, const int64_t tile, const int mr,
                            int32_t (*dot)(const uint8_t *, const int8_t *))
 {
@@ -65,7 +65,7 @@ static const i8_tiles i8_exact_tiles = {{{i8_ref_dot4_1x1}, {i8_ref_dot4_2x1}, {
 static const i8_tiles i8_saturating_tiles = {
     {{i8_ref_dot4_sat_1x1}, {i8_ref_dot4_sat_2x1}, {i8_ref_dot4_sat_3x1}, {i8_ref_dot4_sat_4x1}}};
 
-/* Multiply one vector by one. */
+/* Multiply one vector x by one vector y. */
 I8_INLINE void i8_ref_long_k(const i8_long_k_args *t, const int x_signed, const int y_signed)
 {
     for (int64_t k = 0; k < t->k; ++k)

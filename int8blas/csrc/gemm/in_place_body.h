@@ -1,15 +1,15 @@
-/* Helpers of the kernels that read an operand in place (few_rows_body.h, dot_body.h): they order the other operand for
- * the kernels, split bytes into halves, and restore the order of the results' columns. */
+/* Helpers for the kernels that read an operand in place (few_rows_body.h, dot_body.h). They bring the other operand
+ * into the order of the kernels, split bytes into halves, and restore the order of the columns of results. */
 #include <string.h>
 
 #include "core/dwords.h"
 
-/* The widest kernels of dot_body.h prefetch the next rows into the L1 cache if these have at most this many bytes,
- * otherwise into L2. */
+/* The maximum bytes of the next rows that the widest kernels of dot_body.h prefetch into the L1 cache. More bytes are
+ * prefetched into L2. */
 enum { I8_DOT_AHEAD = 1 << 13 };
 
-/* Return the groups of a column that dot_body.h takes at a time: up to 4 columns have a register each, more columns
- * share one. */
+/* Return the number of groups of a column that dot_body.h takes at a time. Each of up to 4 columns has a register; more
+ * columns share one register. */
 I8_INLINE int i8_dots_lanes(int columns) { return columns > 4 ? I8_LANES / columns : I8_LANES; }
 
 static int64_t i8_dots_size(int columns, int64_t k)
@@ -61,9 +61,9 @@ I8_NOINLINE void i8_scatter_dots(const i8_dot_args *t, char *dst, const int32_t 
                 i8_write32(dst + i * t->dst_row, (uint32_t)found[i * columns]);
 }
 
-/* Split blocks of `dwords` into two blocks of halves: x = low + 16 * high in every byte. Both are u4 if x is u8;
- * otherwise from -8 to 7 and from -8 to 8. The s16 sums of I8_HALVES_STEPS products with bytes of the other sign fit.
- * src may end where dst does. */
+/* Split blocks of `dwords` into two blocks of halves: x = low + 16 * high in every byte. If x is u8, low and high are
+ * u4. If x is s8, low is from -8 to 7 and high from -8 to 8. The sums of I8_HALVES_STEPS results of VPMADDUBSW with
+ * bytes of the other sign fit s16. src may be the last part of dst. */
 I8_INLINE uint32_t i8_extend_halves(uint32_t x) { return x | (x >> 3 & 0x01010101) * 0xf0; }
 I8_INLINE void i8_halve(uint8_t *dst, const uint8_t *src, int64_t blocks, int is_unsigned, const int dwords)
 {
@@ -130,7 +130,7 @@ static void i8_order_dots(uint8_t *dst, const uint8_t *restrict src, int columns
         i8_halve(dst, ordered, size / (4 * I8_LANES), y_unsigned, I8_LANES);
 }
 
-/* Copy rows, and prefetch the bytes that follow in each: the next call copies them. */
+/* Copy rows. Prefetch the bytes that follow in each row, because the next call copies them. */
 static void i8_copy_rows(uint8_t *dst, int64_t bytes, int64_t rows, const uint8_t *src, ptrdiff_t row_stride)
 {
     for (; rows > 0; --rows, src += row_stride)

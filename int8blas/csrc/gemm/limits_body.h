@@ -1,10 +1,10 @@
 /* Measure the machine's limits, for benchmarks: a loop of multiply-adds on registers, and a loop of loads. gemm.c
  * includes this file once, after I8_PEAK_STEP(acc, a, b), the fastest multiply-add of the instruction set.
  *
- * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports; with 16 registers of
- * 256 bits, or with two registers an accumulator, there are 12. I8_OPAQUE costs no instruction: the compiler must
- * assume a new value of `a` each time, so it cannot move instructions of a multiply-add out of the loop. Compilers
- * without it have no peak. */
+ * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports. With 16 registers of
+ * 256 bits, or with two registers for each accumulator, there are 12 accumulators. I8_OPAQUE needs no instruction, but
+ * makes the compiler assume a new value of `a` each time, so it cannot move instructions of a multiply-add out of the
+ * loop. Compilers without I8_OPAQUE have no function for the peak. */
 #if defined(__GNUC__)
 #ifdef I8_AARCH64
 #define I8_PEAK 12

@@ -1,21 +1,21 @@
-/* The kernels of long K: few vectors by few vectors, contiguous in k and read in place (i8_long_k_args in gemm.h).
- * gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h with i8_repeat_some,
- * i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
+/* The kernels of long K multiply few vectors by few vectors, which are contiguous in k and read in place
+ * (i8_long_k_args in gemm.h). gemm.c includes this file once, after I8_DOT(acc, a, b) and the i8_vec of tile_body.h
+ * with i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
- * Each of the rows * columns sums has its own accumulators, several if there are few sums, so that a multiply-add does
- * not wait for the previous one. The k of a segment are added in s32, segments in s64. A stretch is I8_LANES segments:
- * each lane adds the products of one segment, so only the sum of the lanes needs s64. Leaving the loop after each
- * segment would be 1.02x slower for vectors from memory.
+ * Each of the rows * columns sums has its own accumulators. If there are few sums, each has several accumulators, so
+ * that a multiply-add does not wait for the previous one. The products of a segment are added in s32, and segments in
+ * s64. A stretch is I8_LANES segments: each lane adds the products of one segment, so only the sum of the lanes needs
+ * s64. Leaving the loop after each segment would be 1.02x slower for vectors from memory.
  *
  * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
- * AArch64, the dot product takes operands of the same sign (I8_ALIKE); the matrix multiplication extension also takes
+ * AArch64, the dot product takes two operands of one sign (I8_ALIKE); the matrix multiplication extension also takes
  * different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects the
- * result by the sums of y. These sums are products with a vector of ones. They cost one more multiply-add for each
- * vector y, and hardly any time, because loads limit the speed.
+ * result by the sums of y. These sums are products with a vector of ones. They need one more multiply-add for each
+ * vector y, which takes hardly any time, because loads limit the speed.
  *
- * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs: 8
+ * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs. This takes 8
  * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
- * different signs and 10.5 for equal signs; shifting would take 9. */
+ * different signs and 10.5 for equal signs. Shifting x would take 9 instructions. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)
 
@@ -117,7 +117,7 @@ I8_INLINE void i8_long_k_step(i8_vec *acc, i8_vec *sum, const uint8_t *x, ptrdif
 #define I8_FOLD(fold, n)                                                                                               \
     I8_FOR(i, ((n) + 1) / 2) acc[i] = fold(acc[2 * i], acc[2 * i + 1 < (n) ? 2 * i + 1 : 2 * i])
 
-/* Sum the lanes of up to 16 vectors. dst has room for their number rounded up to a vector. */
+/* Sum the lanes of each of up to 16 vectors. dst has room for n sums, rounded up to a vector. */
 I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 {
     I8_FOLD(i8_fold_lanes, n);
@@ -129,8 +129,8 @@ I8_INLINE void i8_long_k_fold(int32_t *dst, i8_vec *acc, const int n)
 }
 #undef I8_FOLD
 
-/* Add the sum of the lanes of vector i * columns + j to dst[i, j], and `shift` times the sum of the lanes of y_lanes'
- * vector j, in s64: the sum of the lanes may exceed s32. */
+/* Add the sum of the lanes of vector i * columns + j to dst[i, j]. If x is shifted, also add the shift times the sum of
+ * the lanes of vector j of y_lanes. The sums are in s64, because they may exceed s32. */
 static void i8_long_k_add_lanes(const i8_long_k_args *t, const int32_t *lanes, const int32_t *y_lanes, int rows,
                                 int columns, int shift)
 {
@@ -166,7 +166,8 @@ I8_INLINE void i8_long_k_stretch(const i8_long_k_args *t, const uint8_t *x, cons
     for (; depth > 1 && k >= step; k -= step, x += step, y += step)
         i8_long_k_step(acc[0], sum[0], x, x_row, y, y_row, NULL, rows, columns, x_signed, y_signed);
     if (k > 0) {
-        /* The last step overlaps the previous one, where a mask sets y to 0. Vectors shorter than a step are copied. */
+        /* The last step overlaps the previous step. A mask sets the repeated elements of y to 0. Vectors shorter than a
+         * step are copied. */
         uint8_t x_step[4][4 * I8_LANES], y_step[4][4 * I8_LANES];
         const int copied = all < step;
         if (copied) {

@@ -1,14 +1,14 @@
 /* Tiles by an instruction that multiplies 2 rows of 8 k by 2 columns of 8 k to 4 sums (USMMLA), for tile_body.h, which
  * calls add_products of the same prefix. isa/i8mm.h has i8_matmul(acc, a, b).
  *
- * The tiles take two groups of k together. B': a unit has 4 columns of a group. Zipping the dwords of a unit of the
- * first group and a unit of the second group makes two units, each with 2 columns of 8 k. This is done once for all
- * tiles along M, into memory of the same size. A': interleave_a does the same to the micro-panel; the dwords of a row
- * are then adjacent, and two rows are a unit. If the number of groups is odd, the last group is unchanged, and zeros
- * follow it.
+ * The tiles take two groups of k together. A unit of B' has 4 columns of a group. Zipping the dwords of a unit of the
+ * first group and a unit of the second group makes two units, each with 2 columns of 8 k. A call zips B' once for all
+ * tiles along M, into other memory. interleave_a zips the micro-panel of A' in place: the dwords of a row are then
+ * adjacent, and two rows are a unit. If the number of groups is odd, the last group of A' is unchanged, and the last
+ * group of B' is zipped with zeros.
  *
- * A tile of 6 x 16 has 3 x 8 units of sums, and takes 3 registers of A and 1 register of B at a time. A unit of sums
- * has the sums of two rows and two columns; the kernel sorts them at the end. */
+ * A tile of 6 x 16 has 3 x 8 units of sums, and uses 3 registers for A and 1 register for B. A unit of sums has the
+ * sums of two rows and two columns. The kernel brings the sums into the order of C at the end. */
 #include "core/dwords.h"
 
 #define I8_ROW_PAIRS(mr) (((mr) + 1) / 2)
@@ -44,7 +44,7 @@ static void i8_zip_panel(int8_t *dst, const int8_t *b, int64_t groups)
         i8_zip_groups(dst, b, 0);
 }
 
-/* Load 8 k of two rows of a packed A. Without both_groups, zeros replace the second group of 4 k. Without both_rows,
+/* Load 8 k of two rows of a packed A. If both_groups is 0, zeros replace the second group of 4 k. If both_rows is 0,
  * zeros replace the second row. */
 I8_INLINE i8_unit i8_two_rows(const uint8_t *a, const int both_groups, const int both_rows)
 {
@@ -71,7 +71,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 {
     int32x4_t acc[I8_ROW_PAIRS(I8_MR)][I8_COLUMN_PAIRS];
     int64_t groups = t->groups;
-    I8_IN_MEMORY(sums); /* the products leave no registers for prefetching */
+    I8_IN_MEMORY(sums); /* the products need all registers */
     (void)row;
     (void)np;
     I8_FOR(i, I8_ROW_PAIRS(mr)) I8_FOR(j, I8_COLUMN_PAIRS) acc[i][j] = vdupq_n_s32(0);

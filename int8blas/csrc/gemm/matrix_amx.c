@@ -1,14 +1,14 @@
 /* AMX: eight registers of 16 rows of 64 bytes, and a unit that multiplies them.
  *
- *   TDPBUSD     16 cycles, latency 52: 16 rows of A times 64 k of a panel of B; one cycle a row if there are fewer
+ *   TDPBUSD     16 cycles, latency 52: 16 rows of A times 64 k of a panel of B; one cycle for each row of A
  *   TILELOADD   8 cycles from L1, 20 from L2; 50 and more if rows are not aligned to cache lines
  *   TILESTORED  16 cycles
  *   LDTILECFG   150 cycles: too long for each tile
  *
- * Measured on a Xeon with 2 MiB of L2 a core. Four registers of sums, of 32 rows and 2 panels, take two loads of A and
- * two of B for four TDPBUSD: 32 cycles of loads overlap with 64 of products, and four independent sums hide the
- * latency. A register of B is 16 groups of a panel as it is packed. The instructions are assembly, because the
- * compilers' functions for them do not declare that they read memory.
+ * The cycles were measured on a Xeon with 2 MiB of L2 for each core. A tile of 32 rows and 2 panels has four registers
+ * of sums. A step of the tile takes two loads of A, two loads of B and four TDPBUSD: 32 cycles of loads overlap with 64
+ * cycles of products, and four independent sums hide the latency. A register of B has 16 groups of a packed panel. The
+ * instructions are assembly, because the intrinsics of compilers do not declare that they read memory.
  */
 #include "isa/names.h"
 
@@ -85,7 +85,7 @@ I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, p
 #define I8_AMX_STORE(tile, unit, panel)                                                                                \
     I8_TILE_STORE(dst + (unit)*I8_MATRIX_ROWS * dst_row + (panel)*I8_PANEL, dst_row * 4, tile)
 
-/* Finish some rows of a tile: add the start values that the sums lack, then store the sums or apply the epilogue. */
+/* Finish some rows of a tile: add the missing start values, then store the sums or apply the epilogue. */
 I8_INLINE void i8_amx_finish_rows(const i8_tile_args *t, const int32_t *sums, const int32_t *acc_in, const int row,
                                   const int rows, const int panels)
 {
@@ -209,7 +209,7 @@ static void i8_amx_pack(uint8_t *dst, int rows, int64_t k, const uint8_t *src, p
                                 row_stride, k_stride, flip);
         return;
     }
-    /* Take at most as many rows at a time as an L1 cache has ways: lines of all rows may share one set. */
+    /* Take no more rows at a time than an L1 cache has ways, because the lines of all rows may belong to one set. */
     for (; rows >= ROWS; rows -= ROWS, src += ROWS * row_stride, dst += ROWS * I8_MATRIX_K)
         i8_amx_pack_rows(dst, step, ROWS, k, src, row_stride, flip);
     for (; rows > 0; --rows, src += row_stride, dst += I8_MATRIX_K)

@@ -1,19 +1,19 @@
-/* Split B' into the sum of two matrices, for exact products without VNNI: a dense part, whose products are added in s16
- * before they are added in s32 (I8_DOT8), and a sparse part with the few values too large for s16, the outliers.
+/* Split B' into the sum of two matrices, for exact products without VNNI. The products of the dense part are added in
+ * s16 before they are added in s32 (I8_DOT8). The sparse part has the outliers, a few values that are too large for
+ * s16.
  *
- * In the dense part no sum over two groups of four k saturates: the positive parts of k, k + 1, k + 4 and k + 5 (k a
- * multiple of 8, or 2 more) sum to at most 128, the negative parts to at least -128. So neither a product of pairs nor
- * the sum of two exceeds s16 with any A' (255 * 128 = 32640). If a set of four exceeds the limit, packing reduces its
- * values, the largest first, down to the limit. The differences are the outliers.
+ * In the dense part no sum over two groups of four k saturates. VPMADDUBSW adds the products of k and k + 1, and VPADDW
+ * adds the products of k + 4 and k + 5 to them. The positive values of B' at these four k sum to at most 128, the
+ * negative values to at least -128. So no sum exceeds s16 for any A' (255 * 128 = 32640). If four values exceed this
+ * limit, packing reduces the largest of them until they meet it. The differences are the outliers.
  *
- * Outliers lie column by column, four k of one column in an i8_outliers. They multiply A' by columns: four columns of
- * A', interleaved, form the groups of 4 of a micro-panel, for two vectors of rows at a time. That takes 20 instructions
- * for 128 products with AVX2, 8 of them shuffles and 8 on the multiplier; the dense part takes 10. */
+ * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns, and
+ * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2 this takes 20
+ * instructions for 128 products: 8 are shuffles and 8 use the multiplier. The dense part takes 10 instructions. */
 
-/* Of four values, reduce the values with the sign `sign` (1 or -1), until their magnitudes sum to at most 128. `count`
- * outliers of the column exist already; the column's outliers begin at dst[first]. dst has room for `room` outliers,
- * and the function stores no more: another process may rewrite a panel in a mapped file after its outliers were
- * counted. */
+/* Among four values, reduce the values with the sign `sign` (1 or -1) until their magnitudes sum to at most 128. The
+ * outliers of the column begin at dst[first], and `count` of them exist already. dst has room for `room` outliers. The
+ * function stores no more than `room`, because a mapped file may have changed after its outliers were counted. */
 I8_INLINE int64_t i8_cut(int x[4], int sign, const int64_t k[4], i8_outliers *dst, int64_t room, int64_t first,
                          int64_t count)
 {
@@ -78,7 +78,7 @@ static int64_t i8_split_panel(int8_t *restrict dense, i8_outliers *dst, int64_t 
     return total;
 }
 
-/* Bytes of one column in the copy of A' by columns: two vectors of rows. The next column follows. */
+/* The bytes of one column in the copy of A' by columns: two vectors of rows. The next column follows without a gap. */
 #define I8_COLUMN_BYTES (8 * I8_LANES)
 
 /* Transpose 16 columns of a vector of rows, a_row bytes apart: each unit of 128 bits holds 16 rows. */

@@ -1,10 +1,10 @@
-/* Pack operands, and compute sums of packed panels. packing.c compiles this file for each vector width. With I8_UNITS
- * the two common strides are packed by transposes of units (units.h). */
+/* Pack operands, and compute sums of packed panels. packing.c compiles this file for each vector width. With I8_UNITS,
+ * operands with a stride of 1 are packed by transposing units (units.h). */
 #include <string.h>
 
 #include "core/dwords.h"
 
-/* Return a dword of `valid` bytes at stride k_stride, and zeros. */
+/* Return a dword of `valid` bytes, k_stride bytes apart, padded with zeros. */
 I8_INLINE uint32_t i8_gather(const uint8_t *src, ptrdiff_t k_stride, int valid, uint8_t flip)
 {
     uint8_t bytes[4] = {0, 0, 0, 0};
@@ -51,7 +51,8 @@ static void i8_pack_any(uint8_t *dst, int width, int rows, int64_t k, const uint
 }
 
 #ifdef I8_UNITS
-/* Pack 1, 2 or 4 rows from row `from` on, contiguous in k, 16 bytes of each at a time: transpose dwords. */
+/* Pack 1, 2 or 4 rows that are contiguous in k, from row `from` on: transpose the dwords of 16 bytes of each row at a
+ * time. */
 I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int rows, int64_t k, const uint8_t *src,
                                     ptrdiff_t row_stride, uint8_t flip)
 {
@@ -61,7 +62,7 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
     int64_t done = 0;
     for (; done + 16 <= k; done += 16, s += 16, d += 16 * width) {
         i8_unit v[4];
-        /* Prefetch one line of each of the next rows in turn. */
+        /* Prefetch one cache line of each of the next rows in turn. */
         if (rows == 4)
             I8_PREFETCH(s + (4 + (done >> 4 & 3)) * row_stride);
         I8_FOR(i, rows) v[i] = i8_xor_unit(i8_load_unit(s + i * row_stride), f);
@@ -90,15 +91,15 @@ I8_INLINE void i8_pack_k_contiguous(uint8_t *dst, int width, int from, const int
                                          : i8_gather(s + i * row_stride, 1, (int)(k - done), flip));
 }
 
-/* Pack 1 to 16 rows that lie side by side in memory: interleave the bytes of 4 consecutive k. A panel of more than 16
- * rows takes exactly 16. The function may overwrite up to `room` bytes from dst on; the packed bytes end at dst + 4 *
+/* Pack 1 to 16 rows that lie side by side in memory: interleave the bytes of 4 consecutive k. For a panel of more than
+ * 16 rows, `rows` is 16. The function may overwrite up to `room` bytes from dst on. The packed bytes end at dst + 4 *
  * width * ceil(k / 4). */
 I8_INLINE void i8_pack_line(uint8_t *dst, int64_t room, const int width, const int rows, int64_t k, const uint8_t *src,
                             ptrdiff_t k_stride, uint8_t flip)
 {
     const int stored = width <= 4 ? 16 : width <= 8 ? 32 : 64;
     const i8_unit f = i8_and_unit(i8_set_unit(flip), i8_first_bytes(rows));
-    /* Bytes stored after the end of a group belong to later groups, which overwrite them. */
+    /* Stores may write bytes after the end of a group. The next group overwrites these bytes. */
     uint8_t last[64];
     for (; k > 0; k -= 4, room -= 4 * width, src += 4 * k_stride) {
         uint8_t *d = room >= stored ? dst : last;
@@ -146,9 +147,9 @@ static void i8_pack_rows_contiguous(uint8_t *dst, int width, int rows, int64_t k
 }
 #endif
 
-/* Copy a single contiguous row, which is a micro-panel already. The function stores no single bytes, because a load of
- * a dword would wait for the stores of its bytes. It does not call i8_copy_run, whose chunks may overlap: that is 1.05x
- * slower (64 x 64 x 64, signed A). */
+/* Copy a single contiguous row, which is a micro-panel already. The function stores no single bytes, because a later
+ * load of a dword would wait for the stores of its bytes. i8_copy_run, whose chunks may overlap, would be 1.05x slower
+ * (64 x 64 x 64, signed A). */
 I8_NOINLINE void i8_pack_row(uint8_t *dst, int64_t k, const uint8_t *src, uint8_t flip)
 {
     int64_t i = 0;
@@ -210,8 +211,8 @@ static void i8_pack_panel(uint8_t *dst, int width, int rows, int64_t k, const ui
         i8_pack_rows(dst, width, rows, k, src, row_stride, k_stride, flip);
 }
 
-/* See i8_packing_kernels.pack_tiles. All tiles take I8_TILE_GROUPS groups before the next ones, so that each line of A
- * is loaded to the L1 cache once. */
+/* See i8_packing_kernels.pack_tiles. The function packs I8_TILE_GROUPS groups for all tiles before the next groups, so
+ * that the L1 cache loads each line of A once. */
 enum { I8_TILE_GROUPS = 4 };
 static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                           int64_t readable, uint8_t flip)
@@ -236,10 +237,10 @@ static void i8_pack_tiles(uint8_t *dst, const int *first, int tiles, int64_t k, 
 }
 
 #ifdef I8_UNITS
-/* Pack panels of columns that lie side by side in memory: I8_PACK_GROUPS groups of four panels at a time, along the
- * rows. So memory delivers a few sequential streams, and the function prefetches the next bytes of each stream
- * (few_rows_body.h). A row of I8_LANES / 4 panels is one vector. Return the number of packed panels, the largest
- * multiple of I8_LANES / 4. */
+/* Pack panels of columns that lie side by side in memory. The function takes I8_PACK_GROUPS groups of I8_PACK_PANELS
+ * panels at a time, along the rows. So it reads a few sequential streams, and it prefetches the next bytes of each
+ * stream. A row of I8_PACK_PANELS panels is one vector. Return the number of packed panels, the largest multiple of
+ * I8_PACK_PANELS. */
 enum { I8_PACK_GROUPS = 4, I8_PACK_PANELS = I8_LANES / 4, I8_PACK_AHEAD = 128 };
 
 I8_NOINLINE int64_t i8_pack_lines(uint8_t *dst, ptrdiff_t panel_stride, int64_t panels, int64_t k, const uint8_t *src,
@@ -290,7 +291,7 @@ static void i8_pack_panels(uint8_t *dst, ptrdiff_t panel_stride, int64_t columns
         uint8_t *d = dst + packed * panel_stride;
         const uint8_t *s = src + packed * I8_PANEL * column_stride;
 #ifdef I8_UNITS
-        if (lines) { /* as i8_pack_panel would, but 5 to 10 ns faster, which is 5 % of the smallest products */
+        if (lines) { /* 5 to 10 ns faster than i8_pack_panel, which is 5 % of the smallest products */
             i8_pack_rows_contiguous(d, I8_PANEL, width, k, s, k_stride, flip);
             continue;
         }
@@ -305,8 +306,8 @@ I8_INLINE void i8_rows_of_group(uint8_t rows[4][I8_PANEL], const uint8_t *group,
 #ifdef I8_UNITS
     i8_unit v[4];
     I8_FOR(j, 4) v[j] = i8_xor_unit(i8_load_unit(group + 16 * j), i8_set_unit(flip));
-    /* Zipping the halves of the 64 bytes moves the highest bit of a byte's index to the lowest place. The group has the
-     * column in the upper 4 bits of the index, the rows have it in the lower 4 bits. */
+    /* In a group, the upper 4 bits of the index of a byte are the column. In rows, the lower 4 bits are the column.
+     * Each zip of the halves of the 64 bytes moves the highest bit of the index to the lowest place. */
     I8_FOR(step, 4) {
         const i8_unit low[2] = {v[0], v[1]}, high[2] = {v[2], v[3]};
         I8_FOR(j, 2) {
@@ -339,7 +340,7 @@ static void i8_unpack_panels(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, i
     for (int64_t i = 0; i < k; i += 4, src += 4 * I8_PANEL, dst += 4 * dst_row) {
         int64_t c = 0;
 #ifdef I8_UNITS
-        /* The inverse of i8_pack_lines: interleaving three times in all restores the order of bytes. */
+        /* The inverse of i8_pack_lines: three interleavings in all restore the order of bytes. */
         const uint32_t flip4 = 0x01010101u * flip;
         const i8_vec f = i8_broadcast(&flip4);
         for (; k - i >= 4 && c + I8_PACK_PANELS * I8_PANEL <= columns; c += I8_PACK_PANELS * I8_PANEL) {
@@ -380,7 +381,7 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
     I8_FOR(r, rows) sum[r] = i8_zero_unit();
     for (; i + 16 <= k; i += 16)
         I8_FOR(r, rows) sum[r] = i8_add_bytes(sum[r], i8_xor_unit(i8_load_unit(src + r * row_stride + i), f));
-    /* The XOR turns the zeros after the last bytes into `flip`; adding `behind` takes them off the sums. */
+    /* The XOR turns the zeros after the last bytes into `flip`. Adding `behind` subtracts these bytes from the sums. */
     const int64_t behind = rest > 0 ? (rest - 16) * flip : 0;
     if (rest > 0)
         I8_FOR(r, rows)
@@ -397,14 +398,14 @@ I8_INLINE void i8_sums_of_rows(int64_t *sums, const int rows, int64_t k, const u
 }
 #endif
 
-/* Sum at most 16 rows that lie side by side in memory: add whole lines, fastest for a constant `count`. */
+/* Sum at most 16 rows that lie side by side in memory: add whole lines. A constant `count` makes this faster. */
 I8_INLINE void i8_sums_of_lines(int64_t *sums, const int count, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                                 uint8_t flip)
 {
     uint32_t part[16];
     I8_FOR(i, count) sums[i] = 0;
     while (k > 0) {
-        /* 2**24 bytes fit u32. */
+        /* The sum of 2**24 bytes fits u32. */
         const int64_t some = k < (1 << 24) ? k : (1 << 24);
         I8_FOR(i, count) part[i] = 0;
         for (int64_t j = 0; j < some; ++j, src += k_stride)
@@ -453,11 +454,11 @@ static void i8_panel_sums(int64_t *sums, const int8_t *panel, int64_t groups)
     for (int c = 0; c < I8_PANEL; ++c)
         sums[c] = 0;
     while (groups > 0) {
-        /* 2**20 groups of four bytes fit s32. */
+        /* The sum of 2**20 groups of four bytes fits s32. */
         const int64_t chunk = groups < (1 << 20) ? groups : (1 << 20);
         int32_t part[I8_PANEL] = {0};
 #ifdef I8_UNITS
-        /* A dot product with ones: pair sums fit s16. */
+        /* Sum the bytes by a dot product with ones. Sums of pairs fit s16. */
         const uint32_t one4 = 0x01010101;
         const i8_vec ones = i8_broadcast(&one4);
         i8_vec acc[2][I8_VECS];

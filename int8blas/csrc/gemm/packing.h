@@ -6,19 +6,20 @@
 
 #define I8_MAX_PAIR_SUM 256 /* two values of -128 */
 
-/* The matrix that im2col would make of an image with channels in the inner dimension; it is never stored. A row is an
- * output pixel in the order (n, d, h, w); a column is an element of its window in the order (d, h, w, channel):
+/* The matrix that im2col makes of an image whose innermost dimension is the channels. Memory never has the whole
+ * matrix. A row is an output pixel in the order (n, d, h, w). A column is an element of the window in the order (d, h,
+ * w, channel):
  *
  *     element = src[n, out * stride + tap * dilation - before, channel]       in each spatial dimension d, h, w
  *
- * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, or more, whose
- * values do not matter. With fewer than three spatial dimensions, the last ones are used. */
+ * or `padding` outside of the image. A line of the window has `line` columns: kernel[2] * channels, or more columns,
+ * whose values do not matter. Images with one spatial dimension use w, images with two use h and w. */
 typedef struct {
     const uint8_t *src, *end; /* element (0, 0, 0, 0, 0), and the byte after the last image */
-    ptrdiff_t steps[5];       /* in bytes, of n, d, h, w and channel */
+    ptrdiff_t steps[5];       /* steps of n, d, h, w and channel, in bytes */
     int64_t size[3], out[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t channels, line;
-    uint8_t padding; /* the byte in src that means padding */
+    uint8_t padding; /* the value of the padding, as a byte of src */
 } i8_image;
 
 /* The packing kernels of a vector width, a member for each kernel. */
@@ -26,8 +27,8 @@ typedef struct {
     /* Pack `rows` vectors of k bytes into a panel of `width` >= rows: dst[ceil(k / 4)][width][4], XORed with flip. */
     void (*pack_panel)(uint8_t *dst, int width, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                        ptrdiff_t k_stride, uint8_t flip);
-    /* Pack rows of A that lie side by side in memory into `tiles` contiguous panels: panel t has rows first[t] to
-     * first[t + 1], at most 8. `readable` bytes of each line of A may be read. */
+    /* Pack rows of A that lie side by side in memory into `tiles` contiguous panels. Panel t has rows first[t] to
+     * first[t + 1], at most 8. The function may read `readable` bytes of each line of A. */
     void (*pack_tiles)(uint8_t *dst, const int *first, int tiles, int64_t k, const uint8_t *src, ptrdiff_t k_stride,
                        int64_t readable, uint8_t flip);
     /* Pack `columns` columns of B, XORed with flip, into panels that are panel_stride bytes apart. */
@@ -46,9 +47,9 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Sum the columns of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
-    /* Multiply n of these sums by a factor, modulo 2**32: the contribution of a zero point to sums of products. */
+    /* Multiply n of these sums by a factor, modulo 2**32. The results are the terms of a zero point. */
     void (*scale_sums)(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor);
-    /* Sum the squares of `rows` vectors of k bytes, s8 or u8, or of the columns of a packed panel of B'. */
+    /* Sum the squares of each of `rows` vectors of k bytes, s8 or u8, or of each column of a packed panel of B'. */
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, int is_signed);
     void (*panel_squares)(int64_t *sums, const int8_t *panel, int64_t groups);
@@ -56,29 +57,30 @@ typedef struct {
      * u8. The function may stop when the range is wider than `enough`. One of the strides must be 1. */
     void (*value_range)(uint8_t range[2], int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
                         ptrdiff_t k_stride, uint8_t flip, int enough);
-    /* Subtract `by` from n bytes; a smaller byte becomes 0. */
+    /* Subtract `by` from n bytes. A byte smaller than `by` becomes 0. */
     void (*rebase)(uint8_t *x, int64_t n, uint8_t by);
     /* Return the largest pair sum of a panel. A pair (k, k + 1), k even, has two pair sums: the sum of its positive
-     * parts, and the sum of the magnitudes of its negative parts. Return I8_MAX_PAIR_SUM as soon as a pair sum exceeds
+     * values, and the sum of the magnitudes of its negative values. Return I8_MAX_PAIR_SUM if a pair sum exceeds
      * `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
-    /* Widen operands for I8_DOT2 to s16; NULL in portable C, which has no I8_DOT2. widen_a reads rows of k bytes, XORed
-     * with flip, or a micro-panel (src_group is not 4, k is a multiple of 4), and pads rows with zeros to a multiple of
-     * 4; dst_row is in elements. widen_b writes each group of a panel as the pairs (k, k + 1) of all columns, then the
-     * pairs (k + 2, k + 3). */
+    /* Widen operands for I8_DOT2 to s16. Both are NULL in portable C, which has no I8_DOT2. widen_a reads rows of k
+     * bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). It XORs them with flip, and pads rows with
+     * zeros to a multiple of 4. dst_row is in elements. widen_b writes each group of a panel as the pairs (k, k + 1) of
+     * all columns, then the pairs (k + 2, k + 3) of all columns. */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);
 
-    /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart.
-     * Bytes between the k of a row and the next row may change. If there are 4 or more such bytes, zeros pad the row to
-     * a multiple of 4. */
+    /* Copy columns [k0, k0 + k) of rows of an image's matrix, XORed with flip. Rows of dst are dst_row bytes apart. The
+     * function may change bytes between the end of a row and the next row. If there are 4 or more such bytes, the
+     * function pads the row with zeros to a multiple of 4. */
     void (*im2col)(uint8_t *dst, ptrdiff_t dst_row, const i8_image *image, int64_t row, int64_t rows, int64_t k0,
                    int64_t k, uint8_t flip);
     /* Copy a rectangle of image 0: `lines` lines from line y on, and `columns` columns from column x on. XOR each byte
      * with flip, and write padding outside of the image. In the copy, channels and columns are contiguous, and lines
-     * are dst_line bytes apart. `groups` groups of image.channels, side by side in the image, are copied dst_group
-     * bytes apart; at least 63 bytes after the last column of each copy must be writable, and may change. */
+     * are dst_line bytes apart. The image has `groups` groups of image.channels side by side. Each group has its own
+     * copy, dst_group bytes after the previous copy. The function may change up to 63 bytes after the last column of
+     * each copy. */
     void (*image_lines)(uint8_t *dst, ptrdiff_t dst_line, ptrdiff_t dst_group, int64_t groups, const i8_image *image,
                         int64_t y, int64_t lines, int64_t x, int64_t columns, uint8_t flip);
 } i8_packing_kernels;

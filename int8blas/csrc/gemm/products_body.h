@@ -1,16 +1,17 @@
-/* Tiles by an instruction that multiplies 8 bytes by 8 bytes to s16 (SMULL), for tile_body.h, which calls add_products
- * of the same prefix: 16 k of a row of A' - 128, by 16 k of a column of B'.
+/* Tiles by an instruction that multiplies 8 bytes by 8 bytes to s16 (SMULL). tile_body.h calls the add_products that
+ * this file defines. It multiplies 16 k of a row of A' - 128 by 16 k of a column of B':
  *
- *     acc += (products of k 0 to 7) + (products of k 8 to 15), neighbours of which are added in s32
+ *     acc += (products of k 0 to 7) + (products of k 8 to 15)          neighbours are added in s32
  *
  * If no column of B' has -128 at both k and k + 8, the sum of both products fits s16, and one SADALP adds it to the
- * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. 3 or 4 rows by 4
- * columns are multiplied at a time: 16 sums, 4 registers of A, 1 of B and one for products, 22 of 32.
+ * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. The kernel
+ * multiplies 3 or 4 rows by 4 columns at a time. This takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1 for
+ * products.
  *
- * The tiles take four groups of k together. B': the dwords of a column are adjacent, first for 4 columns and all k,
- * then for the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M. A':
- * interleave_a makes the dwords of a row adjacent. A last set of fewer than four groups keeps its order in A', and is
- * padded with zeros in B'. */
+ * The tiles take four groups of k together. In B', the dwords of a column are then adjacent: first all k of 4 columns,
+ * then all k of the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M.
+ * interleave_a makes the dwords of a row of A' adjacent. If fewer than four groups are left, A' keeps their order, and
+ * B' is padded with zeros. */
 #include "core/dwords.h"
 
 #define I8_COLUMN_SETS (I8_PANEL / 4)
@@ -28,7 +29,7 @@ void I8_OF_SET(interleave_a)(uint8_t *a, int height, int64_t groups)
     }
 }
 
-/* Interleave a panel, set by set of columns. Return whether two products fit s16. */
+/* Interleave a panel, one set of columns at a time. Return whether two products fit s16. */
 static int i8_interleave_panel(int8_t *dst, const int8_t *b, int64_t groups)
 {
     const int64_t steps = (groups + I8_STEP_GROUPS - 1) / I8_STEP_GROUPS;
@@ -53,7 +54,7 @@ I8_INLINE i8_unit i8_row_of_groups(const uint8_t *a, ptrdiff_t a_group, int64_t 
     return i8_load_unit(x);
 }
 
-/* Rows alternate, so that no instruction waits for the previous one. */
+/* Successive instructions take different rows, so that no instruction waits for the previous one. */
 I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *a, i8_unit b, const int j,
                                   const int rows, const int in_16_bits)
 {
@@ -76,8 +77,8 @@ I8_INLINE void i8_multiply_column(int32x4_t acc[I8_SET_ROWS][4], const i8_unit *
         b += 64;                                                                                                       \
     } while (0)
 
-/* Multiply `rows` rows of a micro-panel of `mr`, from row `first` on, by set `q` of the columns. Each of the four sets
- * prefetches a quarter of the groups' lines, so all sets together prefetch each line once. */
+/* Multiply `rows` rows of a micro-panel of `mr` rows, from row `first` on, by set `q` of the columns. Each of the four
+ * sets prefetches a quarter of the cache lines of the next B. */
 I8_INLINE void i8_multiply_set(int32x4_t sums[I8_MR][I8_COLUMN_SETS], const i8_tile_args *t, const uint8_t *a,
                                const int8_t *b, const char *ahead, const int q, const int mr, const int first,
                                const int rows)
@@ -114,7 +115,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
 {
     int32x4_t made[I8_MR][I8_COLUMN_SETS];
     const int upper = mr > I8_SET_ROWS ? (mr + 1) / 2 : mr;
-    I8_IN_MEMORY(sums); /* the products leave no registers for prefetching */
+    I8_IN_MEMORY(sums); /* the products need all registers */
     (void)row;
     (void)np;
     for (int q = 0; q < I8_COLUMN_SETS; ++q) {

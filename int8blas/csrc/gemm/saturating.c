@@ -1,4 +1,5 @@
-/* Tiles whose pair sums saturate to s16, for a vector width: each of its instruction sets has VPMADDUBSW. */
+/* Tiles whose sums of two products saturate to s16, for a vector width. All instruction sets of a width use VPMADDUBSW.
+ */
 #include "isa/width.h"
 
 #if defined(I8_LANES) && I8_LANES > 1

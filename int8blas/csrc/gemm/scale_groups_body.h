@@ -1,7 +1,7 @@
-/* Compute tiles with scale groups (i8_scale_groups_fn in gemm.h) in registers: rows * panels * (16 / lanes) s32 sums of
- * the current group, the same number of f32 sums of earlier groups, panels * (16 / lanes) vectors of B, and one
- * broadcast of A. Tiles of 4 x 3 take 12 + 12 + 3 + 1 = 28 of 32 registers; tiles of 3 x 1 with two vectors a panel
- * take 6 + 6 + 2 + 1 = 15 of 16.
+/* Compute tiles with scale groups (i8_scale_groups_fn in gemm.h) in registers. A panel takes `v` = 16 / lanes
+ * registers. A tile has rows * panels * v registers for s32 sums of the current group, rows * panels * v for f32 sums
+ * of the earlier groups, panels * v for B, and 1 for a broadcast of A. Tiles of 4 x 3 panels take 12 + 12 + 3 + 1 = 28
+ * of 32 registers. Tiles of 3 x 1 panels with v = 2 take 6 + 6 + 2 + 1 = 15 of 16 registers.
  *
  * Without VNNI, tiles have one row and are multiplied as in tile_body.h. Their f32 sums are in memory during the
  * multiplication. tiles.c includes this file once, after tile_body.h, which defines the other names. */
@@ -47,7 +47,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
 {
     i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
     i8_f32 y[I8_SCALED_MR][I8_ROW_NP * I8_VECS];
-    float row_scale[I8_SCALED_MR]; /* a scale of 1 leaves every number unchanged */
+    float row_scale[I8_SCALED_MR]; /* 1 without row scales, which changes no number */
     int32_t ao[I8_SCALED_MR];
     const int64_t row = tile * mr;
     const uint8_t *a = t->a.data + tile * t->a.tile;
@@ -57,7 +57,7 @@ I8_INLINE void i8_scaled_tile(const i8_tile_args *t, const i8_scale_group_args *
     I8_FOR(i, mr) {
         row_scale[i] = s->row_scale ? s->row_scale[row + i] : 1.0f;
         ao[i] = (int32_t)(s->ao_rows ? s->ao_rows[row + i] : s->ao);
-        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* -0.0 leaves every number unchanged */
+        I8_FOR(j, np * I8_VECS) y[i][j] = i8_set_f32(-0.0f); /* adding -0.0 changes no number */
     }
     for (; count > 0; --count) {
         i8_scaled_products(acc, t, a, b, mr, np);

@@ -1,10 +1,10 @@
-/* The kernel of small K: any number of rows of A times panels of B, with K up to 4 * I8_SMALL_K_GROUPS (i8_small_k_args
- * in gemm.h). Writing C takes most of the time, so the kernel writes C along its rows. One, two or four rows of A stay
- * in registers while the kernel reads the panels of B from the L1 cache. gemm.c includes this file once, after
- * isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
+/* The kernel of small K multiplies any number of rows of A by panels of B, with K up to 4 * I8_SMALL_K_GROUPS
+ * (i8_small_k_args in gemm.h). Writing C takes most of the time, so the kernel writes C along its rows. One, two or
+ * four rows of A stay in registers while the kernel reads the panels of B from the L1 cache. gemm.c includes this file
+ * once, after isa/shared_dots.h and the i8_vec of tile_body.h with i8_store_lanes and i8_stream.
  *
- * Registers hold rows * groups dwords of A, at most 16, and at least one vector of B; compilers may leave the other
- * vectors of B in memory. Constant: rows, groups, distances. */
+ * Registers hold rows * groups dwords of A, at most 16, and at least one vector of B. Compilers may leave the other
+ * vectors of B in memory. `rows`, `groups` and `distances` are constants. */
 /* Load some rows of A into registers, and the start values of their sums. */
 I8_INLINE void i8_small_k_load(i8_vec a[4][I8_SMALL_K_GROUPS], i8_vec *start, const i8_small_k_args *t, int64_t row,
                                const int rows, const int groups, const int shares)
@@ -16,7 +16,7 @@ I8_INLINE void i8_small_k_load(i8_vec a[4][I8_SMALL_K_GROUPS], i8_vec *start, co
         const uint8_t *row_a = first_a + i * t->a.row;
         I8_FOR(g, groups - 1) a[i][g] = i8_broadcast(row_a + g * t->a.group);
         if (t->a.tail) {
-            /* Read the dword that ends where the row ends. */
+            /* Read the dword that ends at the end of the row. */
             const uint32_t last = i8_read32(row_a + (groups - 2) * 4 + t->a.tail) >> (32 - 8 * t->a.tail);
             a[i][groups - 1] = i8_broadcast(&last);
         } else {
@@ -38,7 +38,7 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
     const int8_t *b = t->b;
     const int32_t *col_init = t->col_init;
     int32_t *dst = t->dst + row * t->dst_row - t->first;
-    /* 16-bit products take the same time for all signs. */
+    /* Pairs of s16 need no shift, because all bytes fit s16. */
     const int shares = I8_SHARED_FLIP && !I8_BY_PAIRS && rows > 1;
     const ptrdiff_t dst_row = t->dst_row;
     i8_small_k_load(a, start, t, row, rows, groups, shares);
@@ -92,7 +92,7 @@ I8_INLINE void i8_small_k_rows(const i8_small_k_args *t, int64_t row, const int 
 
 I8_INLINE void i8_small_k_groups(const i8_small_k_args *t, const int groups, const int distances)
 {
-    /* With one or two groups, memory bandwidth for C limits the speed, and writing row by row is fastest. */
+    /* With one or two groups, the memory bandwidth for C limits the speed. Writing row by row is then fastest. */
     const int rows = groups <= 2 ? 1 : groups <= 4 ? I8_SMALL_K_ROWS : 2;
     int64_t i = 0;
     for (; i + rows <= t->rows; i += rows)

@@ -2,21 +2,22 @@
  * its own lane.
  *
  * A unit of 128 bits holds a whole matrix of A, and another unit holds a matrix of B. One shuffle of each unit copies
- * the bytes of two k into the words of each lane: from the row of A and the column of B of the lane's element. Then a
- * multiply-add of words takes any signs and zero points. With AVX-512, 3 x 3 by 3 x 3 takes 2 loads, 2 flips, 4
- * shuffles, 4 subtractions, 2 multiply-adds and a store: 3.5 ns, and 60 ns by tiles (Zen 4). */
+ * the bytes of two k into the words of each lane, from the row of A and the column of B that belong to the lane's
+ * element. A multiply-add of words then takes any signs and zero points. With AVX-512, 3 x 3 by 3 x 3 takes 2 loads, 2
+ * XORs, 4 shuffles, 4 subtractions, 2 multiply-adds and a store. This takes 3.5 ns, where tiles take 60 ns (Zen 4). */
 #define I8_STACK_VECTORS (I8_STACK_UNIT / I8_LANES)
 #define I8_STACK_PAIRS (I8_STACK_UNIT / 2)
 
-/* The words of a lane's pair, in its unit of 128 bits: VPMADDWD adds neighbours; NEON adds words of both halves. */
+/* The places of the two words of a lane in its unit of 128 bits. VPMADDWD adds products of neighbours; NEON adds
+ * products of the lower and the upper half. */
 #ifdef I8_AARCH64
 #define I8_STACK_WORD(lane, i) ((lane) + 4 * (i))
 #else
 #define I8_STACK_WORD(lane, i) (2 * (lane) + (i))
 #endif
 
-/* a and b have, for each byte of a vector, the place of the matrix's byte, or 0x80 for a zero. a_zero has the zero
- * point of A for each k, and 0 for padding, so that the product of padding is 0. */
+/* For each byte of a vector, a and b have the index of a byte of the matrix, or 0x80 for a zero. a_zero has the zero
+ * point of A for each k, and 0 for padding, so that products of padding are 0. */
 typedef struct {
     uint8_t a[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES], b[I8_STACK_PAIRS][I8_STACK_VECTORS][4 * I8_LANES];
     int16_t a_zero[I8_STACK_PAIRS][2 * I8_LANES], b_zero[2 * I8_LANES];
@@ -40,8 +41,8 @@ static void i8_fill_stack_tables(i8_stack_tables *s, const i8_stack_args *t)
     }
 }
 
-/* Return matrix `index` as a unit, repeated. Read a whole unit if the unit ends inside the stack, and matrices begin at
- * most a unit apart: then all memory between two matrices is readable. */
+/* Return matrix `index` as a unit, repeated over the vector. If the unit ends inside the stack and matrices begin at
+ * most a unit apart, all of its bytes are readable, so read the whole unit. */
 I8_INLINE i8_vec i8_stack_matrix(const i8_stack_operand *x, int64_t index, int64_t count, i8_vec flip)
 {
     const uint8_t *p = x->data + index * x->step;
@@ -59,7 +60,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
 {
     const int pairs = some ? some : (t->k + 1) / 2, size = t->m * t->n;
     const i8_vec a_flip = i8_set_8(t->a.flip), b_flip = i8_set_8(t->b.flip), b_zero = i8_load(s->b_zero);
-    /* Up to this matrix, stores of whole vectors end inside the stack. */
+    /* Before this matrix, stores of whole vectors end inside the stack. */
     const int64_t whole =
         t->c_step == size ? t->count - (vectors * I8_LANES + size - 1) / size : -1;
     int32_t *c = t->c;
@@ -79,7 +80,7 @@ I8_INLINE void i8_multiply_stack(const i8_stack_args *t, const i8_stack_tables *
     }
 }
 
-/* A matrix that serves the whole stack is copied once, if it is less than a unit. */
+/* If one matrix serves the whole stack and is smaller than a unit, copy it once to a unit. */
 I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
 {
     if (x->step == 0 && x->span < I8_STACK_UNIT) {
@@ -90,19 +91,19 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
     }
 }
 
-/* Matrices that do not fit a unit have up to I8_STACK_SIDE rows, columns and k. Both are widened to words, minus their
- * zero points. A dword of B has a column's words of two k. A row of C adds the products of its pairs of words of A,
- * broadcast, and the dwords of B, pair after pair. 8 x 8 by 8 x 8 takes 25 ns with AVX-512 (an Intel CPU with AMX),
- * where a product by tiles takes 64. */
+/* Matrices that do not fit a unit have up to I8_STACK_SIDE rows, columns and k. The kernel widens both matrices to
+ * words, and subtracts zero points. A dword of B has the words of two k in one column. For a row of C, the kernel
+ * broadcasts each pair of words of the row of A, and multiplies it by the dwords of B. 8 x 8 by 8 x 8 takes 25 ns with
+ * AVX-512 on an Intel CPU with AMX, where tiles take 64 ns. */
 enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes after a matrix that are read, and words after words that are written */
 
-/* An operand in lines, `step` bytes apart: its rows, or its columns. Elements of a line are `inner` bytes apart; the
- * kernel copies lines if that is not one byte. */
+/* An operand in lines, which are its rows or its columns, `step` bytes apart. Elements of a line are `inner` bytes
+ * apart. If `inner` is not 1, the kernel copies lines. */
 typedef struct {
     const uint8_t *end; /* the end of readable memory, or NULL if only the elements are readable */
     ptrdiff_t step, inner;
     int lines, length, span;
-    int along_k; /* whether the elements of a line have different k */
+    int along_k; /* whether lines extend along k */
     i8_vec flip, zero;
 } i8_stack_lines;
 
@@ -117,7 +118,7 @@ static void i8_set_stack_lines(i8_stack_lines *s, const i8_stack_operand *x, int
     s->span = x->span;
     s->flip = i8_set_16(x->flip);
     s->zero = i8_set_16(x->zero);
-    /* Memory between two lines, or two matrices, is readable if it is smaller than a unit. */
+    /* If the gap between two lines or two matrices is smaller than a unit, it is readable. */
     const int near = s->inner == 1 && s->step >= 0 && x->step >= 0 && s->step - s->length < I8_STACK_UNIT
                      && x->step - x->span < I8_STACK_UNIT;
     s->end = near ? x->data + (count - 1) * x->step + x->span : NULL;
@@ -160,7 +161,7 @@ I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8
         i8_store(dst + i, i8_line_words(s, p + i));
 }
 
-/* The byte of a unit that is the first, or the second, word of each lane. */
+/* The index in a unit of the byte that becomes the first word of each lane, and of the byte that becomes the second. */
 typedef struct {
     uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
 } i8_stack_orders;
@@ -172,8 +173,8 @@ static void i8_fill_stack_orders(i8_stack_orders *s)
         I8_FOR(w, 2) s->of[w][i / I8_LANES][4 * (i % I8_LANES) + 2 * w] = (uint8_t)i;
 }
 
-/* Widen pairs of lines: dword j of a pair has element j of both lines. If the number of lines is odd, zeros are the
- * second line of the last pair. */
+/* Widen pairs of lines: dword j of a pair has element j of both lines. If the number of lines is odd, the second line
+ * of the last pair is zeros. */
 I8_INLINE void i8_widen_pairs_of_lines(int16_t *dst, const i8_stack_lines *s, const i8_stack_orders *o,
                                        const uint8_t *p, ptrdiff_t step, const int units)
 {
@@ -192,7 +193,7 @@ I8_INLINE void i8_widen_pairs_of_lines(int16_t *dst, const i8_stack_lines *s, co
     }
 }
 
-/* Widen the columns of B along k. The second word of a last k alone is 0. */
+/* Widen the columns of B along k. If k is odd, the last word is 0. */
 I8_INLINE void i8_widen_columns(int16_t *dst, const i8_stack_lines *s, const uint8_t *p)
 {
     int16_t words[I8_STACK_SIDE * I8_STACK_SIDE + I8_STACK_SPARE];
@@ -204,7 +205,7 @@ I8_INLINE void i8_widen_columns(int16_t *dst, const i8_stack_lines *s, const uin
         }
 }
 
-/* Compute `rows` rows of C, of `panels` units of columns. Whole vectors are stored before `end`, row by row. */
+/* Compute `rows` rows of C, with `panels` units of columns. Store whole vectors that end before `end`, row by row. */
 I8_INLINE void i8_stack_tile(int32_t *c, const int32_t *end, int n, const int16_t *a, ptrdiff_t a_row,
                              ptrdiff_t a_pair, const int16_t *b, int pairs, const int rows, const int panels)
 {
@@ -235,7 +236,8 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     i8_fill_stack_orders(&orders);
     i8_set_stack_lines(&left, &t->a, t->k, t->m, t->count, t->a.column, t->a.row,
                        t->k == 1 || t->m == 1 || i8_is_shorter(t->a.column, t->a.row));
-    /* A single column of B is a line for each k: a CPU does not forward single words to vectors. */
+    /* If B has a single column, its lines are its rows, because a CPU does not forward stores of single words to a load
+     * of a vector. */
     i8_set_stack_lines(&right, &t->b, t->k, t->n, t->count, t->b.row, t->b.column,
                        t->n > 1 && t->k > 1 && i8_is_shorter(t->b.row, t->b.column));
     const ptrdiff_t a_row = left.along_k ? t->k : 2, a_pair = left.along_k ? 2 : 2 * SIDE;
@@ -272,8 +274,8 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     }
 }
 
-/* C has one column: each element is the dot product of a row of A and the column of B. The words of the column are in
- * registers. I8_LANES sums have a register each, whose lanes are added at the end. */
+/* Compute a C of one column: each element is the dot product of a row of A and the column of B. The words of the column
+ * are in registers. Each of I8_LANES sums has a register, whose lanes are added at the end. */
 I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
 {
     enum { CHUNK = 2 * I8_LANES, MOST = I8_STACK_DEPTH / CHUNK };
@@ -304,7 +306,7 @@ I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
             i8_vec sums[I8_LANES];
             const uint8_t *rows = x + i * a_step;
             I8_FOR(r, I8_LANES) {
-                const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* missing rows alias the first row */
+                const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* the first row replaces missing rows */
                 sums[r] = i8_zero();
                 for (int v = 0; v < chunks; ++v)
                     sums[r] = i8_dot2_any(sums[r], i8_line_words(&left, row + CHUNK * v), column[v]);
@@ -326,7 +328,7 @@ I8_NOINLINE void i8_stack_of_lines(const i8_stack_args *args)
 {
     i8_stack_args own = *args;
     const i8_stack_args *t = &own;
-    /* If C has one row or one column, C and its transpose have the same elements in memory. */
+    /* If C has one row or one column, C and its transpose are equal in memory. */
     if (args->form == I8_STACK_DOTS ? args->n > 1 : args->n == 1) {
         own.m = args->n;
         own.n = args->m;

@@ -3,25 +3,26 @@
  *   I8_PREFIX            the kernel for tiles of m rows and n panels becomes the function <prefix>_<m>x<n>
  *   I8_STEP(acc, a, b)   acc += dot(a, b) in every s32 lane
  *   I8_STEP_2(acc, a, b, c, d)   optional: acc += dot(a, b) + dot(c, d), for two groups at a time
- *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16; t->small_groups such sums are added
- *                        before they are widened. Only nearly full tiles are defined then
+ *   I8_STEP_SMALL(acc, a, b)     optional: acc += two sums of two products in s16. The kernel widens acc after
+ *                        t->small_groups steps. Only nearly full tiles are then defined
  *   I8_A, I8_LOAD_A(p)   optional: the form of a dword of A for I8_STEP; default i8_vec, i8_broadcast(p)
  *   I8_SHIFTS_A          optional, 1 if I8_STEP takes A' - 128: the tiles add 128 * B', or I8_PREPARE does
  *   I8_INTERLEAVED       optional, 1 for the tiles of I8_DOT_INTERLEAVED, which have one panel
- *   I8_PREPARE(t, mr, np)  optional: prepares a call's tiles for <prefix>_add_products, which is defined already
+ *   I8_PREPARE(t, mr, np)  optional: prepares the tiles of a call for an earlier definition of <prefix>_add_products
  *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
- *   I8_ADDED             optional, 1 if I8_STEP ends in an addition, and only this addition waits for the previous step
- *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, which has two lanes for each of 4 columns; then all
- *                        tiles use it
- *   I8_KEEPS_B           optional, 1 if the compiler must be told to load B once for all rows
+ *   I8_ADDED             optional, 1 if only the last instruction of I8_STEP, an addition, waits for the previous step
+ *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, which has two lanes for each of 4 columns. All
+ *   tiles
+ *                        then use it
+ *   I8_KEEPS_B           optional, 1 if the compiler would load B again for each row
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
  *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
- * The file undefines I8_PREFIX and the steps at its end. Once the body is inlined, every loop over rows and vectors has
- * a constant bound and is unrolled, so that accumulators are registers: rows * panels * (16 / lanes) of them, besides
- * panels * (16 / lanes) vectors of B and one broadcast of A, which serves all panels of a row.
+ * The file undefines I8_PREFIX and the steps at its end. After inlining, every loop over rows and vectors has a
+ * constant bound and is unrolled, so that accumulators are registers. A tile needs rows * panels * (16 / lanes)
+ * accumulators, panels * (16 / lanes) vectors of B, and one broadcast of A, which serves all panels of a row.
  */
 #define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
     do {                                                                                                               \
@@ -47,7 +48,7 @@
         }                                                                                                              \
     } while (0)
 
-/* Add `count` groups, each to accumulators of its own. */
+/* Add `count` groups, each to separate accumulators. */
 #define I8_ADD_GROUPS(count)                                                                                           \
     I8_FOR(d, count) {                                                                                                 \
         I8_FETCH_AHEAD(1);                                                                                             \
@@ -56,8 +57,8 @@
         b += 4 * I8_PANEL;                                                                                             \
     }
 
-/* With one panel, prefetch into the L1 cache. With several panels, prefetch into the L2 cache, at the same distance as
- * B: the L1 cache cannot hold the next panels in addition to the current panels. */
+/* With one panel, prefetch into the L1 cache. With several panels, prefetch into the L2 cache, because the L1 cache
+ * cannot hold the next panels in addition to the current panels. */
 #define I8_FETCH_AHEAD(groups_)                                                                                        \
     if (ahead && np > 1) {                                                                                             \
         I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
@@ -85,8 +86,8 @@
 #endif
 
 #ifndef I8_PREPARE
-/* Add the products of one row whose bytes are split into halves. I8_HALVES_STEPS groups can be added in s16 and are
- * widened once, and B is not widened at all. */
+/* Add the products of one row whose bytes are split into halves. Sums of I8_HALVES_STEPS groups fit s16, and are
+ * widened once. B is not widened. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
                                    const int groups, const int np)
 {
@@ -106,9 +107,9 @@ I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uin
     I8_FOR(j, np * I8_VECS) acc[j] = i8_add_halves(acc[j], low[j], high[j]);
 }
 
-/* Bytes of B are widened when they are loaded. One instruction widens half a vector; widening a whole vector in the
- * order of its pairs would take three. Some instruction sets multiply bytes instead, and widen the products. Each of
- * the two pairs of a group of k has a lane of its own. The two lanes are added at the end. */
+/* Widen bytes of B when they are loaded. One instruction widens half a vector. Widening a whole vector in the order of
+ * its pairs would take three instructions. Some instruction sets multiply bytes instead, and widen the products. Each
+ * of the two pairs of a group of k has a separate lane. The two lanes are added at the end. */
 #ifdef I8_STEP_APART
 #define I8_APART 1
 #define I8_APART_A I8_A
@@ -138,8 +139,8 @@ I8_INLINE void I8_NAME(add_apart_group)(i8_vec sums[I8_MR][2 * I8_ROW_NP * I8_VE
     }
 }
 
-/* In a tile of one panel, groups of the panel's first half and second half alternate, because memory delivers two
- * streams faster than one. */
+/* In a tile of one panel, the kernel alternates between groups of the first half and of the second half of K, because
+ * memory delivers two streams faster than one. */
 I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const int mr, const int np)
 {
@@ -160,8 +161,8 @@ I8_INLINE void I8_NAME(add_apart)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const 
 }
 
 #ifdef I8_STEP_SMALL
-/* Add products in s16 registers. No registers are left for the tile's s32 sums, so these stay in memory. The kernel
- * adds the s16 sums of some groups to the s32 sums before it multiplies the next groups. */
+/* Add products in s16 registers. The s32 sums of the tile stay in memory, because no registers are left for them. The
+ * kernel adds the s16 sums of some groups to the s32 sums before it multiplies the next groups. */
 I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const i8_tile_args *t, const uint8_t *a,
                                   const int8_t *b, const char *ahead, const int mr, const int np)
 {
@@ -208,9 +209,10 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         I8_ADD_GROUP(sums, (const uint8_t *)(t->a.tail + row), 4);
 }
 #else
-/* Return the number of groups that a tile of `sums` vectors adds at once, each to accumulators of its own. A
- * multiply-add waits for the previous one into the same accumulator, and a small tile has too few accumulators to hide
- * that latency. With 16 registers, 12 accumulators leave no room for products that wait for their addition. */
+/* Return the number of groups that a tile of `sums` vectors adds at a time. Each group has its own accumulators. A
+ * multiply-add waits for the previous multiply-add into its accumulator, and a small tile has too few accumulators to
+ * hide this latency. With 16 registers and 12 accumulators, no registers are left for products that wait for their
+ * addition. */
 I8_INLINE int I8_NAME(depth)(const int sums)
 {
 #ifdef I8_STEP_2
@@ -268,7 +270,8 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         }
 #endif
 #ifdef I8_INTERLEAVED
-        /* In a pass of one group, half of the instructions are loop overhead: too many for 3 a cycle. */
+        /* In a loop over single groups, half of the instructions would be loop overhead, too many for a CPU that starts
+         * 3 a cycle. */
         for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
             I8_FETCH_AHEAD(I8_INTERLEAVED_GROUPS);
             I8_FOR(d, I8_INTERLEAVED_GROUPS) {
@@ -416,7 +419,8 @@ I8_INLINE void I8_NAME(body)(const i8_tile_args *t, const int64_t tile, const in
 #define I8_PREPARE(t, mr, np)
 #endif
 
-/* Each tile is a function of its own: in one loop, compilers would prepare all kinds of tiles before it. */
+/* Each size of tile has its own function. In a common function, compilers would move preparations for all sizes before
+ * the loop. */
 #define I8_DEFINE(mr, np)                                                                                              \
     I8_NOINLINE void I8_NAME(tile_##mr##x##np)(const i8_tile_args *t, int64_t tile)                                    \
     {                                                                                                                  \

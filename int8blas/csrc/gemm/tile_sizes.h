@@ -1,4 +1,4 @@
-/* Tables of the functions of tile_body.h as an i8_tiles. A second macro expands names before it pastes them. */
+/* Initializers of an i8_tiles with the functions of tile_body.h. Macros expand names before other macros paste them. */
 #define I8_ROW_OF_3(t, mr) {t##_##mr##x1, t##_##mr##x2, t##_##mr##x3}
 #define I8_TILES_8X3(t)                                                                                                \
     {{I8_ROW_OF_3(t, 1), I8_ROW_OF_3(t, 2), I8_ROW_OF_3(t, 3), I8_ROW_OF_3(t, 4), I8_ROW_OF_3(t, 5),                   \

@@ -1,7 +1,8 @@
-/* Find how large the values of operands are, for products whose sums fit s16 (I8_DOT_SMALL and others in gemm.h).
- * Without units (units.h) only tests of the reference call these functions. */
+/* Find the ranges of the values of operands, for products whose sums fit s16 (I8_DOT_SMALL and I8_DOT8 in gemm.h). On
+ * CPUs without units (units.h) only tests call these functions. */
 
-/* Vectors between two checks of the range: large values are found soon, and the check costs nothing measurable. */
+/* The number of vectors between two checks of the range. The check takes no measurable time, and large values are found
+ * soon. */
 enum { I8_VALUES_STEPS = 64 };
 
 static int i8_widens_range(int *low, int *high, int x)
@@ -16,7 +17,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
                            ptrdiff_t k_stride, uint8_t flip, int enough)
 {
     int low = range[0], high = range[1];
-    if (k_stride != 1) { /* rows are not contiguous, so columns are */
+    if (k_stride != 1) { /* columns are contiguous */
         const int64_t count = rows;
         const ptrdiff_t stride = row_stride;
         rows = k;
@@ -56,7 +57,7 @@ static void i8_value_range(uint8_t range[2], int64_t rows, int64_t k, const uint
     range[1] = (uint8_t)high;
 }
 
-/* See i8_packing_kernels.lower. */
+/* See i8_packing_kernels.rebase. */
 static void i8_rebase(uint8_t *x, int64_t n, uint8_t by)
 {
     for (int64_t i = 0; i < n; ++i)

@@ -1,5 +1,5 @@
-/* Loops over elements of every integer type, which the compiler vectorizes for the including file's target: packing,
- * ranges, narrowing, and the stores of sums. */
+/* Loops over elements of every integer type: packing, ranges, narrowing, and stores of sums. The compiler vectorizes
+ * these loops for the target of the including file. */
 #include <string.h>
 
 #include "core/compiler.h"
@@ -11,8 +11,8 @@
     EACH(s32, int32_t, S) EACH(u32, uint32_t, U) EACH(s64, int64_t, S) EACH(u64, uint64_t, U)
 #define I8_INT_ROW(f) {f(s8), f(u8), f(s16), f(u16), f(s32), f(u32), f(s64), f(u64)}
 
-/* Pack to elements of type `to`, `group` consecutive k side by side. The inner loop runs over the direction in which
- * the source is contiguous. */
+/* Pack elements as type `to`, with `group` consecutive k side by side. The inner loop runs along contiguous elements of
+ * the source. */
 #define I8_WIDE_PACK(kind, to, group, name, from)                                                                      \
     static void i8_wide_pack_##kind##_##name(char *dst_, int lines, int width, int64_t k, const char *src,             \
                                              ptrdiff_t line, ptrdiff_t step)                                           \
@@ -45,7 +45,8 @@ I8_INT_LIST(I8_WIDE_PACK_S16)
 I8_INT_LIST(I8_WIDE_PACK_S64)
 I8_INT_LIST(I8_WIDE_PACK_F64)
 
-/* Run a loop over elements with a constant step, for vectors, if they are contiguous. */
+/* Run a loop over elements. If they are contiguous, the step is a constant, so that the compiler vectorizes the loop.
+ * */
 #define I8_WIDE_EACH(type, step, body)                                                                                 \
     if ((step) == (ptrdiff_t)sizeof(type)) {                                                                           \
         const ptrdiff_t at = sizeof(type);                                                                             \
@@ -120,14 +121,14 @@ I8_INT_SATURATE(u32, uint32_t, 0, (int64_t)UINT32_MAX)
 I8_INT_SATURATE(s64, int64_t, INT64_MIN, INT64_MAX)
 I8_INT_SATURATE(u64, uint64_t, 0, INT64_MAX)
 
-/* Return x minus a multiple of p, which an f64 division of `near` gives. `near` approximates x. */
+/* Subtract a multiple of p from x: p times the quotient near / p, rounded in f64. `near` approximates x. */
 I8_INLINE int64_t i8_without_multiple(int64_t x, double near, int64_t p, double reciprocal)
 {
     return (int64_t)((uint64_t)x - (uint64_t)(int64_t)(near * reciprocal) * (uint64_t)p);
 }
 
-/* The first quotient is off by less than 2**12, plus 2**60 / p with `near`. The second quotient, of the remainder, is
- * off by at most 1, so that its remainder is in [-p, p]. */
+/* The error of the first quotient is less than 2**12, plus 2**60 / p with `near`. The second division divides the
+ * remainder. The error of its quotient is at most 1, so the final remainder is in [-p, p]. */
 static void i8_residues(int64_t *x, const double *near, int64_t n, int64_t p, int64_t low, int64_t add)
 {
     const double reciprocal = 1.0 / (double)p;

@@ -5,7 +5,7 @@
 
 enum { I8_WIDE_ROWS = 4, I8_WIDE_COLUMNS = 8 };
 
-/* u64 sums wrap without undefined behaviour. A group of B has `width` columns. */
+/* Sums are u64, because overflow of signed integers is undefined. A group of B has `width` columns. */
 #define I8_WIDE_REF(kind, sum, product, size, pair, width)                                                             \
     static void i8_wide_ref_##kind(const i8_wide_tile_args *t)                                                         \
     {                                                                                                                  \

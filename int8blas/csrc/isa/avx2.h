@@ -1,10 +1,10 @@
-/* AVX2, and F16C and FMA, which every CPU with AVX2 has: Haswell and later, Zen and later.
+/* AVX2 with F16C and FMA, which every CPU with AVX2 has. These are Haswell, Zen and later CPUs.
  *
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)
  *
- * 32 products of a row take 3 instructions if they saturate or cannot saturate, or 4 if they are widened first. 2 of
- * these instructions use the multiplier.
+ * 32 products of a row take 3 instructions if sums may saturate or have a no-saturation proof, and 4 instructions if
+ * bytes are widened first. 2 of these instructions use the multiplier.
  */
 #ifdef I8_X86_64
 #include "isa/vectors_avx2.h"
@@ -17,7 +17,7 @@
  *                   cache of 256 KiB that many CPUs with AVX2 have
  *   nc              1024 x 1024 x 1024:  20 12356, 60 12277, 180 12300
  *   tiny_work       128 x 128 x 128:  2^20 26.1, 2^21 28.6
- *   few_rows_limit  4 and 12 x 1024 x 1024, read in place: 84 and 251; packed: 98 and 198 */
+ *   few_rows_limit  4 x 1024 x 1024: B in place 84, packed 98; 12 x 1024 x 1024: in place 251, packed 198 */
 #define I8_TUNING                                                                                                      \
     {.kc = 1024, .a_bytes = 96 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 4}
 #endif

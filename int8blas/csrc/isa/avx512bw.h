@@ -1,9 +1,9 @@
-/* AVX-512 without VNNI: Skylake servers and Cannon Lake.
+/* AVX-512 without VNNI: CPUs such as Skylake servers and Cannon Lake.
  *
  *   VPMADDUBSW, VPMADDWD zmm   latency 5, ports 0 and 5;  VPADDD zmm   latency 1, ports 0 and 5
  *
- * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if they saturate or
- * cannot saturate, or 2 cycles (4 instructions) if they are widened first.
+ * All three instructions share two ports. 64 products of a row take 1.5 cycles (3 instructions) if sums may saturate or
+ * have a no-saturation proof, and 2 cycles (4 instructions) if bytes are widened first.
  */
 #ifdef I8_X86_64
 #define I8_SMALL_K_GROUPS 2 /* tiles are faster for more groups */
@@ -13,7 +13,7 @@
 #define I8_PAIRED 1
 /* Measured on one core of an AMD EPYC (Zen 4), exact, us a product:
  *   tiny_work       128 x 128 x 128:  2^20 25.0, 2^21 26.5
- *   few_rows_limit  12 and 24 x 1024 x 1024, read in place: 181 and 363; packed: 185 and 338 */
+ *   few_rows_limit  12 x 1024 x 1024: B in place 181, packed 185; 24 x 1024 x 1024: in place 363, packed 338 */
 #define I8_TUNING                                                                                                      \
     {.kc = 512, .a_bytes = 96 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 20, .few_rows_limit = 12}
 #endif

@@ -2,9 +2,9 @@
  *
  *   VPDPBUSD zmm    latency 5 (Intel), 4 (Zen); ports 0 and 5 (Intel servers), one a cycle (Zen 4), two (Zen 5)
  *
- * 24 accumulators hide 24 / 2 = 12 cycles of latency at two a cycle. A group costs 24 VPDPBUSD, 3 loads of B and 8
- * broadcasts of A: 11 loads in 12 or 24 cycles. GCC 12 spills registers around _mm512_dpbusd_epi32 in such a loop. So
- * the instruction is assembly for compilers with GCC's syntax.
+ * 24 accumulators hide 24 / 2 = 12 cycles of latency at two VPDPBUSD a cycle. A group takes 24 VPDPBUSD, 3 loads of B
+ * and 8 broadcasts of A, which are 11 loads in 12 or 24 cycles. GCC 12 spills registers around _mm512_dpbusd_epi32 in
+ * such a loop. So compilers with GCC's syntax get the instruction as assembly.
  */
 #ifdef I8_X86_64
 #define I8_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
@@ -25,7 +25,7 @@
  *   a_bytes         512 x 4096 x 512:  48 KiB 4789, 96 KiB 4693, 256 KiB 4649, 512 KiB 4840
  *   nc              1024 x 1024 x 1024:  20 4872, 60 4711, 180 4805
  *   tiny_work       64 x 256 x 128:  2^17 10.5, 2^22 10.2
- *   few_rows_limit  48 and 96 x 1024 x 1024, read in place: 240 and 514; packed: 256 and 463 */
+ *   few_rows_limit  48 x 1024 x 1024: B in place 240, packed 256; 96 x 1024 x 1024: in place 514, packed 463 */
 #define I8_TUNING                                                                                                      \
     {.kc = 4096, .a_bytes = 512 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 21, .few_rows_limit = 48}
 #endif

@@ -1,9 +1,9 @@
-/* AVX-VNNI, the 256-bit VEX form: Alder Lake and later without AVX-512; also Zen 5.
+/* AVX-VNNI, VNNI in the 256-bit VEX form: Alder Lake and later CPUs without AVX-512, and Zen 5.
  *
  *   VPDPBUSD ymm    latency 5 (Intel), 4 (Zen); two a cycle
  *
- * 12 accumulators cover 6 cycles of latency at two a cycle. With I8_AVXVNNI_AS_EVEX, a development option, the same
- * code is assembled with the EVEX encoding and runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
+ * 12 accumulators hide 6 cycles of latency at two VPDPBUSD a cycle. The development option I8_AVXVNNI_AS_EVEX assembles
+ * this code with the EVEX encoding, which runs on CPUs that have AVX512-VNNI and AVX512-VL but not AVX-VNNI.
  */
 #ifdef I8_X86_64
 #ifdef I8_AVXVNNI_AS_EVEX

@@ -1,5 +1,5 @@
-/* A chunk of 16 f32 is two vectors of 8. The widths with 8 lanes share these functions. vectors_<width>.h includes this
- * file after its functions of i8_vec and i8_f32, and defines, for 8 elements each, i8_half_minus, i8_half_from_f16,
+/* A chunk of 16 f32 as two vectors of 8 f32. The widths with 8 lanes share these functions. vectors_<width>.h includes
+ * this file after its functions of i8_vec and i8_f32. It also defines, for 8 elements, i8_half_minus, i8_half_from_f16,
  * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_top_of,
  * i8_half_load_some, i8_half_sum and i8_half_top. vectors_ref.h defines all functions of chunks as loops. */
 typedef struct {
@@ -24,20 +24,20 @@ I8_INLINE i8_floats i8_floats_from(const int32_t *p)
 {
     return I8_FLOATS(i8_to_f32(i8_load(p)), i8_to_f32(i8_load(p + 8)));
 }
-/* p - a * q, modulo 2**32. */
+/* Return p - a * q modulo 2**32 as f32. */
 I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
 {
     const i8_vec factor = i8_set_32(a);
     return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_mul_s32(factor, i8_load(q)))),
                      i8_to_f32(i8_sub(i8_load(p + 8), i8_mul_s32(factor, i8_load(q + 8)))));
 }
-/* p - q, modulo 2**32. */
+/* Return p - q modulo 2**32 as f32. */
 I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
 {
     return I8_FLOATS(i8_to_f32(i8_sub(i8_load(p), i8_load(q))), i8_to_f32(i8_sub(i8_load(p + 8), i8_load(q + 8))));
 }
-/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`; a difference of 0 is
- * +0. */
+/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`. A difference of 0 is
+ * stored as +0. */
 I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return I8_FLOATS(i8_half_minus(p, largest), i8_half_minus(p + 8, largest));
@@ -70,7 +70,7 @@ I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
 I8_BINARY_FLOATS(i8_floats_largest, i8_half_largest)
 /* Return the largest lane of a result of i8_floats_largest. */
 I8_INLINE float i8_floats_top_magnitude(i8_floats x) { return i8_half_top_of(i8_half_largest(x.low, x.high)); }
-/* Return x < 0 ? 0 : x. MAXPS returns its second operand for a NaN, and for zeros of either sign. */
+/* Return x < 0 ? 0 : x. MAXPS returns its second operand if an operand is NaN, and if both are zeros of any sign. */
 I8_INLINE i8_f32 i8_half_relu(i8_f32 x) { return i8_max_f32(i8_set_f32(0), x); }
 I8_UNARY_FLOATS(i8_floats_relu, i8_half_relu)
 /* Replace NaN by 0. */

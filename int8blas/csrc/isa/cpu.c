@@ -1,5 +1,5 @@
-/* The features of the CPU and the operating system. On x86-64, CPUID reports the CPU's features, and XGETBV the
- * registers that the system saves; on AArch64 the system reports both. */
+/* The features of the CPU and the operating system. On x86-64, CPUID reports the features of the CPU, and XGETBV
+ * reports the registers that the system saves. On AArch64 the system reports both. */
 #define _GNU_SOURCE
 #include "core/compiler.h"
 #include "isa/cpu.h"
@@ -29,8 +29,8 @@ static uint64_t xgetbv(void)
 #ifdef I8_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
-/* Linux saves tile registers only after the process has requested them once. It refuses if the alternate signal stack
- * of a thread is too small for them. */
+/* Linux saves tile registers only after the process has requested this once. The request fails if the alternate signal
+ * stack of a thread is too small for these registers. */
 static int may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -56,9 +56,9 @@ static int detect(void)
 
     const uint64_t saved = xgetbv();
     const int ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
-    /* and F16C, FMA */
+    /* AVX2, F16C, FMA */
     const int avx2 = ymm && BIT(leaf7[EBX], 5) && BIT(leaf1[ECX], 29) && BIT(leaf1[ECX], 12);
-    /* F, DQ, BW and VL: the features that both AVX-512 files are compiled for */
+    /* the extensions F, DQ, BW and VL, which both AVX-512 instruction sets of int8blas need */
     const int avx512 = zmm && avx2 && BIT(leaf7[EBX], 16) && BIT(leaf7[EBX], 17) && BIT(leaf7[EBX], 30) &&
                        BIT(leaf7[EBX], 31);
     const int vnni = avx512 && BIT(leaf7[ECX], 11);
@@ -102,7 +102,7 @@ const char *i8_cpu_name(void)
     return name;
 }
 
-/* Return the leaf that lists the caches: Intel's, or AMD's, which has the same form. */
+/* Return the leaf that lists the caches. Intel's and AMD's leaf have one form. */
 static uint32_t cache_leaf(void)
 {
     uint32_t r[4];
@@ -169,7 +169,7 @@ const char *i8_cpu_name(void)
     return sysctlbyname("machdep.cpu.brand_string", name, &size, NULL, 0) == 0 ? name : "";
 }
 
-/* If the CPU has two kinds of cores, take the caches of the fast cores. */
+/* If the CPU has fast and slow cores, take the caches of the fast cores. */
 void i8_cpu_caches(int64_t bytes[3])
 {
     const int64_t sharing = control("hw.perflevel0.cpusperl2");
@@ -189,14 +189,14 @@ void i8_cpu_caches(int64_t bytes[3]) { bytes[0] = bytes[1] = bytes[2] = 0; }
 
 #if defined(I8_AARCH64) && defined(__linux__)
 #include <sys/auxv.h>
-/* Bits of <asm/hwcap.h>, which older systems do not name. */
+/* Bits of AT_HWCAP. <asm/hwcap.h> of older systems has no names for them. */
 static int has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
 static int has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
 #elif defined(I8_AARCH64) && defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-/* Numbers of features in <winnt.h>, which older kits do not name: dot products, and matrix products of 8-bit
- * integers. */
+/* Numbers of features: dot products, and matrix products of 8-bit integers. <winnt.h> of older kits has no names for
+ * them. */
 static int has_dotprod(void) { return IsProcessorFeaturePresent(43); }
 static int has_i8mm(void) { return IsProcessorFeaturePresent(66); }
 #elif defined(I8_AARCH64)

@@ -14,7 +14,7 @@ enum { I8_SETS(I8_NUMBER) I8_NUMBER_avx512vbmi, I8_NUMBER_avx512vpopcntdq };
 int i8_cpu_features(void);
 const char *i8_cpu_name(void);
 
-/* Set the bytes of the L1, L2 and L3 data caches; For a shared L2 cache, the size is the share of one core. A cache
+/* Set the bytes of the L1, L2 and L3 data caches. For a shared L2 cache, the size is the share of one core. A cache
  * that neither the CPU nor the operating system reports counts as 0. */
 void i8_cpu_caches(int64_t bytes[3]);
 

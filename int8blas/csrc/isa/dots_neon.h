@@ -1,9 +1,9 @@
-/* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. Instructions are assembly:
- * compilers copy sums between registers around intrinsics in a loop that fills all registers.
+/* Dot products of bytes in s32 lanes, for the instruction sets of AArch64 that have them. The instructions are
+ * assembly, because compilers copy sums between registers around intrinsics in a loop that needs all registers.
  *
- * A dword of A stays in element 0 of a register; instructions multiply all lanes by that element. This costs one load.
- * Repeating the dword in all lanes would also occupy a multiplier port. */
-typedef float i8_dword; /* 4 bytes: compilers load a float, but not an integer, into a vector register */
+ * A dword of A stays in element 0 of a register, and instructions multiply all lanes by this element. This needs only a
+ * load. Repeating the dword in all lanes would also occupy a multiplier port. */
+typedef float i8_dword; /* compilers load a float, but not an integer, into a vector register */
 
 I8_INLINE i8_dword i8_load_dword(const void *p)
 {
@@ -12,7 +12,7 @@ I8_INLINE i8_dword i8_load_dword(const void *p)
     return x;
 }
 
-/* Load a dword and flip the sign bit of every byte, also without a multiplier port. */
+/* Load a dword and flip the sign bit of every byte. This needs no multiplier port either. */
 I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
 {
     uint32_t bytes;
@@ -23,9 +23,9 @@ I8_INLINE i8_dword i8_load_flipped_dword(const void *p)
     return x;
 }
 
-/* The first function adds the dot products of x and y to acc; the second adds the dot products of y with the dword x in
- * every lane. The dot products with a dword are volatile: compilers would otherwise load more operands ahead than there
- * are registers. */
+/* The first function adds the dot products of x and y to acc. The second function adds the dot products of the dword x
+ * and each lane of y. Its assembly is volatile, because compilers would otherwise load more operands in advance than
+ * there are registers. */
 #define I8_DOT_FUNCTION(name, instruction)                                                                             \
     I8_INLINE i8_vec name(i8_vec acc, i8_vec x, i8_vec y)                                                              \
     {                                                                                                                  \

@@ -8,7 +8,8 @@ I8_INLINE void i8_interleave(i8_vec *v)
     I8_ZIP_4(i8_vec, v, i8_low_8, i8_high_8, i8_low_16, i8_high_16);
 }
 
-/* Widen the bytes of 2 vectors to 16 bits and interleave them, to 4 vectors, in the order of i8_interleave. */
+/* Widen the bytes of 2 vectors to 16 bits and interleave them. The 4 resulting vectors have the order of i8_interleave.
+ */
 I8_INLINE void i8_interleave_words(i8_vec *v)
 {
     const i8_vec low = i8_low_8(v[0], v[1]), high = i8_high_8(v[0], v[1]);

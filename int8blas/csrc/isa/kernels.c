@@ -1,11 +1,11 @@
-/* The list of built kernel tables, and the table that a thread uses. A table is "built" if the list has it, "supported"
- * if its own function says so, and "selected" by the state below. */
+/* The list of built kernel tables, and the table that each thread uses. A table is "supported" if its function
+ * `supported` returns 1, and "selected" if a thread uses it. */
 #include "isa/names.h"
 
 #define I8_ADDRESS(set) &i8_kernels_##set,
 const i8_kernels *const i8_all_kernels[] = {I8_SETS(I8_ADDRESS) NULL};
 
-/* The default of all threads. The package sets it once, during its import. */
+/* The default table of all threads. The package sets it once, during its import. */
 static const i8_kernels *process_default = &i8_kernels_ref;
 static I8_THREAD_LOCAL const i8_kernels *thread_choice;
 

@@ -12,11 +12,11 @@
 #include "recurrent/recurrent.h"
 #include "stage/stage.h"
 
-/* `ref` fills every slot that a driver calls without a check. Families that multiply belong to an instruction set; all
+/* `ref` has every kernel that a driver calls without a check. Families that multiply belong to an instruction set; all
  * instruction sets of a vector width share the other families. isa/table.c defines the table. */
 typedef struct {
     const char *name;
-    int (*supported)(void); /* whether this CPU and operating system support the set */
+    int (*supported)(void); /* returns whether this CPU and the operating system support the set */
 
     i8_tuning tuning;
 
@@ -32,10 +32,10 @@ typedef struct {
     const i8_neighbors_kernels *neighbors;
 } i8_kernels;
 
-/* kernels.c: every table that was built, best first, ending in NULL. */
+/* All tables that were built, best first; NULL ends the list (kernels.c). */
 extern const i8_kernels *const i8_all_kernels[];
 
-/* The table of the calling thread: the last choice of i8_select in the thread, else the process's default. */
+/* Return the table of the calling thread: the last choice of i8_select in the thread, or the default of the process. */
 const i8_kernels *i8_current(void);
 void i8_select(const i8_kernels *kernels); /* NULL selects the default again */
 void i8_set_default(const i8_kernels *kernels);

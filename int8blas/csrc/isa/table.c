@@ -2,7 +2,7 @@
 #include "isa/set.h"
 
 #ifdef I8_LANES
-I8_TARGET_END /* any CPU runs `supported` */
+I8_TARGET_END /* every CPU must be able to run `supported` */
 #endif
 
 #ifdef I8_TUNING

@@ -1,5 +1,5 @@
 /* Functions of units of 128 bits, for packing and transposing with any width of i8_vec. Every x86-64 and AArch64 CPU
- * has vectors of 128 bits, so drivers, which are compiled for every CPU of the target, use these functions too. */
+ * has vectors of 128 bits, so code for all CPUs, such as the drivers, can use these functions too. */
 #ifndef I8_UNITS_H
 #define I8_UNITS_H
 
@@ -16,8 +16,8 @@
 #include "isa/units_neon.h"
 #endif
 
-/* Interleave 4 vectors within units. Two functions interleave elements, two more interleave pairs. Each group of four
- * results then has one element of each vector. */
+/* Interleave 4 vectors within units. `low` and `high` interleave elements, low_of_pairs and high_of_pairs interleave
+ * pairs. Each four elements of a result then come from the four vectors. */
 #define I8_ZIP_4(type, v, low, high, low_of_pairs, high_of_pairs)                                                      \
     do {                                                                                                               \
         const type lo01 = low((v)[0], (v)[1]), hi01 = high((v)[0], (v)[1]);                                            \
@@ -29,7 +29,7 @@
     } while (0)
 
 #ifdef I8_UNITS
-/* Load `count` bytes, 1 to 16, and set the following bytes to 0. No other bytes are read. */
+/* Load `count` bytes, 1 to 16, and set the following bytes to 0. The function reads no other bytes. */
 I8_INLINE i8_unit i8_load_first_bytes(const uint8_t *p, const int count)
 {
     uint64_t low = p[0], high = 0;

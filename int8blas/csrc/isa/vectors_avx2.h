@@ -1,6 +1,6 @@
-/* i8_vec for the 256-bit files: 8 lanes, 16 registers, a panel is 2 vectors. A tile of 6 x 16 takes 12 accumulators, 2
- * vectors of B, 1 broadcast of A and 1 product: 16 registers. The vector of ones for the two-step dot products is in
- * memory. */
+/* i8_vec for the instruction sets of 256 bits, with 8 lanes and 16 registers. A panel is 2 vectors. A tile of 6 x 16
+ * takes 16 registers: 12 accumulators, 2 vectors of B, 1 broadcast of A and 1 product. The vector of ones for two-step
+ * dot products stays in memory. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
 #define I8_TARGET "avx2,f16c,fma"
@@ -28,7 +28,7 @@ typedef __m128i i8_half;
 typedef __m128 i8_half_f32;
 typedef __m256d i8_f64;
 
-/* For vectors_x86.h. */
+/* vectors_x86.h uses these names. */
 #define I8_MM(name) _mm256_##name
 #define I8_SI(name) _mm256_##name##_si256
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
@@ -46,7 +46,7 @@ I8_INLINE i8_f32 i8_join_f32(i8_half_f32 low, i8_half_f32 high)
 I8_INLINE i8_vec i8_repeat_unit(i8_unit x) { return _mm256_broadcastsi128_si256(x); }
 I8_INLINE i8_vec i8_set_64(int64_t x) { return _mm256_set1_epi64x(x); }
 I8_INLINE i8_vec i8_take_odd(i8_vec even, i8_vec odd) { return _mm256_blend_epi32(even, odd, 0xaa); }
-/* AVX2 has no arithmetic shift for 64 bits: this is a logical shift of biased values. */
+/* AVX2 has no arithmetic shift for 64 bits, so shift biased values logically. */
 I8_INLINE i8_vec i8_shift_right_64(i8_vec x, i8_vec n)
 {
     const __m256i bias = _mm256_set1_epi64x(INT64_MIN);
@@ -112,7 +112,8 @@ I8_INLINE i8_vec i8_load_units(const void *p, ptrdiff_t step)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-/* Store the first `units` units of 128 bits of s32, `step` elements apart, or add them to the elements there. */
+/* Store the first `units` units of 128 bits of s32, `step` elements apart. If `add`, add them to the stored elements.
+ * */
 I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int units, int add)
 {
     const __m128i unit[2] = {_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)};
@@ -123,8 +124,8 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
- * 0 for the other bytes. */
+/* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` of these bytes,
+ * and sets the others to 0. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)
@@ -138,7 +139,7 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), whole = _mm256_set1_epi32(valid / 4);
     const uint8_t *end = (const uint8_t *)p + valid;
     uint32_t rest = 0; /* the bytes after the last whole dword */
-    /* Masked dwords are not read. */
+    /* VPMASKMOVD does not read masked dwords. */
     __m256i v = _mm256_maskload_epi32((const int *)p, _mm256_cmpgt_epi32(whole, lanes));
     if (valid >= 4 && valid % 4) {
         memcpy(&rest, end - 4, 4);
@@ -155,8 +156,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return bytes == 16 ? _mm256_broadcastsi128_si256(_mm256_castsi256_si128(v)) : v;
 }
 
-/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
- * neighbouring units of 128 bits: first the sums of x, then the sums of y. */
+/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two sums of y. i8_fold_units adds
+ * neighbouring units of 128 bits. It returns the sums of x, then the sums of y. */
 I8_INLINE i8_vec i8_fold_lanes(i8_vec x, i8_vec y) { return _mm256_hadd_epi32(x, y); }
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -170,7 +171,7 @@ I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(x, y), 0xd8);
 }
 
-/* Round half to even and saturate; x is not NaN. The conversion alone would turn numbers out of range into -2**31. */
+/* Round half to even and saturate. x is not NaN. The conversion alone would turn numbers out of range into -2**31. */
 I8_INLINE i8_vec i8_to_s32(i8_f32 x)
 {
     const __m256i beyond = _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_set1_ps(2147483648.0f), _CMP_GE_OQ));
@@ -215,14 +216,14 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
-/* i8_bits has one bit of every byte as the byte's top bit. i8_choose selects y for bytes whose bit is set, and x for
- * other bytes. */
+/* i8_bits has a selected bit of every byte as the top bit of the byte. i8_choose selects y for bytes whose bit is set,
+ * and x for other bytes. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm256_blendv_epi8(x, y, bits); }
 
-/* For chunk_of_two.h. */
-/* The difference has 32 bits. Its two halves are exact as f32, so only their sum is rounded. */
+/* chunk_of_two.h uses the following functions. */
+/* The difference has 32 bits. f32 represents its two halves exactly, so only their sum is rounded. */
 I8_INLINE i8_f32 i8_half_minus(const int32_t *p, int32_t largest)
 {
     const i8_vec x = i8_sub(_mm256_set1_epi32(largest), i8_load(p));

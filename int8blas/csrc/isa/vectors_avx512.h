@@ -1,5 +1,5 @@
-/* i8_vec for the AVX-512 files: 16 lanes, 32 registers. A tile of 8 x 48 takes 24 accumulators, 3 vectors of B and 1
- * broadcast of A. The two-step dot products take 1 product and 1 vector of ones more: 30 registers.
+/* i8_vec for AVX-512, with 16 lanes and 32 registers. A tile of 8 x 48 takes 28 registers: 24 accumulators, 3 vectors
+ * of B and 1 broadcast of A. Two-step dot products take 2 more registers, for a product and a vector of ones.
  * vectors_avx2.h describes the functions that have no comment here. */
 #ifdef I8_X86_64
 #ifndef I8_TARGET
@@ -30,7 +30,7 @@ typedef __m256i i8_half;
 typedef __m256 i8_half_f32;
 typedef __m512d i8_f64;
 
-/* For vectors_x86.h. */
+/* vectors_x86.h uses these names. */
 #define I8_MM(name) _mm512_##name
 #define I8_SI(name) _mm512_##name##_si512
 I8_INLINE i8_half i8_half_of(i8_vec x, const int half)
@@ -57,8 +57,8 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* A load waits for an earlier masked store whose address has equal low 12 bits. This wait takes the time of a very
-     * small product, so widths of 4 and 8 are stored without a mask. */
+    /* A load waits for an earlier masked store if the low 12 bits of their addresses are equal. The wait takes the time
+     * of a very small product, so widths of 4 and 8 are stored without a mask. */
     if (n == 4)
         _mm_storeu_si128((__m128i *)(void *)p, _mm512_castsi512_si128(v));
     else if (n == 8)
@@ -73,7 +73,7 @@ I8_INLINE void i8_store_lanes(int32_t *p, i8_vec v, int from, int to)
     const uint32_t low = from > 0 ? (1u << from) - 1 : 0, all = to < I8_LANES ? (1u << to) - 1 : 0xffff;
     _mm512_mask_storeu_epi32(p, (__mmask16)(all & ~low), v);
 }
-/* Load `count` bytes, 1 to 16, and set the following bytes to 0. No other bytes are read. */
+/* Load `count` bytes, 1 to 16, and set the following bytes to 0. The function reads no other bytes. */
 I8_INLINE i8_unit i8_load_bytes(const uint8_t *p, const int count)
 {
     return _mm_maskz_loadu_epi8((__mmask16)(0xffff >> (16 - count)), p);
@@ -115,8 +115,8 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
     }
 }
 
-/* i8_repeat repeats `bytes` bytes, 4 to 64, over a vector. i8_repeat_some reads only the first `valid` bytes, and takes
- * 0 for the other bytes. */
+/* i8_repeat repeats `bytes` bytes, 4 to 64, over a vector. i8_repeat_some reads only the first `valid` of these bytes,
+ * and sets the others to 0. */
 I8_INLINE i8_vec i8_repeat_first(i8_vec v, const int bytes)
 {
     if (bytes == 4)
@@ -176,12 +176,12 @@ I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
     return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
 }
 I8_INLINE i8_floats i8_floats_from(const int32_t *p) { return i8_to_f32(i8_load(p)); }
-/* p - a * q, modulo 2**32. */
+/* Return p - a * q modulo 2**32 as f32. */
 I8_INLINE i8_floats i8_floats_from_less(const int32_t *p, int32_t a, const int32_t *q)
 {
     return i8_to_f32(i8_sub(i8_load(p), i8_mul_s32(i8_set_32(a), i8_load(q))));
 }
-/* p - q, modulo 2**32. */
+/* Return p - q modulo 2**32 as f32. */
 I8_INLINE i8_floats i8_floats_from_difference(const int32_t *p, const int32_t *q)
 {
     return i8_to_f32(i8_sub(i8_load(p), i8_load(q)));
@@ -214,7 +214,7 @@ I8_INLINE void i8_floats_store_rounded(uint8_t *p, i8_floats x, uint8_t flip)
     _mm_storeu_si128((__m128i *)(void *)p,
                      _mm_xor_si128(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)), _mm_set1_epi8((char)flip)));
 }
-/* Return x < 0 ? 0 : x. MAXPS returns its second operand for a NaN, and for zeros of either sign. */
+/* Return x < 0 ? 0 : x. MAXPS returns its second operand if an operand is NaN, and if both are zeros of any sign. */
 I8_INLINE i8_floats i8_floats_relu(i8_floats x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
 /* Replace NaN by 0. */
 I8_INLINE i8_floats i8_floats_ordered(i8_floats x)
@@ -229,7 +229,7 @@ I8_INLINE void i8_floats_store_bytes(uint8_t *p, i8_floats x, float low, float h
 }
 
 /* Round I8_LANES numbers half to even, saturate them to [low, largest of the type] and store them as bytes. The
- * conversion turns numbers from 2**31 on into 0x80000000. This saturates to 255 as u8, but would be -128 as s8. */
+ * conversion turns numbers from 2**31 on into 0x80000000. As u8 this saturates to 255, but as s8 it would be -128. */
 I8_INLINE void i8_store_bounded(void *p, i8_f32 x, i8_f32 low, const int is_signed)
 {
     x = _mm512_max_ps(x, low);
@@ -260,7 +260,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi16_epi8(x));
 }
 
-/* For fused_body.h and normalize_body.h: load 16 bytes as f32. */
+/* Load 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
 /* Load 16 f16 or bf16 as f32. They may be unaligned. */
@@ -290,12 +290,12 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
 }
 I8_INLINE void i8_floats_store_s32(char *p, i8_floats x) { _mm512_storeu_si512(p, i8_to_s32(x)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
-/* i8_bits has one bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other bytes. */
+/* i8_bits has a selected bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other bytes. */
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }
-/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`; a difference of 0 is
- * +0. */
+/* Return 16 integers minus `largest` as f32, for normalize_body.h. No integer exceeds `largest`. A difference of 0 is
+ * stored as +0. */
 I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_cvtepu32_ps(i8_sub(_mm512_set1_epi32(largest), i8_load(p))));

@@ -1,9 +1,9 @@
-/* i8_vec for the AArch64 files: two registers of 128 bits, 8 lanes. The 32 registers hold 16 vectors, and a panel is 2
- * vectors. A tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 vector of A: 15. A "unit of 128 bits" is a
- * register. vectors_avx2.h and vectors_x86.h describe the functions that have no comment here.
+/* i8_vec for AArch64: two registers of 128 bits, with 8 lanes. The 32 registers hold 16 vectors, and a panel is 2
+ * vectors. A tile of 6 x 16 takes 15 vectors: 12 accumulators, 2 vectors of B and 1 vector of A. A "unit of 128 bits"
+ * is a register. vectors_avx2.h and vectors_x86.h describe the functions that have no comment here.
  *
- * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand for NaN and for zeros of either
- * sign; FMAX and FMIN differ. */
+ * Maxima and minima of f32 follow MAXPS and MINPS, which return their second operand if an operand is NaN, and if both
+ * are zeros of any sign. FMAX and FMIN differ from them. */
 #ifdef I8_AARCH64
 #ifndef I8_TARGET
 #ifdef __clang__
@@ -57,7 +57,7 @@ typedef struct {
 
 I8_INLINE i8_vec i8_twice(int32x4_t x) { return I8_VEC(x, x); }
 
-/* GCC 12 moves a load before the condition that it depends on, and then warns that the memory may be uninitialized. */
+/* GCC 12 moves a load before its condition, and then warns that the memory may be uninitialized. */
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -116,7 +116,7 @@ I8_INLINE void i8_store_units(void *p, const i8_unit units[4])
 {
     I8_FOR(u, 4) i8_store_unit((char *)p + 16 * u, units[u]);
 }
-/* CPUs detect stores of whole cache lines, and do not read these lines first. */
+/* Plain stores are enough: CPUs detect stores of whole cache lines, and do not read these lines first. */
 I8_INLINE void i8_stream(void *p, i8_vec v) { i8_store(p, v); }
 
 /* Store the dwords as s64. */
@@ -140,7 +140,7 @@ I8_UNARY(i8_even_u8, uint16x8_t, I8_EVEN_U8)
 I8_UNARY(i8_odd_u8, uint16x8_t, I8_ODD_U8)
 I8_UNARY(i8_even_s8, int16x8_t, I8_EVEN_S8)
 I8_UNARY(i8_odd_s8, int16x8_t, I8_ODD_S8)
-/* The products of u8 and s8 fit s16; sums of two saturate, as in VPMADDUBSW, or are modulo 2**16. */
+/* Products of u8 and s8 fit s16. Sums of two products saturate, as in VPMADDUBSW, or are modulo 2**16. */
 #define I8_EVEN_PRODUCTS(a, b) vmulq_s16(I8_S16(I8_EVEN_U8(a)), I8_EVEN_S8(b))
 #define I8_ODD_PRODUCTS(a, b) vmulq_s16(I8_S16(I8_ODD_U8(a)), I8_ODD_S8(b))
 #define I8_PAIRS(a, b) vqaddq_s16(I8_EVEN_PRODUCTS(a, b), I8_ODD_PRODUCTS(a, b))
@@ -255,8 +255,8 @@ I8_INLINE i8_vec i8_repeat_some(const void *p, const int bytes, int valid)
     return i8_repeat(some, bytes);
 }
 
-/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two of y. i8_fold_units adds
- * neighbouring units of 128 bits: first the sum of x, then the sum of y. */
+/* i8_fold_lanes adds neighbouring lanes: each 128 bits get two sums of x, then two sums of y. i8_fold_units adds
+ * neighbouring units of 128 bits. It returns the sum of x, then the sum of y. */
 I8_BINARY(i8_fold_lanes, int32x4_t, vpaddq_s32)
 I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
@@ -364,7 +364,7 @@ I8_INLINE i8_vec i8_to_s32(i8_f32 x)
     x = i8_max_f32(x, i8_set_f32(-0x1p31f));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Round half to even an x in the range of s32. NaN becomes -2**31. */
+/* Round x, which is in the range of s32, half to even. NaN becomes -2**31. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return i8_to_s32(x); }
 I8_INLINE float32x4_t i8_half_difference(int32x4_t x, int32x4_t y)
 {
@@ -380,8 +380,8 @@ I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
     x = i8_min_f32(i8_max_f32(x, i8_set_f32(low)), i8_set_f32(high));
     return I8_VEC(vcvtnq_s32_f32(x.low), vcvtnq_s32_f32(x.high));
 }
-/* Lanes of s32. A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set, and y in
- * other lanes. Shifts are by at most 31 bits; the right shift keeps the sign. */
+/* Functions of s32 lanes. A comparison sets all bits of a lane or none. i8_where selects x in lanes whose bits are set,
+ * and y in other lanes. Shifts are by at most 31 bits. The right shift keeps the sign. */
 I8_INLINE i8_vec i8_set_32(int32_t x) { return i8_twice(vdupq_n_s32(x)); }
 I8_BINARY(i8_min_s32, int32x4_t, vminq_s32)
 I8_BINARY(i8_max_s32, int32x4_t, vmaxq_s32)
@@ -440,7 +440,7 @@ I8_INLINE i8_vec i8_load_s8(const void *p)
     return I8_VEC(vmovl_s16(vget_low_s16(x)), vmovl_high_s16(x));
 }
 
-/* For pool_body.h: arithmetic on bytes and 16-bit elements, and widening of half a vector from 16 bits to s32. */
+/* Arithmetic on bytes and 16-bit elements for pool_body.h, and widening of half a vector from 16 bits to s32. */
 I8_BINARY(i8_max_u8, uint8x16_t, vmaxq_u8)
 I8_BINARY(i8_min_u8, uint8x16_t, vminq_u8)
 I8_BINARY(i8_max_s8, int8x16_t, vmaxq_s8)
@@ -569,7 +569,7 @@ I8_INLINE i8_vec i8_pack_u8(const i8_vec *v) { return I8_VEC(I8_PACKED_U8(v, low
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v) { return I8_VEC(I8_PACKED_S8(v, low), I8_PACKED_S8(v, high)); }
 I8_INLINE i8_vec i8_set_8(int x) { return i8_twice((int32x4_t)i8_set_unit(x)); }
 I8_BINARY(i8_shuffle, uint8x16_t, vqtbl1q_u8)
-/* i8_bits has all bits of a byte set if one selected bit of the byte is set. i8_choose selects y for these bytes, and x
+/* i8_bits has all bits of a byte set if a selected bit of the byte was set. i8_choose selects y for these bytes, and x
  * for other bytes. */
 typedef i8_vec i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit)

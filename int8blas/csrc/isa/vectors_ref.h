@@ -1,4 +1,4 @@
-/* The "width" of portable C: plain loops, which the compiler translates for the baseline of the target. */
+/* The "width" of portable C: plain loops, which the compiler compiles for the oldest CPU of the target. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct {
     for (int v = 0; v < I8_CHUNK; ++v)                                                                                 \
         result.lane[v] = (expression);                                                                                 \
     return result
-static inline i8_floats i8_floats_load(const float *p) /* which may be unaligned */
+static inline i8_floats i8_floats_load(const float *p) /* p may be unaligned */
 {
     i8_floats result;
     memcpy(&result, p, sizeof result);
@@ -36,7 +36,7 @@ static inline i8_floats i8_floats_load_some(const float *p, int count)
     memcpy(&result, p, (size_t)count * sizeof(*p));
     return result;
 }
-static inline i8_floats i8_floats_from(const int32_t *p) /* as above */
+static inline i8_floats i8_floats_from(const int32_t *p) /* p may be unaligned */
 {
     int32_t words[I8_CHUNK];
     memcpy(words, p, sizeof words);

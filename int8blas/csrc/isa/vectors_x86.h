@@ -1,4 +1,4 @@
-/* Functions of vectors that AVX2 and AVX-512 share, because only the width differs in the names of the intrinsics.
+/* Vector functions that AVX2 and AVX-512 share. The names of their intrinsics differ only in the width.
  * vectors_<width>.h includes this file after it has defined
  *
  *   I8_MM(name), I8_SI(name)      _mm256_add_epi32 from add_epi32; _mm256_xor_si256 from xor
@@ -6,7 +6,7 @@
  *   i8_half, i8_half_f32          half of a vector of integers, and of f32
  *   i8_half_of(x, half)           the low (0) or the high (1) half of x
  *   i8_load_half(p)               half a vector; i8_store_half stores it, i8_add_half adds an s32 to its dwords
- *   i8_f64, i8_any_differ(x, y)   a vector of f64; whether a lane of x and y differs or is NaN
+ *   i8_f64, i8_any_differ(x, y)   a vector of f64; whether x and y differ in a lane, or a lane is NaN
  *   i8_join_f32(low, high)        a vector of two halves
  *   i8_repeat_unit(x)             a unit of 128 bits, repeated
  *   i8_set_64(x)                  an s64, repeated
@@ -48,7 +48,7 @@ I8_INLINE i8_f64 i8_f64_set(double x) { return I8_MM(set1_pd)(x); }
 I8_INLINE i8_f64 i8_f64_from(i8_half x) { return I8_MM(cvtepi32_pd)(x); }
 I8_INLINE i8_f64 i8_f64_add(i8_f64 x, i8_f64 y) { return I8_MM(add_pd)(x, y); }
 I8_INLINE i8_f64 i8_f64_mul(i8_f64 x, i8_f64 y) { return I8_MM(mul_pd)(x, y); }
-/* Return the smaller, or the larger, of x and y, and y where x is NaN. */
+/* Return the smaller, or the larger, of x and y in each lane, or y if x is NaN. */
 I8_INLINE i8_f64 i8_f64_min(i8_f64 x, i8_f64 y) { return I8_MM(min_pd)(x, y); }
 I8_INLINE i8_f64 i8_f64_max(i8_f64 x, i8_f64 y) { return I8_MM(max_pd)(x, y); }
 I8_INLINE void i8_f64_store(double *p, i8_f64 x) { I8_MM(storeu_pd)(p, x); }
@@ -87,7 +87,7 @@ I8_INLINE i8_vec i8_dot4_sat(i8_vec acc, i8_vec a, i8_vec b)
 {
     return i8_add(acc, I8_MM(madd_epi16)(I8_MM(maddubs_epi16)(a, b), i8_set_16(1)));
 }
-/* acc + a . b + c . d: the s16 sums of both dot products are added before they are widened. */
+/* Return acc + a . b + c . d. The s16 sums of both dot products are added before they are widened. */
 I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 {
     const i8_vec sums = I8_MM(add_epi16)(I8_MM(maddubs_epi16)(a, b), I8_MM(maddubs_epi16)(c, d));
@@ -96,7 +96,7 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 /* Add dot products in s16. The caller limits their number, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
-/* The total over all lanes is the total of i8_dot2; a lane may add any two of the products. */
+/* The total over all lanes is the total of i8_dot2. A lane may add any two of the products. */
 #define i8_dot2_any i8_dot2
 
 /* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */
@@ -104,7 +104,7 @@ I8_INLINE i8_vec i8_add_columns(i8_vec acc, i8_vec low, i8_vec high, const int h
 {
     return i8_dot2(acc, i8_interleave_quad(low, high, half), i8_set_32(16 << 16 | 1));
 }
-/* For I8_DOT2: widen bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword to s16. */
+/* Widen bytes 0 and 1 (half 0) or 2 and 3 (half 1) of each dword to s16, for I8_DOT2. */
 I8_INLINE i8_vec i8_widen_pairs(i8_vec x, const int half)
 {
     const __m128i first = _mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
@@ -117,13 +117,13 @@ I8_INLINE i8_vec i8_words_repeated(const void *p) { return i8_low_8(i8_broadcast
 I8_INLINE i8_vec i8_words_s8(const void *p) { return I8_MM(cvtepi8_epi16)(i8_load_half(p)); }
 I8_INLINE i8_vec i8_words_u8(const void *p) { return I8_MM(cvtepu8_epi16)(i8_load_half(p)); }
 
-/* Widen every other byte to 16 bits. */
+/* Widen the even bytes, or the odd bytes, to 16 bits. */
 I8_INLINE i8_vec i8_even_u8(i8_vec x) { return i8_and(x, i8_set_16(0xff)); }
 I8_INLINE i8_vec i8_odd_u8(i8_vec x) { return I8_MM(srli_epi16)(x, 8); }
 I8_INLINE i8_vec i8_even_s8(i8_vec x) { return I8_MM(srai_epi16)(I8_MM(slli_epi16)(x, 8), 8); }
 I8_INLINE i8_vec i8_odd_s8(i8_vec x) { return I8_MM(srai_epi16)(x, 8); }
 
-/* The low and the high 4 bits of every byte, u4. */
+/* Return the low, or the high, 4 bits of every byte. */
 I8_INLINE i8_vec i8_low_halves(i8_vec x) { return i8_and(x, i8_set_8(15)); }
 I8_INLINE i8_vec i8_high_halves(i8_vec x) { return i8_low_halves(I8_MM(srli_epi16)(x, 4)); }
 /* i8_count_bits adds to each byte of acc the number of bits of this byte of x. i8_sum_bytes returns the sum of the four
@@ -164,11 +164,11 @@ I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return I8_MM(mul_ps)(x, y); }
 I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fmadd_ps)(x, y, z); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return I8_MM(div_ps)(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
-/* The result is y if x or y is NaN or both are zeros, as MAXPS returns it. */
+/* Return y if x or y is NaN, or if both are zeros, like MAXPS. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return I8_MM(max_ps)(x, y); }
 I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return I8_MM(min_ps)(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_MM(cvtepi32_ps)(x); }
-/* Round half to even an x in the range of s32. */
+/* Round x, which is in the range of s32, half to even. */
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return I8_MM(cvtps_epi32)(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
@@ -185,7 +185,7 @@ I8_INLINE i8_f32 i8_difference_f32(i8_vec x, i8_vec y)
                        i8_half_difference(i8_half_of(x, 1), i8_half_of(y, 1)));
 }
 
-/* Lanes of s32. Shifts are by at most 31 bits; the right shift keeps the sign. */
+/* Functions of s32 lanes. Shifts are by at most 31 bits. The right shift keeps the sign. */
 I8_INLINE i8_vec i8_min_s32(i8_vec x, i8_vec y) { return I8_MM(min_epi32)(x, y); }
 I8_INLINE i8_vec i8_max_s32(i8_vec x, i8_vec y) { return I8_MM(max_epi32)(x, y); }
 I8_INLINE i8_vec i8_shift_left(i8_vec x, i8_vec n) { return I8_MM(sllv_epi32)(x, n); }
@@ -199,8 +199,8 @@ I8_INLINE i8_vec i8_high_product(i8_vec x, i8_vec y)
     const i8_vec odd = I8_MM(add_epi64)(I8_MM(mul_epi32)(i8_odd_lanes(x), i8_odd_lanes(y)), half);
     return i8_take_odd(I8_MM(srli_epi64)(even, 31), I8_MM(slli_epi64)(odd, 1));
 }
-/* sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. i8_even_scaled computes
- * lanes 0, 2, ..., the next function all lanes. */
+/* Compute sat_s32(floor(x * y * 2**left / 2**right + 1/2)), for factors whose product fits 64 bits. i8_even_scaled
+ * computes lanes 0, 2, ... The next function computes all lanes. */
 I8_INLINE i8_vec i8_even_scaled(i8_vec x, i8_vec y, i8_vec left, i8_vec right)
 {
     const i8_vec all = i8_set_64(UINT32_MAX);
@@ -224,7 +224,7 @@ I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return I8_MM(max_epi8)(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return I8_MM(add_epi16)(x, y); }
 I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return I8_MM(sub_epi16)(x, y); }
 I8_INLINE i8_vec i8_mul_high_16(i8_vec x, i8_vec y) { return I8_MM(mulhi_epu16)(x, y); }
-/* The result is 0 from n = 16 on. */
+/* For n >= 16 the result is 0. */
 I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n) { return I8_MM(srl_epi16)(x, _mm_cvtsi32_si128(n)); }
 /* Widen half a vector of 16-bit elements to s32. */
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return I8_MM(cvtepu16_epi32)(i8_half_of(x, half)); }

@@ -1,9 +1,9 @@
-/* Find sums above a threshold (i8_above_args in neighbors.h), in simple loops that the compiler vectorizes for the
- * width of the including file.
+/* Find sums above a threshold (i8_above_args in neighbors.h). The compiler vectorizes these simple loops for the width
+ * of the including file.
  *
  * Nearly all sums are below the threshold. So the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
- * The kernel writes positions only if this sum is above the threshold: one by one, without a branch. With a longer
- * group the search would be faster, but the writing slower. */
+ * If this sum is above the threshold, the kernel writes positions one by one, without a branch. With longer groups the
+ * search would be faster, but writing would be slower. */
 enum { I8_ABOVE_GROUP = 128 };
 
 /* Return the s32 value that the kernel compares with the threshold. I8_COSINE has no such value. */

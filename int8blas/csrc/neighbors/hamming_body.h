@@ -1,11 +1,12 @@
 /* Hamming distances (i8_hamming_args in neighbors.h) of I8_HAMMING_ROWS rows and a panel at a time.
  *
- * A vector of y and a repeated dword of x differ in bits that are counted in one of two ways:
+ * The kernel XORs a vector of y with a repeated dword of x, and counts the bits of the result in one of two ways:
  *
- *   counts of bytes    i8_count_bits adds at most 8 to each byte, so that sums of I8_COUNTED groups fit it
+ *   counts of bytes    i8_count_bits adds at most 8 to each byte, so a byte holds the count of I8_COUNTED groups
  *   I8_COUNT_DWORDS    VPOPCNTD counts the bits of dwords
  *
- * Registers (AVX2): 4 rows of 2 vectors of counts, 2 vectors of y, a dword of x, the table, the mask, and 2 more. */
+ * With AVX2 it uses 15 registers: 8 for the counts of 4 rows, 2 for y, a dword of x, the table, the mask, and 2 others.
+ */
 #ifdef I8_COUNT_DWORDS
 #define I8_COUNT(acc, x) I8_COUNT_DWORDS(acc, x)
 #define I8_SUM_COUNTS(x) (x)
@@ -50,7 +51,7 @@ I8_INLINE void I8_HAMMING(tile)(const i8_hamming_args *t, const uint8_t *x, cons
         }
 }
 
-/* The kernel compares all rows with some panels that stay in the L1 cache, so that a row's distances are stored side by
+/* The kernel compares all rows with some panels that stay in the L1 cache, so that it stores distances of a row side by
  * side. */
 static void I8_HAMMING(distances)(const i8_hamming_args *t)
 {

@@ -1,5 +1,5 @@
-/* The kernels of the search for nearest rows: one finds sums above a threshold, another computes distances of packed
- * bits. */
+/* The kernels of the search for nearest rows. One kernel finds sums above a threshold, another computes distances of
+ * packed bits. */
 #ifndef I8_NEIGHBORS_H
 #define I8_NEIGHBORS_H
 
@@ -8,11 +8,12 @@
 /* Store in `found` the positions j of `count` sums, in rising order, for which
  *
  *     I8_INNER          sums[j] > threshold
- *     I8_HAMMING        the same
+ *     I8_HAMMING        sums[j] > threshold
  *     I8_SQEUCLIDEAN    2 * sums[j] - squares[j] > threshold       modulo 2**32; the value fits s32
  *     I8_COSINE         (float)sums[j] >= limit * lengths[j]       in f32, each operation rounded once
  *
- * and return their number. `found` has room for `count` positions. Members that a metric does not use are ignored. */
+ * and return their number. `found` has room for `count` positions. The kernel ignores members that a metric does not
+ * use. */
 enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING, I8_METRICS };
 typedef struct {
     int64_t count;
@@ -29,9 +30,9 @@ typedef int64_t (*i8_above_fn)(const i8_above_args *);
  *
  *     dst[i * dst_row + j] = flip ^ (the number of bits in which row i and column j differ)
  *
- * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes, in the form of the panels: with the same
- * sign flip, and the same bytes after the end of a row. Distances fit s32. The kernel reads whole panels and stores no
- * more than `columns` columns. `flip` is 0, or -1 to store ~distance, which is larger for a smaller distance. */
+ * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes. Its sign flip and its padding are equal
+ * to the sign flip and the padding of the panels. Distances fit s32. The kernel reads whole panels and stores no more
+ * than `columns` columns. `flip` is 0, or -1 to store ~distance, which is larger for a smaller distance. */
 typedef struct {
     int64_t rows, columns, groups;
     const uint8_t *x;

@@ -1,10 +1,10 @@
-/* The cells of recurrent layers. A cell turns the sums of its gates into the new state, in f32 and in 8 bits, while
- * they are in the L1 cache. Formulas and arguments: i8_cell_args in recurrent.h. The compiler turns the loops over 16
+/* The cells of recurrent layers. A cell computes the new state, in f32 and in 8 bits, from the sums of its gates while
+ * the sums are in the L1 cache. recurrent.h has formulas and arguments (i8_cell_args). The compiler turns loops over 16
  * units into whole vectors.
  *
- * A tanh or a logistic is a chain of some 30 dependent operations. If one function is the argument of another, the
- * chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the kernel computes the inner
- * functions of all cells first, then the outer functions. If a chunk takes several registers, an LSTM computes each
+ * A tanh or a logistic is a chain of some 30 dependent operations. If one function is the argument of another function,
+ * the chains of a cell fill the reorder buffer of a CPU before the next cell starts. So the kernel first computes the
+ * inner functions of all cells, then the outer functions. If a chunk takes several registers, an LSTM computes each
  * gate of all cells as one run (eltwise_runs.h). If a chunk is one register, a run would be slower. */
 #include "stage/eltwise_body.h"
 
@@ -43,8 +43,8 @@ I8_INLINE void i8_load_state(const i8_cell_args *t, float *y, const uint8_t *sta
     i8_floats_store(y, i8_floats_mul(distance, i8_floats_set(t->data_reciprocal)));
 }
 
-/* Store the new state sat(rne(y * data_scale + data_shift)), or data_shift for NaN. Store y too if there is an
- * `output`. */
+/* Store the new state sat(rne(y * data_scale + data_shift)), or data_shift if y is NaN. If there is an `output`, also
+ * store y. */
 I8_INLINE void i8_store_state(const i8_cell_args *t, const i8_cell_place *at, const float *y)
 {
     const i8_floats scaled = i8_floats_mul(i8_floats_load(y), i8_floats_set(t->data_scale));
@@ -112,7 +112,7 @@ static void i8_cell_lstm(const i8_cell_args *t)
 
 #endif
 
-/* An LSTM without runs. Peepholes are rare, so they take this function with every vector width. */
+/* An LSTM without runs. Every vector width uses this function for peepholes, which are rare. */
 I8_INLINE void i8_lstm_cells(const i8_cell_args *t, const int has_peephole)
 {
     float open[I8_MAX_CELLS][I8_CHUNK], c[I8_CHUNK], y[I8_CHUNK];

@@ -12,19 +12,19 @@
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o
  *     I8_GRU_RESET:    u = logistic(u);  y = logistic(r) * before                                   gates u, r
  *     I8_GRU_OUTPUT:   y = u * before + (1 - u) * tanh(o)                                           gate o
- *     I8_GRU_LINEAR:   both, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
- *     I8_LSTM_PEEPHOLE: an I8_LSTM whose gates i and f get peephole * c before, and o gets peephole * c of the step
+ *     I8_GRU_LINEAR:   a whole GRU, with o = tanh((f32(x) * scale + bias) + r * (f32(h) * scale + recurrent bias))
+ *     I8_LSTM_PEEPHOLE: an I8_LSTM that adds peephole * (the previous c) to i and f, and peephole * (the new c) to o
  *     I8_RNN:          y = activation(gate)                                                         one gate
- *     after = sat(rne(y * data_scale + data_shift)), data_shift for NaN
+ *     after = sat(rne(y * data_scale + data_shift)), or data_shift if y is NaN
  *     before = (state - data_shift) * data_reciprocal
  *
- * The operations are in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls; other cells
+ * The operations are in f32, in this order. `memory` is c, or the u that a GRU keeps between its two calls. Other cells
  * ignore `memory`. The recurrent bias is stored as the bias of a fourth gate. If `kept` is not NULL, it has 1 -
- * attention for each row, and multiplies the u of a GRU. I8_RNN_LINEAR is a projection: it does not read x, which
- * counts as 0. If `output` is not NULL, the cell stores y there too. Row steps are in elements. Values of whole sets of
- * 16 units are readable, even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
+ * attention for each row, which multiplies the u of a GRU. I8_RNN_LINEAR is a projection: it does not read x, which
+ * counts as 0. If `output` is not NULL, the cell also stores y in it. Row steps are in elements. Values of whole sets
+ * of 16 units are readable, even at the end of a layer. rows * panels is at most I8_MAX_CELLS. */
 enum { I8_LSTM, I8_GRU_RESET, I8_GRU_OUTPUT, I8_GRU_LINEAR, I8_LSTM_PEEPHOLE, I8_RNN, I8_CELLS };
-enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; relu has slope alpha below 0 */
+enum { I8_RNN_LINEAR, I8_RNN_RELU, I8_RNN_TANH, I8_RNN_LOGISTIC }; /* activations; the relu has slope alpha below 0 */
 #define I8_MAX_CELLS (I8_MAX_MR * I8_MAX_NP)
 typedef struct {
     int rows, panels;
@@ -45,11 +45,11 @@ typedef struct {
 
 typedef void (*i8_cell_fn)(const i8_cell_args *);
 
-/* A cell of an LSTM with f32 states, which each step quantizes. It computes one row of `panels` * 16 units, whose gates
- * are i, f, c~, o:
+/* A cell of an LSTM with f32 states, which each step quantizes. The cell computes one row of `panels` * 16 units with
+ * the gates i, f, c~ and o:
  *
- *     sum = h - state_zero * h_sums - h_excess * h_zero         of the state, exact
- *     source = x - x_excess * x_zero                            of the source, less its zero point, exact
+ *     sum = h - state_zero * h_sums - h_excess * h_zero         exact; from the state
+ *     source = x - x_excess * x_zero                            exact; from the source minus its zero point
  *     gate = (f32(sum) * (state_scale * h_scale) + f32(source) * (source_scale * x_scale)) + bias
  *     c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)
  *

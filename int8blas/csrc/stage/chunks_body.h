@@ -7,8 +7,8 @@ I8_INLINE ptrdiff_t i8_size(int type)
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : halves ? 2 : type == I8_TYPE_S64 ? 8 : 4;
 }
 
-/* Copy less than a chunk, 1 to 63 bytes, without a function call, which would spill registers. The last block overlaps
- * the previous block. */
+/* Copy less than a chunk, 1 to 63 bytes. The last block overlaps the previous block. A function call of memcpy would
+ * spill registers. */
 I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
 {
     memcpy(to, from, (size_t)block);
@@ -31,7 +31,7 @@ I8_INLINE void i8_copy_part(char *to, const char *from, int bytes)
     }
 }
 
-/* Store a chunk. Integers get sat(rne(x)), where x is not NaN. */
+/* Store a chunk. For integers store sat(rne(x)); x is not NaN. */
 I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
     char buffer[4 * I8_CHUNK], *to = count == I8_CHUNK ? c : buffer;
@@ -47,7 +47,7 @@ I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
         i8_copy_part(c, buffer, count * (int)i8_size(type));
 }
 
-/* Load a chunk of contiguous elements as f32. They may be unaligned. */
+/* Load a chunk of contiguous elements, which may be unaligned, as f32. */
 I8_INLINE i8_floats i8_chunk_of(const char *x, const int type)
 {
     switch (type) {

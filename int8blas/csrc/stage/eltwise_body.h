@@ -1,11 +1,10 @@
-/* Element-wise operators in f32, for epilogues and as primitives: plain C without branches, which the compiler
- * vectorizes. The functions use only additions, multiplications, divisions and square roots. Each is rounded once, in
- * the order written, so every instruction set gives the same bits. NaN stays NaN.
+/* Element-wise operators in f32, for epilogues and as primitives, in plain C without branches, which the compiler
+ * vectorizes. The functions use only additions, multiplications, divisions and square roots. Each operation is rounded
+ * once, in the order of the code, so every instruction set gives equal bits. NaN stays NaN.
  *
- * Largest errors, in units in the last place of the result where that is a normal number: exp 1, expm1 2, log 1, log1p
- * 3, tanh 3, logistic 3, erfc 8, pow 0.51. The docstring of Eltwise (attributes.py) has the errors of composed
- * functions. tests/elementwise/test_eltwise.py asserts these errors, and benchmarks/function_errors.py measures
- * them. */
+ * The largest errors for normal results, in units in the last place, are: exp 1, expm1 2, log 1, log1p 3, tanh 3,
+ * logistic 3, erfc 8, pow 0.51. The docstring of Eltwise (attributes.py) has the errors of composed functions.
+ * tests/elementwise/test_eltwise.py asserts these errors, and benchmarks/function_errors.py measures them. */
 #ifndef I8_ELTWISE_BODY_H
 #define I8_ELTWISE_BODY_H
 
@@ -32,14 +31,14 @@ I8_INLINE float i8_float_of(uint32_t bits)
 /* -|x| */
 I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x80000000u); }
 
-/* x = n ln 2 + r, |r| <= ln 2 / 2: e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, and n times the first part is
- * exact. Adding 1.5 * 2**23 rounds to an integer, half to even, which is then in the low bits. Adding 127 too gives the
- * exponent of 2**n there. The polynomial has an error of at most 3e-9. */
+/* With x = n ln 2 + r and |r| <= ln 2 / 2, e**x = 2**n e**r. ln 2 is 0.693359375 - 2.12194440e-4, and n times the first
+ * part is exact. Adding 1.5 * 2**23 to x / ln 2 rounds it half to even, to the integer n in the low bits. Adding 127
+ * too makes the low bits the exponent of the f32 2**n. The polynomial has an error of at most 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
 I8_INLINE float i8_exp_shifted(float x) { return x * 1.44269504088896341f + I8_EXP_MAGIC; }
 
-/* e**r - 1, for |r| <= ln 2 / 2. */
+/* Return e**r - 1 for |r| <= ln 2 / 2. */
 I8_INLINE float i8_exp_less_one(float r)
 {
     float p = 1.3821235625e-3f;
@@ -50,16 +49,16 @@ I8_INLINE float i8_exp_less_one(float r)
     return p * (r * r) + r;
 }
 
-/* r, for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
+/* Return r for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
 I8_INLINE float i8_exp_rest(float x, float n) { return x - n * 0.693359375f + n * 2.12194440e-4f; }
 
-/* e**r */
+/* Return e**r. */
 I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_exp_rest(x, n)) + 1.0f; }
 
-/* 2**n of i8_exp_shifted(x), if 2**n is a normal number. */
+/* Return 2**n from i8_exp_shifted(x), if 2**n is a normal number. */
 I8_INLINE float i8_power_of_two(float shifted) { return i8_float_of(i8_bits_of(shifted) << 23); }
 
-/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 while the result is not. */
+/* The multiplication by 2**n takes two steps, because 2**n may be out of the range of f32 even if the result is not. */
 I8_INLINE float i8_exp(float x)
 {
     x = x > 89.0f ? 89.0f : x;
@@ -70,7 +69,7 @@ I8_INLINE float i8_exp(float x)
     return p * i8_float_of((half - 256 + 127) << 23) * i8_float_of((exponent - half - 256 + 127) << 23);
 }
 
-/* e**x for x that is not positive. Below I8_EXP_DOWN_END, where e**x is not a normal number, the result is 0. */
+/* Return e**x for x <= 0. Below I8_EXP_DOWN_END, e**x is not a normal number, and the result is 0. */
 #define I8_EXP_DOWN_END -87.33654f
 I8_INLINE float i8_exp_down(float x)
 {
@@ -79,9 +78,9 @@ I8_INLINE float i8_exp_down(float x)
     return x < I8_EXP_DOWN_END ? 0.0f : y;
 }
 
-/* The logarithm of x * 2**shift, for positive normal numbers x. With x = 2**n (1 + f), where 1 + f is from sqrt(1/2) to
- * sqrt 2, log x = n ln 2 + log(1 + f). ln 2 is the sum of the two parts that i8_exp uses. Coefficients: Cephes,
- * logf. */
+/* Return the logarithm of x * 2**shift, for positive normal numbers x. With x = 2**n (1 + f), 1 + f from sqrt(1/2) to
+ * sqrt 2, log x is n ln 2 + log(1 + f). ln 2 is the sum of the two parts that i8_exp uses. The coefficients are from
+ * logf of Cephes. */
 I8_INLINE float i8_log_shifted(float x, float shift)
 {
     const uint32_t bits = i8_bits_of(x);
@@ -101,7 +100,7 @@ I8_INLINE float i8_log_shifted(float x, float shift)
 }
 I8_INLINE float i8_log(float x) { return i8_log_shifted(x, 0.0f); }
 
-/* The logarithm of any number: -inf for zeros, NaN for negative numbers. */
+/* Return the logarithm of any number: -inf for zeros, NaN for negative numbers. */
 I8_INLINE float i8_any_log(float x)
 {
     const int subnormal = x < 1.17549435e-38f;
@@ -109,23 +108,23 @@ I8_INLINE float i8_any_log(float x)
     return x > 3.402823466e38f ? x : x == 0 ? -INFINITY : x < 0 ? NAN : y;
 }
 
-/* log(1 + e), for e from 0 to 1. The rounded sum u = 1 + e has lost digits of e. log(u) / (u - 1) varies slowly, so e
- * times this quotient is accurate. */
+/* Return log(1 + e) for e from 0 to 1. The rounded sum u = 1 + e has lost digits of e. log(u) / (u - 1) varies slowly,
+ * so e times this quotient is accurate. */
 I8_INLINE float i8_log1p(float e)
 {
     const float u = 1.0f + e, y = i8_log(u) * (e / (u - 1.0f));
     return u == 1.0f ? e : y;
 }
 
-/* log(1 + e**(alpha * x)) / alpha, which is x + log(1 + e**-(alpha * x)) / alpha. */
+/* Return log(1 + e**(alpha * x)) / alpha, which equals x + log(1 + e**-(alpha * x)) / alpha. */
 I8_INLINE float i8_soft_relu(float x, float alpha)
 {
     const float v = alpha * x;
     return (v > 0 ? x : 0.0f) + i8_log1p(i8_exp(i8_negative(v))) / alpha;
 }
 
-/* x * tanh(log(1 + e**x)): with e = e**-|x|, x * (1 + 2e) / (1 + 2e + 2e**2), and x * (e**2 + 2e) / (e**2 + 2e + 2) for
- * negative x. Below -110 the result is 0. */
+/* Return x * tanh(log(1 + e**x)). With e = e**-|x|, this is x * (1 + 2e) / (1 + 2e + 2e**2) for positive x, and x *
+ * (e**2 + 2e) / (e**2 + 2e + 2) for negative x. Below -110 the result is 0. */
 I8_INLINE float i8_mish(float x)
 {
     const float e = i8_exp(i8_negative(x)), square = e * e;
@@ -147,12 +146,13 @@ I8_INLINE double i8_double_of(uint64_t bits)
     return x;
 }
 
-/* The logarithm to base 2 of positive normal numbers, with a relative error of 1e-13 or an absolute error of 3e-14. x =
- * 2**n m, with m from sqrt(1/2) to sqrt 2. With s = (m - 1) / (m + 1), log m = 2 (s + s**3 / 3 + s**5 / 5 + ...). */
+/* Return the logarithm to base 2 of a positive normal number, with a relative error of 1e-13 or an absolute error of
+ * 3e-14. x is 2**n m, with m from sqrt(1/2) to sqrt 2. With s = (m - 1) / (m + 1), log m is 2 (s + s**3 / 3 + s**5 / 5
+ * + ...). */
 I8_INLINE double i8_log2_double(double x)
 {
     const uint64_t bits = i8_bits_of_double(x), above = bits - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
-    /* n + 2048 in the low bits of 1.5 * 2**52: AVX2 has no instruction that converts 64-bit integers. */
+    /* Put n + 2048 into the low bits of 1.5 * 2**52, because AVX2 cannot convert 64-bit integers to f64. */
     const double n = i8_double_of((((above >> 52) + 2048u) & 4095u) + 0x4338000000000000u) - 6755399441057792.0;
     const double m = i8_double_of(bits - (above & 0xfff0000000000000u)), s = (m - 1.0) / (m + 1.0), z = s * s;
     double p = 1.0 / 15.0;
@@ -166,7 +166,7 @@ I8_INLINE double i8_log2_double(double x)
     return n + p * s * 2.885390081777926815; /* 2 / ln 2 */
 }
 
-/* 2**y with a relative error of 3e-13, for y from -1000 to 1000. It is Taylor's series of e**(r ln 2) for |r| <=
+/* Return 2**y with a relative error of 3e-13, for y from -1000 to 1000, by the Taylor series of e**(r ln 2) for |r| <=
  * 1/2. */
 I8_INLINE double i8_exp2_double(double y)
 {
@@ -185,8 +185,8 @@ I8_INLINE double i8_exp2_double(double y)
     return p * i8_double_of((i8_bits_of_double(shifted) << 52) + 0x3ff0000000000000u);
 }
 
-/* x**beta for a beta that is not 0. It is computed in double precision, because the relative error of the logarithm is
- * multiplied by beta * log(x). `whole` and `odd`: whether beta is an integer, and an odd one. */
+/* Return x**beta for a beta that is not 0. The power multiplies the relative error of the logarithm by beta * log(x),
+ * so the computation is in f64. `whole` is 1 if beta is an integer, and `odd` is 1 if it is odd. */
 I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
 {
     const float a = fabsf(x), zero = beta < 0 ? INFINITY : 0.0f, infinite = beta < 0 ? 0.0f : INFINITY;
@@ -199,8 +199,8 @@ I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
     return odd ? copysignf(power, x) : power;
 }
 
-/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y that is not positive, without cancellation for small y. If n is so
- * large that an error of n ln 2 matters, the result is -1 in f32 anyway. */
+/* e**y - 1 = 2**n (e**r - 1) + (2**n - 1) for y <= 0, without cancellation for small y. Below -40 the result is -1 in
+ * f32, and n ln 2 would be inaccurate, so y is limited to -40. */
 I8_INLINE float i8_expm1_argument(float y) { return y < -40.0f ? -40.0f : y; }
 I8_INLINE float i8_expm1_rest(float y, float n) { return y - n * 0.69314718056f; }
 I8_INLINE float i8_expm1_down(float y)
@@ -210,17 +210,18 @@ I8_INLINE float i8_expm1_down(float y)
     return power * i8_exp_less_one(i8_expm1_rest(y, shifted - I8_EXP_MAGIC)) + (power - 1.0f);
 }
 
-/* -d / (2 + d), d = e**-2|x| - 1. */
+/* Return tanh(x) for d = e**-2|x| - 1: its magnitude is -d / (2 + d). */
 I8_INLINE float i8_tanh_of(float x, float d) { return copysignf(d / (-2.0f - d), x); }
 I8_INLINE float i8_tanh(float x) { return i8_tanh_of(x, i8_expm1_down(2.0f * i8_negative(x))); }
 
-/* 1 / (1 + e**-x), without cancellation for negative x, or 0 if this is not a normal number. e is e**-|x|. */
+/* Return 1 / (1 + e**-x), without cancellation for negative x, or 0 if the result is not a normal number. e is
+ * e**-|x|. */
 I8_INLINE float i8_logistic_of(float x, float e) { return (x < 0 ? e : 1.0f) / (1.0f + e); }
 I8_INLINE float i8_logistic(float x) { return i8_logistic_of(x, i8_exp_down(i8_negative(x))); }
 
-/* x / (1 + e**-y). For y below I8_FAR this is x * e**y = x * p * 2**n, which need not be 0 if e**y is 0 in f32. So x is
- * multiplied by 2**n in two steps, and then by p. For y below -174 the result is 0; this only loses results below
- * 2**-122 for x above 2**102. An infinite x gives the limit 0, because infinity times 0 would be NaN. */
+/* Return x / (1 + e**-y). For y below I8_FAR this is x * e**y = x * p * 2**n, which may differ from 0 even if e**y is 0
+ * in f32. So x is multiplied by 2**n in two steps, and then by p. For y below -174 the result is 0. Only results below
+ * 2**-122, for x above 2**102, are lost. For an infinite x the result is the limit 0, not NaN. */
 #define I8_FAR -87.0f
 I8_INLINE float i8_times_logistic(float x, float y)
 {
@@ -236,15 +237,18 @@ I8_INLINE float i8_times_logistic(float x, float y)
     return y < I8_FAR ? tail : x * i8_logistic(y);
 }
 
-/* 2u, for the gelu x * (1 + tanh u) / 2, which equals x / (1 + e**-2u) without cancellation for negative u. */
+/* Return 2u for the gelu x * (1 + tanh u) / 2. The gelu equals x / (1 + e**-2u), which has no cancellation for negative
+ * u. */
 I8_INLINE float i8_gelu_argument(float x) { return 1.5957691216057308f * (x + 0.044715f * (x * x * x)); }
 
-/* The normal distribution function, erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
+/* The normal distribution function is erfc(-x / sqrt 2) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z / 2), erfc(z) is
  * e**(-z * z) times a polynomial in t, with an error of at most 7e-8 for z up to 10. z * z is x * x / 2. The
- * exponential would multiply the rounding error of x * x by x * x / 2, so the error is computed and corrected. */
+ * exponential would multiply the relative rounding error of x * x by x * x / 2, so this error is computed and
+ * corrected. */
 I8_INLINE float i8_erfc_variable(float a) { return 1.0f / (1.0f + a * 0.353553391f); }
 
-/* a * a - square, exact if it is a normal number. Without a fused instruction it is computed from the halves of a. */
+/* Return a * a - square. The result is exact if it is a normal number. Without a fused instruction, the result is
+ * computed from the halves of a. */
 I8_INLINE float i8_error_of_square(float a, float square)
 {
 #if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
@@ -255,7 +259,7 @@ I8_INLINE float i8_error_of_square(float a, float square)
 #endif
 }
 
-/* The first and the last coefficients of the polynomial. */
+/* The polynomial in two parts: the first coefficients, and the last coefficients. */
 I8_INLINE float i8_erfc_start(float t)
 {
     float p = -5.538206920027733e-2f;
@@ -273,7 +277,7 @@ I8_INLINE float i8_erfc_end(float p, float t)
     return p * t - 5.401902399171377e-6f;
 }
 
-/* e**(-x * x / 2), for e of the rounded square. */
+/* Return e**(-x * x / 2), for e of the rounded square. */
 I8_INLINE float i8_corrected_exp(float e, float error) { return e - e * (0.5f * error); }
 
 I8_INLINE float i8_normal_of(float x, float p, float e)
@@ -285,13 +289,13 @@ I8_INLINE float i8_normal_of(float x, float p, float e)
 I8_INLINE float i8_normal_distribution(float x)
 {
     float a = fabsf(x);
-    a = a > 14.5f ? 14.5f : a; /* e**-(a * a / 2) is 0 in f32 there */
+    a = a > 14.5f ? 14.5f : a; /* e**-(a * a / 2) is 0 in f32 from 14.5 on */
     const float t = i8_erfc_variable(a), square = a * a, error = i8_error_of_square(a, square);
     return i8_normal_of(x, i8_erfc_end(i8_erfc_start(t), t), i8_corrected_exp(i8_exp(-0.5f * square), error));
 }
 
-/* f32 to f16, half to even. Normal numbers are rounded by integer arithmetic on the low 13 bits. Subnormal numbers are
- * rounded by adding 0.5, whose last place is the smallest f16. */
+/* Convert f32 to f16, rounded half to even. Integer arithmetic on the low 13 bits rounds normal numbers. Adding 0.5
+ * rounds subnormal numbers, because the last place of 0.5 is the smallest f16. */
 I8_INLINE uint16_t i8_to_half(float x)
 {
     const uint32_t bits = i8_bits_of(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
@@ -302,7 +306,7 @@ I8_INLINE uint16_t i8_to_half(float x)
     return (uint16_t)(sign | (magnitude >= 0x477ff000u ? special : finite));
 }
 
-/* f16 to f32, exact. The shifted bits are a number that is too small by the factor 2**112, also for subnormal
+/* Convert f16 to f32, exactly. The shifted bits are a number that is too small by the factor 2**112, also for subnormal
  * numbers. */
 I8_INLINE float i8_from_half(uint16_t half)
 {
@@ -311,15 +315,15 @@ I8_INLINE float i8_from_half(uint16_t half)
     return i8_float_of(sign | (magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite));
 }
 
-/* f32 to bf16, half to even. A carry out of the fraction increments the exponent, as it must. NaN takes another branch,
- * because it could round to infinity. */
+/* Convert f32 to bf16, rounded half to even. A carry out of the fraction correctly increments the exponent. NaN takes
+ * another branch, because it could round to infinity. */
 I8_INLINE uint16_t i8_to_bfloat(float x)
 {
     const uint32_t bits = i8_bits_of(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000u ? (bits >> 16 & 0x8000) | 0x7fc0 : rounded);
 }
 
-/* bf16 to f32, exact: the upper half of its bits. */
+/* Convert bf16, which is the upper half of an f32, to f32, exactly. */
 I8_INLINE float i8_from_bfloat(uint16_t bfloat) { return i8_float_of((uint32_t)bfloat << 16); }
 
 #endif

@@ -1,7 +1,6 @@
-/* The element-wise post-ops. Each has a name, its formula for readers, and the code that sets y = scale * f(from) for a
- * run of n numbers, in whole chunks. I8_MAP computes an expression of the number x, alpha, beta and scale. The result
- * has the same bits on every CPU if the expression uses only +, -, *, /, sqrtf, fabsf, rintf and the functions of
- * eltwise_body.h. */
+/* The element-wise post-ops. Each row has a name, a formula for readers, and the code that sets y = scale * f(from) for
+ * a run of n numbers, in whole chunks. I8_MAP computes an expression of the number x, alpha, beta and scale. All CPUs
+ * give equal bits if the expression uses only +, -, *, /, sqrtf, fabsf, rintf and the functions of eltwise_body.h. */
 #define I8_ELTWISES(OP)                                                                                                \
     OP(RELU, "x if x >= 0 else alpha * x", i8_relu_run(y, from, n, alpha, scale))                                      \
     OP(TANH, "tanh(x)", i8_tanh_run(y, from, n, scale))                                                                \

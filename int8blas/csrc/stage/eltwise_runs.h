@@ -1,22 +1,23 @@
-/* Functions with exponentials of runs of whole chunks, from one array to another or in place, with the same bits as in
- * eltwise_body.h. Each function is a chain of 30 to 50 dependent operations. A CPU's schedulers hold too few whole
- * chains to keep it busy. So each part of the chain, of some 10 operations, is computed for I8_ABREAST or
+/* Functions with exponentials for runs of whole chunks, from one array to another or in place, with the bits of
+ * eltwise_body.h. Each function is a chain of 30 to 50 dependent operations. The schedulers of a CPU hold too few whole
+ * chains to keep the CPU busy. So the code computes a part of the chain, some 10 operations, for I8_ABREAST or
  * I8_LONG_ABREAST numbers before the next part. */
 #ifndef I8_ELTWISE_RUNS_H
 #define I8_ELTWISE_RUNS_H
 
 #include "stage/eltwise_body.h"
 
-/* GCC unrolls loops over 8 chunks completely, but not over 32 chunks: they would be too much code for long chains. */
+/* GCC completely unrolls loops over 8 chunks, but not loops over 32 chunks. Long chains use 32 chunks, because unrolled
+ * they would be too much code. */
 enum { I8_ABREAST = 8 * I8_CHUNK, I8_LONG_ABREAST = 32 * I8_CHUNK };
 
-/* Loop over the next numbers of a run; the compiler turns each chunk into whole vectors. */
+/* Loop over the next numbers of a run. The compiler uses whole vectors for each chunk. */
 #define I8_EACH_ABREAST(count)                                                                                         \
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK)                                                            \
         for (int v = chunk; v < chunk + I8_CHUNK; ++v)
 
-/* Set the next numbers of y to an expression of x, the number of `from` at the same place, and of v. Local arrays tell
- * GCC that a chunk of y does not overlap `from`. */
+/* Set the next numbers of y to an expression of the index v and of x, the corresponding number of `from`. Local arrays
+ * tell GCC that a chunk of y does not overlap `from`. */
 #define I8_MAP_ABREAST(count, expression)                                                                              \
     for (int chunk = 0; chunk < (count); chunk += I8_CHUNK) {                                                          \
         float x_[I8_CHUNK], y_[I8_CHUNK];                                                                              \
@@ -29,7 +30,7 @@ enum { I8_ABREAST = 8 * I8_CHUNK, I8_LONG_ABREAST = 32 * I8_CHUNK };
         i8_floats_store(y + chunk, i8_floats_load(y_));                                                                \
     }
 
-/* e**x of numbers that are not positive, like i8_exp_down. */
+/* Set y = e**x for x <= 0, like i8_exp_down. */
 I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, const int count)
 {
     float power[I8_ABREAST];
@@ -48,7 +49,7 @@ I8_INLINE void i8_exp_down_abreast(float *restrict y, const float *restrict x, c
 
 I8_INLINE float i8_exp_of(float power, float r) { return (i8_exp_less_one(r) + 1.0f) * power; }
 
-/* y = scale * exp(from), for results that are normal numbers. */
+/* Set y = scale * exp(from), for results that are normal numbers. */
 I8_INLINE void i8_exp_run(float *y, const float *from, int64_t n, float scale)
 {
     for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST, from += I8_LONG_ABREAST) {
@@ -64,7 +65,8 @@ I8_INLINE void i8_exp_run(float *y, const float *from, int64_t n, float scale)
     }
 }
 
-/* y = scale * (x * i8_normal_distribution(x)) for the numbers x of `from`, where e**(-x * x / 2) is a normal number. */
+/* Set y = scale * (x * i8_normal_distribution(x)) for the numbers x of `from`. e**(-x * x / 2) must be a normal number.
+ */
 I8_INLINE void i8_gelu_erf_run(float *y, const float *from, int64_t n, float scale)
 {
     for (; n > 0; n -= I8_LONG_ABREAST, y += I8_LONG_ABREAST, from += I8_LONG_ABREAST) {
@@ -88,7 +90,7 @@ I8_INLINE void i8_gelu_erf_run(float *y, const float *from, int64_t n, float sca
     }
 }
 
-/* y = scale * logistic(x) for the numbers x of `from`, or scale * (x * logistic(u)), where u is alpha * x, or
+/* Set y = scale * logistic(x) for the numbers x of `from`, or y = scale * (x * logistic(u)). u is alpha * x, or
  * i8_gelu_argument(x) for a gelu. */
 enum { I8_LOGISTIC_ALONE, I8_LOGISTIC_OF_ALPHA, I8_LOGISTIC_OF_GELU };
 I8_INLINE void i8_logistic_abreast(float *y, const float *from, int64_t n, float alpha, float scale, const int kind)
@@ -115,7 +117,7 @@ I8_NOINLINE void i8_logistic_run(float *y, const float *from, int64_t n, float s
     i8_logistic_abreast(y, from, n, 1.0f, scale, I8_LOGISTIC_ALONE);
 }
 
-/* y = scale * tanh(from) */
+/* Set y = scale * tanh(from). */
 I8_NOINLINE void i8_tanh_run(float *y, const float *from, int64_t n, float scale)
 {
     for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST, from += I8_ABREAST) {

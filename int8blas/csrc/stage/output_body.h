@@ -1,5 +1,5 @@
-/* The epilogue, the only place where a tile becomes the user's C (micro-kernels store C themselves if the epilogue
- * would be the identity). Formula and arguments: i8_output_args in stage.h. The compiler vectorizes these simple loops
+/* The epilogue, which computes C from the sums of a tile. If the epilogue would be the identity, micro-kernels store C
+ * themselves. stage.h has the formula and the arguments (i8_output_args). The compiler vectorizes these simple loops
  * for the instruction set of the including file. */
 #include "stage/stage_body.h"
 #include "stage/scale_group_body.h"
@@ -20,13 +20,14 @@ I8_INLINE int32_t i8_saturate(int64_t x, int64_t *beyond)
 I8_INLINE int32_t i8_round_saturated(double x, int64_t *beyond)
 {
     const double below = x < (double)INT32_MAX ? x : (double)INT32_MAX;
-    /* The largest value plus 1/2 rounds up to an even number that does not fit; the smallest value minus 1/2 fits. */
+    /* The largest s32 plus 1/2 rounds up to an even number, which does not fit s32. The smallest s32 minus 1/2 rounds
+     * to a number that fits. */
     *beyond |= x >= INT32_MAX + 0.5 ? -1 : 0;
     *beyond |= x < INT32_MIN - 0.5 ? -1 : 0;
     return (int32_t)rint(below > (double)INT32_MIN ? below : (double)INT32_MIN);
 }
 
-/* This function has no branch: compilers would not vectorize a loop with one. */
+/* This function has no branch, because compilers do not vectorize loops with branches. */
 I8_INLINE int32_t i8_add_saturated(int32_t x, int32_t y, int32_t *beyond)
 {
     const int32_t sum = (int32_t)((uint32_t)x + (uint32_t)y), limit = (x >> 31) ^ INT32_MAX;
@@ -66,7 +67,7 @@ I8_NOINLINE void i8_columns_from(i8_output_columns *t, const i8_output_args *o, 
 }
 
 #ifdef I8_VECTORS_OF_F64
-/* Compute I8_LANES / 2 elements in f64, as i8_output_row does. Constant: whether C is read. */
+/* Compute I8_LANES / 2 elements in f64, like i8_output_row. The constant says whether C is read. */
 I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, const int32_t *co, int32_t offset,
                                 int32_t *c, int64_t *beyond, const int reads)
 {
@@ -76,7 +77,7 @@ I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, con
     sum = i8_f64_add(sum, i8_f64_from(i8_add_half(i8_load_half(co), offset)));
     const i8_f64 limited = i8_f64_max(i8_f64_min(sum, i8_f64_set(INT32_MAX)), i8_f64_set(INT32_MIN));
     i8_f64_store_rounded(c, limited);
-    if (i8_any_differ(sum, limited)) { /* a sum just beyond a limit may still round to the limit */
+    if (i8_any_differ(sum, limited)) { /* check rounded sums: a sum just beyond a limit may round to the limit */
         double sums[I8_LANES / 2];
         i8_f64_store(sums, sum);
         for (int v = 0; v < I8_LANES / 2; ++v)
@@ -85,13 +86,13 @@ I8_INLINE void i8_output_vector(double alpha, const int32_t *x, double beta, con
 }
 #endif
 
-/* Compute n columns of row i, in 32 bits. X modulo 2**32 is exact, because X is known to fit. The rest of the formula
- * adds one more integer, or is computed in f64. Constants: whether there are zero points, whether C is read, and
- * `integral`. */
+/* Compute n columns of row i, in 32 bits. X modulo 2**32 is exact, because X fits s32. The rest of the formula adds one
+ * more integer, or is computed in f64. The constants say whether there are zero points, whether C is read, and whether
+ * the formula is in integers. */
 I8_INLINE void i8_output_row(const i8_output_args *o, int i, const i8_output_columns *t, const int32_t *restrict acc,
                              int32_t *restrict c, int n, const int zeros, const int reads, const int integral)
 {
-    const int32_t offset = i8_row_offset(o, i); /* the offset is 0 if columns have offsets */
+    const int32_t offset = i8_row_offset(o, i); /* 0 if columns have offsets */
     const uint32_t ao = zeros && o->ao ? (uint32_t)o->ao[i] : 0;
     const uint32_t row_term = zeros && o->bo ? (uint32_t)o->row_term[i] : 0;
     const double alpha = o->epilogue->alpha, beta = o->epilogue->beta;
@@ -134,7 +135,7 @@ I8_INLINE void i8_output_rows_of(const i8_output_args *o, const int zeros, const
 }
 
 /* Compute squared distances for n columns of row i: both offsets minus twice X. Arithmetic modulo 2**32 is exact,
- * because the result is known to fit. */
+ * because the result fits s32. */
 I8_INLINE void i8_output_distances_of_row(const i8_output_args *o, int i, const int32_t *co, const int32_t *acc,
                                           int32_t *c, int n)
 {
@@ -211,7 +212,7 @@ static void i8_output_wide(const i8_output_args *o, const int32_t *offset)
     i8_note_saturated(e, beyond);
 }
 
-/* Store the tile to a C of s64 with contiguous rows. Constant: whether there are zero points. */
+/* Store the tile to a C of s64 with contiguous rows. The constant says whether there are zero points. */
 I8_INLINE void i8_output_s64_of(const i8_output_args *o, const int zeros)
 {
     i8_output_columns t;
@@ -249,7 +250,7 @@ static void i8_output_s64(const i8_output_args *o)
     }
 }
 
-/* Apply a primitive's epilogue in integers only. Saturation gives no warning here. */
+/* Apply the epilogue of a primitive in integers. Saturation gives no warning. */
 static void i8_output_integers(const i8_output_args *o)
 {
     const int32_t *offset = o->epilogue->stage->offset;
@@ -326,7 +327,7 @@ static int i8_reads_c(const i8_epilogue *e)
     return 0;
 }
 
-/* The tile is computed in parts of this many rows, which are then transposed. */
+/* The number of rows of a part. A tile is computed part by part, and each part is then transposed. */
 enum { I8_TRANSPOSED_ROWS = 64 };
 static void i8_output_transposed(const i8_output_args *o, int size)
 {
@@ -349,18 +350,18 @@ static void i8_output_transposed(const i8_output_args *o, int size)
         }
 }
 
-/* A tile with fewer columns than this is flattened. Rows of I8_FLAT_COLUMNS columns or more fill their chunks well. */
+/* Tiles with less than I8_FLAT_COLUMNS columns are flattened. Longer rows fill their chunks well. */
 enum { I8_FLAT_COLUMNS = 32, I8_FLAT_ROW = (I8_FLAT_COLUMNS - 1) * I8_CHUNK, I8_FLAT_SUMS = 4 * I8_FLAT_ROW };
 
-/* Return how many rows of `cols` columns begin and end with whole chunks. */
+/* Return the number of rows of `cols` columns that together have whole chunks. */
 I8_INLINE int i8_flat_rows(int cols)
 {
     return I8_CHUNK / (cols % 8 == 0 ? 8 : cols % 4 == 0 ? 4 : cols % 2 == 0 ? 2 : 1);
 }
 
-/* Return whether a tile of a primitive is computed faster as one row of chunks: C has no gaps, all terms depend on the
- * column alone, and the tile has enough rows. In nanoseconds (Zen 4), a row by itself takes 5. Repeating the values
- * takes about 120, and each chunk of columns 30. */
+/* Return whether a tile of a primitive is computed faster as one row of chunks: C has no gaps, all terms depend only on
+ * the column, and the tile has enough rows. On Zen 4, a separate row takes 5 ns, repeating the values takes about 120
+ * ns, and each chunk of columns takes 30 ns. */
 I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
 {
     const i8_epilogue *e = o->epilogue;
@@ -375,7 +376,7 @@ I8_INLINE int i8_is_flat(const i8_output_args *o, int size)
     return 1;
 }
 
-/* Repeat the values of the columns of one row over `to`, which has `count` values and a chunk. */
+/* Repeat the values of the columns of one row over `to`, which has room for `count` values and a chunk. */
 I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t column, int cols, int count)
 {
     if (!values)
@@ -388,7 +389,7 @@ I8_INLINE const void *i8_repeat_values(uint32_t *to, const void *values, int64_t
 }
 
 /* Compute a tile of a few columns as rows of whole chunks. Each such row consists of several rows of the tile, so the
- * values of the columns are repeated. The last row may be shorter. */
+ * values of the columns are repeated. The last row may have fewer rows of the tile. */
 I8_NOINLINE void i8_output_flat(const i8_output_args *o, int size)
 {
     const int cols = o->cols, together = i8_flat_rows(cols), row = together * cols;

@@ -1,9 +1,9 @@
-/* The post-ops in f32, on runs of whole chunks: for the epilogue (stage_body.h) and for chains of element-wise
- * operators (fused_body.h). A run selects its function once. */
+/* The post-ops in f32, on runs of whole chunks, for the epilogue (stage_body.h) and for chains of element-wise
+ * operators (fused_body.h). The function of a post-op is selected once for each run. */
 #include "stage/eltwise_runs.h"
 
-/* Set each number of y to an expression of x, the number of `from` at the same place. Local arrays tell GCC that a
- * chunk of y overlaps no other array; it would compute single numbers otherwise if y is `from`. */
+/* Set each number of y to an expression of x, the corresponding number of `from`. Local arrays tell GCC that a chunk of
+ * y overlaps no other array. Otherwise GCC would compute single numbers if y is `from`. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK) {                                                                    \
@@ -18,9 +18,9 @@
         }                                                                                                              \
     } while (0)
 
-/* y = scale * t, t = min(max(x, low), high) of the numbers x of `from`; for the other functions x in t is alpha * x +
- * beta; for hardswish y = scale * (x * t). NaN stays NaN: a minimum or maximum with NaN is the second operand. If t is
- * 0, hardswish is 0 even for infinite x. */
+/* Set y = scale * t for the numbers x of `from`. With I8_LIMIT_X, t = min(max(x, low), high). Otherwise t =
+ * min(max(alpha * x + beta, low), high). With I8_LIMIT_SLOPE (hardswish), y = scale * (x * t), which is 0 if t is 0,
+ * even for infinite x. NaN stays NaN, because a minimum or maximum with NaN is the second operand. */
 enum { I8_LIMIT_X, I8_LIMIT_LINEAR, I8_LIMIT_SLOPE };
 I8_INLINE void i8_limit_run(float *y, const float *from, int64_t n, float low, float high, float alpha, float beta,
                             float scale, const int kind)
@@ -38,16 +38,16 @@ I8_INLINE void i8_limit_run(float *y, const float *from, int64_t n, float low, f
     }
 }
 
-/* factor * x, or factor * x * x with `squared`. */
+/* Return factor * x, or factor * x * x with `squared`. */
 I8_INLINE i8_floats i8_product_of(const float *x, i8_floats factor, const int squared)
 {
     const i8_floats y = i8_floats_load(x), product = i8_floats_mul(y, factor);
     return squared ? i8_floats_mul(product, y) : product;
 }
 
-/* Return whether any of n numbers has alpha * x, or alpha * x * x with `squared`, below a limit. Only runs with such a
- * number, which are rare, need the longer of two functions. Both functions give the same bits for all other numbers.
- * Four minima break the chain of dependent operations. A minimum with NaN is the other operand. */
+/* Return whether alpha * x, or alpha * x * x with `squared`, is below a limit for any of n numbers x. Runs with such a
+ * number are rare, and need the longer of two functions. For all other numbers both functions give equal bits. Four
+ * minima shorten the chain of dependent operations. A minimum with NaN is the other operand. */
 I8_INLINE int i8_any_below(const float *x, int64_t n, float alpha, float limit, const int squared)
 {
     const i8_floats factor = i8_floats_set(alpha), start = i8_floats_set(limit);
@@ -68,7 +68,7 @@ static void i8_relu_run(float *y, const float *from, int64_t n, float alpha, flo
 {
     if (alpha == 0 && scale == 1)
         I8_MAP(x < 0 ? 0.0f : x);
-    else if (alpha == 0) /* alpha * x would be -0 or NaN */
+    else if (alpha == 0) /* alpha * x could be -0 or NaN */
         I8_MAP(scale * (x < 0 ? 0.0f : x));
     else
         I8_MAP(scale * (x < 0 ? alpha * x : x));
@@ -100,7 +100,7 @@ static void i8_any_logistic_run(float *y, const float *from, int64_t n, float sc
 
 I8_NOINLINE void i8_gelu_run(float *y, const float *from, int64_t n, float scale)
 {
-    if (i8_any_below(from, n, 1.0f, -9.9f, 0)) /* -2u is 85 there */
+    if (i8_any_below(from, n, 1.0f, -9.9f, 0)) /* for x = -9.9, -2u is 85 */
         I8_MAP(scale * i8_times_logistic(x, i8_gelu_argument(x)));
     else
         i8_logistic_abreast(y, from, n, 1.0f, scale, I8_LOGISTIC_OF_GELU);
@@ -108,7 +108,7 @@ I8_NOINLINE void i8_gelu_run(float *y, const float *from, int64_t n, float scale
 
 I8_NOINLINE void i8_swish_run(float *y, const float *from, int64_t n, float alpha, float scale)
 {
-    if (alpha == 0) /* alpha * x would be NaN for infinities */
+    if (alpha == 0) /* alpha * x would be NaN for infinite x */
         I8_MAP(scale * (x * 0.5f));
     else if (i8_any_below(from, n, alpha, I8_FAR, 0))
         I8_MAP(scale * i8_times_logistic(x, alpha * x));
@@ -119,7 +119,7 @@ I8_NOINLINE void i8_swish_run(float *y, const float *from, int64_t n, float alph
 I8_NOINLINE void i8_pow_run(float *y, const float *from, int64_t n, float alpha, float beta, float scale)
 {
     const int whole = rintf(beta) == beta, odd = whole && fabsf(beta) < 16777216.0f && ((int)beta & 1);
-    if (beta == 0) /* also for NaN */
+    if (beta == 0) /* the result is 1, also for NaN */
         for (int64_t i = 0; i < n; ++i)
             y[i] = scale * alpha;
     else if (odd)

@@ -1,4 +1,4 @@
-/* Depthwise convolution of real numbers. Arguments and formula: i8_real_filter_args in stage.h. Four chunks of sums
+/* Depthwise convolution of real numbers. stage.h has arguments and formula (i8_real_filter_args). Four chunks of sums
  * hide the latency of additions. */
 enum { I8_FILTER_CHUNKS = 4 };
 
@@ -23,7 +23,7 @@ static void i8_real_filter(const i8_real_filter_args *f)
     for (; j + I8_CHUNK <= f->count; j += I8_CHUNK)
         i8_real_filter_chunks(f, j, 1);
     if (j < f->count && f->count >= I8_CHUNK) {
-        i8_real_filter_chunks(f, f->count - I8_CHUNK, 1); /* this computes some sums again */
+        i8_real_filter_chunks(f, f->count - I8_CHUNK, 1); /* the last chunk overlaps the previous chunk */
         return;
     }
     for (; j < f->count; ++j) {

@@ -1,6 +1,6 @@
 /* Products of real numbers with 8-bit weights. The weights are converted to f32 in a buffer that stays in the cache.
- * Arguments and formula: i8_real_tile_args in stage.h. On AVX-512 a tile of 8 x 48 takes 24 accumulators, 3 vectors of
- * B and 1 broadcast of A. On AVX2 a tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 broadcast of A. */
+ * stage.h has arguments and formula (i8_real_tile_args). With AVX-512 a tile of 8 x 48 takes 24 accumulators, 3 vectors
+ * of B and 1 broadcast of A. With AVX2 a tile of 6 x 16 takes 12 accumulators, 2 vectors of B and 1 broadcast of A. */
 #if I8_LANES > 1
 /* ----------------------------------------------------------------------------------------------------- vectors --- */
 #define I8_REAL_ROWS (I8_LANES == 16 ? 8 : 6)
@@ -11,7 +11,7 @@ static void i8_real_panel(float *dst, ptrdiff_t dst_k, const int8_t *panel, int6
 {
     const i8_vec right = i8_set_32(24);
     for (int64_t g = 0; g < groups; ++g) {
-        I8_PREFETCH_L2(panel + 4 * I8_CHUNK * (groups + g)); /* the next panel, or block of k */
+        I8_PREFETCH_L2(panel + 4 * I8_CHUNK * (groups + g)); /* the next panel, or the next block of k */
         I8_FOR(v, I8_PANEL_VECS) {
             const i8_vec four = i8_load(panel + 4 * (I8_CHUNK * g + I8_LANES * v));
             I8_FOR(i, 4) {
@@ -78,7 +78,7 @@ static void (*const i8_real_tiles[1][6])(const i8_real_tile_args *) = {{I8_NAMES
 #undef I8_REAL_TILES
 #undef I8_REAL_TILE
 
-/* A wide tile of one row: more chains of multiply-adds, and more contiguous columns for each k. */
+/* Compute a wide tile of one row, which has more chains of multiply-adds, and more contiguous columns for each k. */
 static void i8_real_wide(const i8_real_tile_args *t)
 {
     enum { VECS = I8_REAL_WIDE * I8_REAL_PANELS * I8_PANEL_VECS };
@@ -104,7 +104,7 @@ static void i8_real_tile(const i8_real_tile_args *t)
 I8_INLINE void i8_real_turn(i8_f32 *x, const float *b, ptrdiff_t column)
 {
     i8_vec v[4];
-    I8_HIDE(b); /* GCC would keep a pointer to each column, and spill most of them */
+    I8_HIDE(b); /* otherwise GCC would keep a pointer to each column, and spill most pointers */
     I8_FOR(i, 4) v[i] = i8_load_units(b + i * column, 4 * column * (ptrdiff_t)sizeof(float));
     const i8_vec low = i8_low_32(v[0], v[1]), high = i8_high_32(v[0], v[1]);
     const i8_vec next_low = i8_low_32(v[2], v[3]), next_high = i8_high_32(v[2], v[3]);

@@ -1,8 +1,8 @@
 /* Integer requantization: multiply an s32 by multiplier * 2**(exponent - 31). The multiplier is 0, or from 2**30 to
  * 2**31 - 1. The functions take vectors, or one element in plain C. */
 #if I8_LANES > 1
-/* i8_sign_of sets all bits of lanes where x is negative. i8_limit_of returns INT32_MIN where x is negative, and
- * INT32_MAX elsewhere. */
+/* i8_sign_of sets all bits of the lanes in which x is negative. i8_limit_of returns INT32_MIN in these lanes, and
+ * INT32_MAX in other lanes. */
 I8_INLINE i8_vec i8_sign_of(i8_vec x) { return i8_shift_right(x, i8_set_32(31)); }
 I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(INT32_MAX)); }
 
@@ -10,7 +10,7 @@ I8_INLINE i8_vec i8_limit_of(i8_vec x) { return i8_xor(i8_sign_of(x), i8_set_32(
  *     v = sat_s32(x * 2**max(exponent, 0))
  *     h = floor(v * multiplier / 2**31 + 1/2)       the rounded high half of the doubled product
  *     y = h / 2**max(-exponent, 0)                  rounded to nearest, ties away from zero
- * The doubled product could overflow only if multiplier were -2**31. */
+ * The doubled product cannot overflow, because the multiplier is not -2**31. */
 I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
 {
     const i8_vec one = i8_set_32(1), left = i8_max_s32(exponent, i8_zero()), right = i8_sub(left, exponent);
@@ -21,8 +21,8 @@ I8_INLINE i8_vec i8_doubling(i8_vec x, i8_vec multiplier, i8_vec exponent)
     return i8_sub(i8_shift_right(h, right), i8_greater(i8_and(h, mask), middle));
 }
 
-/* I8_SINGLE, with exponent in [-31, 32]: y = sat_s32(floor(x * multiplier / 2**(31 - exponent) + 1/2)) 62 bits and a
- * sign are enough: |x * multiplier| < 2**62. For exponent 32 the product is doubled, and nothing is added. */
+/* I8_SINGLE, with exponent in [-31, 32]: y = sat_s32(floor(x * multiplier / 2**(31 - exponent) + 1/2)). The product
+ * fits 62 bits and a sign. For exponent 32 the product is doubled, and 1/2 is not added. */
 I8_INLINE i8_vec i8_single(i8_vec x, i8_vec multiplier, i8_vec exponent)
 {
     const i8_vec right = i8_sub(i8_set_32(31), exponent), zero = i8_zero();

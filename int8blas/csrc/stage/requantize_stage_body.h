@@ -1,5 +1,5 @@
-/* The epilogue of a quantized primitive in integers: a tile of s32 sums becomes the destination by the arithmetic of
- * requantize_body.h. Formula: i8_requantization in stage.h. Chunks of 16 columns, as in stage_body.h. */
+/* The epilogue of a quantized primitive in integers: compute the destination from a tile of s32 sums by the functions
+ * of requantize_body.h, in chunks of 16 columns. stage.h has the formula (i8_requantization). */
 
 /* Compute sat_s32(X + co) of one row, from column j on. */
 I8_INLINE void i8_integer_sums(const i8_output_args *o, int i, int j, int32_t *x)

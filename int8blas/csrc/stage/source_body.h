@@ -1,6 +1,6 @@
 /* Quantize a source of real numbers while it is packed (dynamic quantization): find the range of a row, then compute
- * its bytes. Loops take chunks of 16, as in the epilogue. Rows are f32, f16 or bf16, with `step` bytes from one k to
- * the next. */
+ * the bytes of the row. Loops take chunks of 16 numbers. Rows are f32, f16 or bf16, with `step` bytes from one k to the
+ * next. */
 #include <float.h>
 #include <math.h>
 
@@ -17,8 +17,8 @@ I8_INLINE i8_floats i8_source_chunk(const char *src, int type, ptrdiff_t step, i
     return i8_floats_load(x);
 }
 
-/* Set range[0] to the minimum of 0 and the values of a row, and range[1] to the maximum. Set both to NaN if a value is
- * not finite. For a row with NaN the results of MINPS and MAXPS do not matter. */
+/* Set range[0] to the minimum of 0 and the values of a row, and range[1] to their maximum. Set both to NaN if a value
+ * is not finite. If the row has NaN, the results of MINPS and MAXPS do not matter. */
 I8_INLINE void i8_source_range_of(float *range, const char *src, const int type, ptrdiff_t step, int64_t k)
 {
     i8_floats low = i8_floats_set(0), high = low, low2 = low, high2 = low;
@@ -87,7 +87,7 @@ I8_INLINE void i8_quantize_within_of(uint8_t *dst, ptrdiff_t dst_row, const char
                 dst + i, i8_floats_mul(i8_source_chunk(src + i * step, type, step, I8_CHUNK), factor), flip);
         if (i < k) {
             const int count = (int)(k - i);
-            char bytes[4 * I8_CHUNK]; /* the room that i8_copy_part may read */
+            char bytes[4 * I8_CHUNK]; /* i8_copy_part may read all of these bytes */
             i8_floats_store_rounded(
                 (uint8_t *)bytes, i8_floats_mul(i8_source_chunk(src + i * step, type, step, count), factor), flip);
             i8_copy_part((char *)dst + i, bytes, count);
@@ -95,7 +95,7 @@ I8_INLINE void i8_quantize_within_of(uint8_t *dst, ptrdiff_t dst_row, const char
     }
 }
 
-/* Set dst = sat(rne(src * reciprocal + zero)), in u8, or the zero point where src is NaN. */
+/* Set dst = sat(rne(src * reciprocal + zero)), in u8, or the zero point if src is NaN. */
 I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int type, ptrdiff_t step, int64_t k,
                                      float reciprocal, float zero)
 {
@@ -111,9 +111,9 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
     }
 }
 
-/* Set dst = sat(rne(src / scale) + zero) for contiguous f32, in u8: ONNX's order of operations. `zero` is an integer
- * from 0 to 255. Saturating before rounding gives the same result, and makes numbers small enough to be rounded by an
- * addition. */
+/* Set dst = sat(rne(src / scale) + zero) for contiguous f32, in u8, with ONNX's order of operations. `zero` is an
+ * integer from 0 to 255. The code saturates before it rounds. The result is equal, and the numbers are then small
+ * enough for rounding by an addition. */
 #define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the adjacent f32 are integers */
 I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
 {
@@ -122,7 +122,7 @@ I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float s
     I8_EACH
     {
         float y = src[v] / scale;
-        y = y > low ? y : low; /* also if y is NaN */
+        y = y > low ? y : low; /* NaN becomes `low` */
         y = y < high ? y : high;
         x[v] = ((y + I8_ROUND_MAGIC) - I8_ROUND_MAGIC) + zero;
     }
@@ -143,8 +143,7 @@ static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float
 }
 #undef I8_ROUND_MAGIC
 
-/* Contiguous rows have a loop for each type. The f32 loops are separate functions, so that they spill fewer
- * registers. */
+/* Contiguous rows have a loop for each type. The loops for f32 are separate functions, which spill fewer registers. */
 #define I8_HALF (ptrdiff_t)sizeof(uint16_t)
 #define I8_OTHER_TYPE(call)                                                                                            \
     type == I8_TYPE_F16 && step == I8_HALF ? call(I8_TYPE_F16, I8_HALF)                                                \

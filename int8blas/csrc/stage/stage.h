@@ -6,12 +6,12 @@
 #include "core/types.h"
 #include "stage/eltwise_list.h"
 
-/* 1.5 * 2**23: adding it rounds numbers of magnitude 2**22 or less to integers, half to even; larger numbers still
- * saturate. */
+/* Adding 1.5 * 2**23 rounds numbers of magnitude 2**22 or less to integers, half to even. Larger numbers still saturate
+ * to bytes. */
 #define I8_ROUNDER 12582912.0f
 
-/* Post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT, which only the
- * epilogue itself appends, adds a zero point; NaN becomes the zero point. */
+/* The kinds of post-ops: first the kinds with an operand, then the element-wise kinds from I8_ELTWISE on. I8_SHIFT adds
+ * a zero point, and turns NaN into the zero point. Only the epilogue itself appends it. */
 #define I8_ELTWISE_NAME(name, formula, code) I8_##name,
 enum {
     I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_DIV, I8_MIN, I8_MAX, I8_GE, I8_GT, I8_LE, I8_LT, I8_EQ, I8_NE,
@@ -19,8 +19,8 @@ enum {
 };
 
 /* One post-op. PReLU and binary post-ops have f32 operands: the operand of element (i, j) of the destination is at
- * operand + i * operand_row + j * operand_col. The operand of a sum is the destination's old value, of type `type` and
- * with zero point alpha. */
+ * operand + i * operand_row + j * operand_col. The operand of a sum is the old value of the destination, of type `type`
+ * and with the zero point `alpha`. */
 typedef struct {
     int kind, type;
     float alpha, beta, scale;
@@ -29,9 +29,9 @@ typedef struct {
 } i8_post_op;
 
 /* The epilogue of the quantized primitives in integers, if the scheme is not I8_FLOAT. X is the X of i8_output_args
- * plus co, saturated to s32:
+ * plus the co of i8_epilogue, saturated to s32:
  *
- *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounding: by the scheme
+ *     y = sat_s32(X * multiplier[j] * 2**(exponent[j] - 31) + zero_point[j])      rounded as the scheme says
  *     C[i, j] = min(max(y, low[j]), high[j])                                      in the type of C: u8, s8 or s32
  *
  * All vectors have a value for each column, and a whole chunk after the last value is readable. */
@@ -50,21 +50,20 @@ typedef struct {
  *     C[i, j] = sat(rne(y)) for integers, or the zero point if y was NaN; f16(y), bf16(y) or y for floats
  *
  * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
- * zero point is added after rounding; dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
- * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1 and an absent addend -0.0: both leave every y
- * unchanged.
+ * zero point is added after rounding. dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
+ * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Both change no y.
  *
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
  * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.
  *
  * If the scheme of `requantization` is not I8_FLOAT, the formula of i8_requantization applies.
  *
- * The members are the operands and the conditions of these formulas: one struct, which a layer fills once. */
+ * A layer fills this struct once. */
 typedef struct {
     i8_column_values scale, bias, dst_scale, dst_zero;
     int bias_first, relu;
     int finite;   /* scale and dst_scale are finite */
-    int rescales; /* dst_scale is not 1, or dst_zero not -0.0 */
+    int rescales; /* dst_scale is not 1, or dst_zero is not -0.0 */
     int shifts;   /* some zero point of C is not 0 */
     float rounder;
     int integral;
@@ -75,11 +74,12 @@ typedef struct {
     i8_requantization requantization;
 } i8_stage;
 
-/* The scales of a packed B by groups of `size` k, [panels][groups][16], and the sums of the columns of B' in each
- * group, modulo 2**32. col_sums may be NULL if A' has no zero point. Each of the last three is NULL, or has values for
- * each group: scales and zero points of the rows of A' [groups][row_step], and zero points of the columns of B'
- * [groups][column_step]. With such zero points, the zero points of the problem's operands are the zero points of the
- * first group. half_scales are the same scales in f16, if each of them is an f16 and B has 4 bits, or NULL. */
+/* The scales of a packed B by groups of `size` k, [panels][groups][16]. col_sums has the sums of the columns of B' in
+ * each group, modulo 2**32, or is NULL, which is allowed if A' has no zero point. row_scales and row_zeros are NULL, or
+ * have values for the rows of A' in each group, [groups][row_step]. column_zeros is NULL, or has zero points for the
+ * columns of B' in each group, [groups][column_step]. With such zero points, the operands of the problem have the zero
+ * points of the first group. half_scales has the scales as f16 if B has 4 bits and every scale is an f16; else it is
+ * NULL. */
 typedef struct {
     int64_t size;
     const float *scales;
@@ -94,7 +94,7 @@ typedef struct {
 enum {
     I8_BLAS,        /* s32: sat(rne(alpha * X + beta * C + co)) */
     I8_INT64,       /* s64: X */
-    I8_DISTANCES,   /* s32 or s64: co_rows + co_cols - 2 * X, known to fit */
+    I8_DISTANCES,   /* s32 or s64: co_rows + co_cols - 2 * X, which fits the type */
     I8_QUANTIZED,   /* the formula of `stage` */
     I8_SCALE_GROUPS /* the formula of `stage`, where X is the scaled sum of groups in f32 */
 };
@@ -103,12 +103,12 @@ enum {
  *
  *     C[i, j] = sat_s32(rne(alpha * X[i, j] + beta * C[i, j] + co + co_rows[i] + co_cols[j]))        I8_BLAS
  *
- * The formula is computed in integers if alpha is 1 and beta is 0 or 1, else in f64 in the order written. C is read
- * only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless `saturated`
- * is NULL. At most one of the three co is given. I8_DISTANCES has alpha = -2, and both co_rows and co_cols: sums of
- * squares. */
+ * The formula is computed in integers if alpha is 1 and beta is 0 or 1, otherwise in f64 in the order of the terms. C
+ * is read only if beta is not 0, and overlaps no other operand. If a value saturates, *saturated becomes 1, unless
+ * `saturated` is NULL. At most one of the three co is given. I8_DISTANCES has alpha = -2, and sums of squares in both
+ * co_rows and co_cols. */
 typedef struct {
-    int kind, type; /* type: of C */
+    int kind, type; /* kind of the epilogue; type of C */
     double alpha, beta;
     int *saturated;
     /* Integers that are added to X: one for all of C, one for each row (or NULL), one for each column (or NULL). */
@@ -119,15 +119,14 @@ typedef struct {
     const float *row_scales;              /* a scale for each row of C, or NULL */
     const i8_scale_groups *scale_groups;  /* for I8_SCALE_GROUPS */
     int doubled;                          /* X is twice the sum */
-    /* For I8_DISTANCES with unknown squares of a plain B: the memory of co_cols, where the call stores the sums of
-     * squares of the columns of B. Otherwise NULL. If it is not NULL, K is at most SHORT_SQUARES_K
-     * (gemm/squares.pyx). */
+    /* For I8_DISTANCES with unknown squares of a plain B: the memory of co_cols, in which the call stores the sums of
+     * squares of the columns of B. K is then at most SHORT_SQUARES_K (gemm/squares.pxd). Otherwise NULL. */
     int32_t *column_squares;
 } i8_epilogue;
 
-/* The place in C of a tile whose epilogue a micro-kernel applies to the sums in its registers. `row` and `column` are
- * the tile's place in the vectors of the epilogue. 4 whole vectors of these values are readable from there on. `stream`
- * writes whole aligned lines of 64 bytes past the caches. */
+/* The epilogue that a micro-kernel applies to the sums in its registers, and the address of the tile in C. The vectors
+ * of the epilogue have the values of the tile from `row` and `column` on. 4 whole vectors of values are readable from
+ * there on. `stream` writes whole aligned lines of 64 bytes past the caches. */
 typedef struct {
     const i8_epilogue *epilogue;
     int64_t row, column;
@@ -137,14 +136,14 @@ typedef struct {
     ptrdiff_t c_row; /* in bytes */
 } i8_tile_output;
 
-/* The sums of one tile, and its place in C:
+/* The sums of one tile, and its address in C:
  *
  *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *
- * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum come
- * together, and bo and row_term come together; NULL stands for zeros. With a `stage` in f32, acc_f32 may replace acc32
- * and acc64: it is f32(X), and no other terms are added. The members are one struct, because the driver sets most of
- * them once for many tiles. */
+ * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum are both
+ * given or both NULL, and so are bo and row_term. NULL stands for zeros. With a `stage` in f32, acc_f32 may replace
+ * acc32 and acc64. acc_f32 has f32(X), and no other terms are added. The driver sets most members once for many
+ * tiles. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;
@@ -162,8 +161,8 @@ typedef struct {
     ptrdiff_t c_row, c_col; /* in bytes */
 } i8_output_args;
 
-/* Set *part to the part of a tile from row `row` and column `column` on. The caller passes the memory: returning the
- * struct would copy it by vector loads, which wait for the stores of single members. */
+/* Set *part to the part of a tile from row `row` and column `column` on. If the function returned the struct, vector
+ * loads would copy it, and would wait for the stores of single members. */
 static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, int row, int column, int rows, int cols)
 {
     const ptrdiff_t at = row * o->acc_row + column;
@@ -186,12 +185,12 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
- * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are f32 in the order
+ * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are in f32, in the order
  * written. If zero points are out of the range of their types, `far_size` is the k of a group, row_term has the sums of
- * A' alone, and the integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i]; else far_size is 0.
- * ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo and row_term come
- * together, or are both NULL (zeros). Without row_scale the factor is scale[j]. Columns come in whole panels: scale and
- * col_sum have 16 values for each panel, panel_step elements apart. */
+ * A' without zero points, and the integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i].
+ * Otherwise far_size is 0. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo
+ * and row_term are both given or both NULL (zeros). Without row_scale the factor is scale[j]. Tiles have whole panels:
+ * scale and col_sum have 16 values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;
@@ -210,11 +209,12 @@ typedef struct {
 
 /* A tile of the product of a real A and weights:
  *
- *     sum = fma(a[i, k], b[k, j], sum)            for k = 0, 1, ... in turn, from 0 if `first`, or else from c[i, j]
- *     c[i, j] = sum * scale[j]                    or the sum itself, if scale is NULL
+ *     sum = fma(a[i, k], b[k, j], sum)            for k = 0, 1, ... in turn; sum begins with 0 if `first`, else c[i, j]
+ *     c[i, j] = sum * scale[j]                    or c[i, j] = sum if scale is NULL
  *
- * The tile has `rows` rows of A, contiguous in k, and `panels` * 16 columns: at most `real_rows` and `real_panels` of
- * the kernels, or one row and I8_REAL_WIDE * `real_panels` without a scale. Row steps are in elements. */
+ * The tile has `rows` rows of A, which are contiguous in k, and `panels` * 16 columns. i8_stage_kernels has the maximum
+ * number of rows, real_rows, and of panels, real_panels. A tile of one row without a scale may have I8_REAL_WIDE *
+ * real_panels panels. Row steps are in elements. */
 enum { I8_REAL_WIDE = 4 };
 typedef struct {
     int rows, panels, first;
@@ -224,9 +224,9 @@ typedef struct {
     ptrdiff_t a_row, b_row, c_row;
 } i8_real_tile_args;
 
-/* The product of one row of A and packed int8 weights, which are converted to f32 in registers. Panels are `panel_size`
- * bytes apart, at most I8_REAL_ROW_PANELS. If `factor` is not NULL, weights of column j are multiplied by factor[j]
- * before the product. No number after a[k - 1] is read. */
+/* The product of one row of A and packed int8 weights, which are converted to f32 in registers. There are at most
+ * I8_REAL_ROW_PANELS panels, `panel_size` bytes apart. If `factor` is not NULL, weights of column j are multiplied by
+ * factor[j] before the product. The kernel reads no number after a[k - 1]. */
 enum { I8_REAL_ROW_PANELS = 4 }; /* 4 chains of multiply-adds hide the latency of a multiply-add */
 typedef struct {
     int panels, first;
@@ -237,12 +237,11 @@ typedef struct {
     float *c;
 } i8_real_row_args;
 
-/* Sums of a filter over one channel. Its taps are at fixed distances from an output's place in the image:
+/* The sums of a filter over one channel. Tap t is at distance offsets[t] from the output's position in the image:
  *
  *     y[j] = 0 + weights[0] * x[j + offsets[0]] + weights[1] * x[j + offsets[1]] + ...      each step rounded to f32
  *
- * The sums are computed for all j below `count`. For a tap at `offset`, no element after x[count - 1 + offset] is
- * read. */
+ * The kernel computes y[j] for all j < count. It reads no element after x[count - 1 + offsets[t]] for tap t. */
 typedef struct {
     int64_t count;
     int taps;
@@ -262,15 +261,16 @@ typedef struct {
 
     /* These functions take a row of k numbers, f32, f16 or bf16 (`type`), `step` bytes apart. source_range finds the
      * minimum and the maximum of 0 and the numbers, or sets both to NaN if a number is not finite. quantize_source
-     * computes the u8 sat(rne(src * reciprocal + zero)), or the zero point for NaN. */
+     * computes sat(rne(src * reciprocal + zero)) in u8, or the zero point for NaN. */
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero);
     /* Compute sat(rne(src / scale) + zero) of k contiguous f32, in u8. The zero point is 0 to 255. NaN gives 0. */
     void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
-    /* For symmetric quantization of `rows` rows, `row` bytes apart. source_largest finds the largest magnitude of each
-     * row, or infinity or NaN if a number is not finite. quantize_within computes rne(src / scale) ^ flip, with the
-     * reciprocal of the scale; the rounded values are known to be in [-127, 127]. A row whose scale is NaN gets 0. */
+    /* These functions take `rows` rows, `row` bytes apart, for symmetric quantization. source_largest finds the largest
+     * magnitude of each row, or infinity or NaN if a number is not finite. quantize_within computes rne(src / scale) ^
+     * flip, with the reciprocal of the scale. The rounded values must be in [-127, 127]. A row whose scale is NaN
+     * becomes 0. */
     void (*source_largest)(float *largest, const char *src, ptrdiff_t row, int64_t rows, int type, ptrdiff_t step,
                            int64_t k);
     void (*quantize_within)(uint8_t *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t row, int64_t rows, int type,
@@ -281,8 +281,8 @@ typedef struct {
     int real_rows, real_panels;
     void (*real_panel)(float *dst, ptrdiff_t dst_k, const int8_t *panel, int64_t groups);
     void (*real_tile)(const i8_real_tile_args *);
-    /* A tile of any size, with all k, a multiple of 4. Columns of B are contiguous, and b_row elements apart. The
-     * function ignores `first` and `scale`. */
+    /* Compute a tile of any size over all k, a multiple of 4. Columns of B are contiguous, and b_row elements apart.
+     * The function ignores `first` and `scale`. */
     void (*real_columns)(const i8_real_tile_args *);
     void (*real_row)(const i8_real_row_args *);
     void (*real_filter)(const i8_real_filter_args *);

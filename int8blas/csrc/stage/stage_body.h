@@ -1,9 +1,10 @@
-/* The epilogue of the quantized primitives: a tile of s32 sums becomes the destination in one pass, while it is in the
- * L1 cache. Formula and arguments: i8_stage in stage.h. Loops have 16 iterations, one for each column of a chunk, and
- * the compiler turns them into whole vectors. Operations are f32 in the order written, and each is rounded once.
+/* The epilogue of the quantized primitives: compute the destination from a tile of s32 sums in one pass, while the sums
+ * are in the L1 cache. stage.h has formula and arguments (i8_stage). Loops have 16 iterations, one for each column of a
+ * chunk, and the compiler turns them into whole vectors. Operations are f32, in the order of the formulas. Each
+ * operation is rounded once.
  *
- * Sums, and the values for columns, are readable up to a whole chunk. Values beyond the last column do not change
- * stored results. */
+ * A whole chunk of sums, and of values for columns, is readable. Values beyond the last column do not change stored
+ * results. */
 #include "stage/chunks_body.h"
 #include "stage/post_ops_body.h"
 
@@ -21,7 +22,7 @@ I8_INLINE const int32_t *i8_column_offsets(const i8_output_args *o, int j)
 }
 
 /* Compute x = X + co of one row, from column j on, for 32-bit sums. Arithmetic modulo 2**32 is exact, because the
- * result is known to fit. */
+ * result fits s32. */
 I8_INLINE void i8_sums_32(const i8_output_args *o, int i, int j, uint32_t *x)
 {
     const int32_t *acc = o->acc32 + i * o->acc_row + j, *co_cols = i8_column_offsets(o, j);
@@ -67,8 +68,8 @@ I8_NOINLINE void i8_compensated_sums(const i8_output_args *o, int i, int j, floa
     }
 }
 
-/* Load `count` elements of type `type` as f32, at most one chunk, and zeros for the rest of the chunk. The elements are
- * `step` bytes apart, aligned or not. */
+/* Load `count` elements of type `type` as f32, at most one chunk, and set the rest of the chunk to 0. The elements are
+ * `step` bytes apart, and may be unaligned. */
 I8_NOINLINE void i8_load_chunk(float *y, int type, const char *c, ptrdiff_t step, int count)
 {
     memset(y, 0, I8_CHUNK * sizeof(*y));
@@ -146,7 +147,7 @@ static void i8_load_rows(float *z, int type, const char *from, ptrdiff_t row, pt
 }
 #undef I8_LOAD_ROWS
 
-/* Apply the post-ops to a chunk of columns of some rows. The chunk begins at (row, column) of C, whose address is c. */
+/* Apply the post-ops to a chunk of columns of some rows. The chunk begins at C[row, column], whose address is c. */
 enum { I8_STAGE_ROWS = 32 };
 static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int64_t column, int count, const char *c,
                         ptrdiff_t c_row)
@@ -164,7 +165,7 @@ static void i8_post_ops(const i8_stage *s, float *y, int rows, int64_t row, int6
     }
 }
 
-/* Return row i of a chunk from column j on, before the post-ops. */
+/* Return row i of a chunk, from column j on, before the post-ops. */
 I8_INLINE i8_floats i8_stage_values(const i8_output_args *o, const i8_stage_chunk *t, int i, int j, const int by_row)
 {
     float y[I8_CHUNK];
@@ -212,7 +213,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     const int has_row_offsets = o->epilogue->co || o->epilogue->co_rows;
     const int64_t column = o->column + j;
     const int count = o->cols - j < I8_CHUNK ? o->cols - j : I8_CHUNK, rows = o->rows;
-    /* bo * row_term is the only term. */
+    /* Whether bo * row_term is the only term. */
     const int by_term = o->bo && o->acc32 && !o->ao && !has_row_offsets && !co_cols;
     /* Whether X has terms besides ao * col_sum and the offsets of columns. */
     const int others = !by_term && (!o->acc32 || o->bo || has_row_offsets);
@@ -238,7 +239,7 @@ I8_INLINE void i8_stage_columns(const i8_output_args *o, int j, const int has_op
     t.rounds = s->rounder > 0;
     t.dst_zero = i8_floats_load(s->dst_zero.values + s->dst_zero.step * column);
 
-    /* The common case has no terms; its loop has a dozen instructions. */
+    /* The common case has no terms, and its loop has a dozen instructions. */
     if (!has_ops && ordered && !t.compensated && !t.col_sums && !t.less && !s->bias_first) {
         if (count < I8_CHUNK)
             i8_stage_rows(o, c, o->acc32 + j, &t, s->relu, by_row, type, count);

@@ -1,9 +1,9 @@
-/* The epilogue of i8_tile_output on the sums of a tile, written once. tile_output.h includes this file after defining
+/* The epilogue of i8_tile_output for the sums of a tile. tile_output.h includes this file after defining
  *
- *   I8_PREFIX        <prefix>_output_sums is its function, <prefix>_output_stage the function for primitives
- *   I8_TIMES(i, n)   its loops: unrolled completely, for sums in registers, or not, for sums in memory
+ *   I8_PREFIX        the file defines <prefix>_output_sums, and <prefix>_output_stage for primitives
+ *   I8_TIMES(i, n)   a loop: unrolled completely for sums in registers, not unrolled for sums in memory
  *
- * The end of this file undefines both macros. The sums are `width` vectors for each of `mr` rows, acc_row vectors
+ * The end of this file undefines both macros. Each of `mr` rows has `width` vectors of sums. Rows are acc_row vectors
  * apart. The first sum belongs to C[row, column], whose address is `c`. */
 
 /* row_scale points to the scale of the first row, or is NULL. Without `shifts` dst_zero is 0. If y is not negative, y *
@@ -12,7 +12,7 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float 
                                   const i8_vec *acc, const int acc_row, const int mr, const int width, const int type,
                                   const int shifts)
 {
-    /* These are copies, because stores to C cannot change them. */
+    /* Stores to C cannot change these copies, so they stay in registers. */
     const i8_stage *s = o->epilogue->stage;
     const i8_column_values scales = s->scale, biases = s->bias, dst_scales = s->dst_scale, zeros = s->dst_zero;
     const ptrdiff_t c_row = o->c_row, first = o->column + column;

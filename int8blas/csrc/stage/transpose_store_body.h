@@ -1,5 +1,6 @@
-/* Transpose a tile: results computed row by row go to a C whose rows are not contiguous, as in Fortran order or with
- * channels before pixels. If the elements of a column are contiguous, units (units.h) are transposed. */
+/* Transpose a tile: store results that were computed row by row to a C whose rows are not contiguous, as in Fortran
+ * order or with channels before pixels. If the elements of a column are contiguous, the code transposes units
+ * (units.h). */
 #include <string.h>
 
 #ifdef I8_UNITS
@@ -52,7 +53,7 @@ I8_INLINE void i8_transpose_bytes(char *c, ptrdiff_t c_col, const char *tile, pt
 }
 #endif
 
-/* Copy `count` times n elements of `size` bytes at any steps. */
+/* Copy `count` runs of n elements of `size` bytes, with any steps. */
 I8_INLINE void i8_copy_sized(char *dst, ptrdiff_t dst_outer, ptrdiff_t dst_inner, const char *src, ptrdiff_t src_outer,
                              ptrdiff_t src_inner, int count, int n, const int size)
 {

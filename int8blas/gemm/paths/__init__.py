@@ -1,5 +1,5 @@
-"""The paths that compute a product without packing blocks, a module each. The table in ``gemm.plan`` lists them.
+"""The paths that do not use the loop nest of ``gemm.blocks``. The table in ``gemm.plan`` lists them.
 
-A module decides which problems its path accepts, plans them, runs them and describes the plan to ``explain``; its
-``PATH`` has these functions.
+Each module has one path. Its ``PATH`` has the functions that accept a problem, plan it, run the plan, and describe the
+plan to ``explain``.
 """

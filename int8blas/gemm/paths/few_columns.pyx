@@ -29,11 +29,11 @@ cdef enum:
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
-    # The columns of the widest kernel.
+    # The number of columns of the widest kernel.
     MAX_Y = 16
     MAX_PIECES = 5
-    # The vectors x of one call of the epilogue. If the path reads x more than once, it takes fewer x, which stay in
-    # half of the L1 cache.
+    # The number of vectors x for each call of the epilogue. If the path reads x more than once, the number is smaller,
+    # so that these vectors take at most half of the L1 cache.
     BLOCK = 64
     MIN_BLOCK = 8
 
@@ -53,8 +53,8 @@ cdef bint reads_a(const Problem *g) noexcept nogil:
 
 
 cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether K is long enough for MORE_ROWS rows, and the widest kernel can store C. The only zero point may be
-    one for all of B."""
+    """Return whether K is long enough for MORE_ROWS rows, and the widest kernel can store C. A must have no zero point,
+    and B at most one for all of its elements."""
     return (
         g.k >= MORE_ROWS_K and g.kernels.gemm.exact == I8_DOT4 and g.kernels.gemm.dots.columns == MAX_Y
         and matrix_of(g) is NULL and p.identity
@@ -63,7 +63,7 @@ cdef bint pays_for_more_rows(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether K is long and one operand can be read in place along k: A if C has few columns, or B if it has few
+    """Return whether K is long, and one operand can be read in place along k: A if C has few columns, or B if C has few
     rows."""
     if g.kernels.gemm.dots.columns == 0 or not is_dot_k(g.k, min(g.m, g.n)) or needs_blocks(g, p):
         return False
@@ -76,7 +76,7 @@ cdef bint takes_few_columns(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_few_columns(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose the operand that is read in place, and threads."""
+    """Choose the operand that is read in place, and the number of threads."""
     cdef FewColumnsPlan *p = <FewColumnsPlan *>plan
     p.by_rows = reads_a(g)
     cdef int64_t vectors = g.m if p.by_rows else g.n
@@ -97,7 +97,7 @@ cdef struct Zeros:
     const int64_t *values
 
 
-# The vectors y of one call of a kernel. There are none if the vector of ones is alone.
+# The vectors y of one call of a kernel. A piece that has only the vector of ones has `count` 0.
 cdef struct Piece:
     int first, count, columns   # columns of the kernel; the first `count` exist in C
     int ones                    # the column that is a vector of ones, or -1
@@ -107,9 +107,9 @@ cdef struct Piece:
     int32_t start[MAX_Y]
 
 
-# The vectors x, which are read in place.
+# The vectors x, which the kernels read in place.
 cdef struct Vectors:
-    bint is_unsigned            # x is u8 and y is s8, or the reverse
+    bint is_unsigned            # True: x is u8 and y is s8; False: x is s8 and y is u8
     const uint8_t *data
     ptrdiff_t row               # bytes from one vector to the next
     uint8_t flip                # the kernel XORs x with this byte, to get the sign that it multiplies
@@ -117,15 +117,15 @@ cdef struct Vectors:
 
 
 cdef struct Operands:
-    bint by_rows                # x are the rows of A and y the columns of B, or the reverse
+    bint by_rows                # True: x are rows of A, y columns of B; False: x are columns of B, y rows of A
     Vectors x
     Zeros y_zeros
     const uint8_t *ones         # a vector of K ones
     int pieces
     int64_t block               # the number of vectors x at a time
     Piece piece[MAX_PIECES]
-    bint direct                 # the kernel stores C itself, which is the bare sums
-    ptrdiff_t c_x, c_y          # strides of C: from one x, and from one y, to the next
+    bint direct                 # C has the bare sums, and the kernel stores them
+    ptrdiff_t c_x, c_y          # strides of C: from one x to the next, and from one y to the next
 
 
 cdef bint is_zero(const Zeros *z) noexcept nogil:
@@ -142,7 +142,7 @@ cdef i8_dot_fn kernel_of(const Problem *g, const Operands *o, int columns) noexc
 
 
 cdef void set_y(const Problem *g, const Operands *o, const Piece *piece, int64_t *zeros, int64_t *terms) noexcept nogil:
-    """Set the zero points of a piece's vectors y, and the terms that zero points of x are multiplied by."""
+    """Set the zero points of a piece's vectors y, and the factors of the zero points of x."""
     cdef int y
     for y in range(piece.count):
         zeros[y] = zero_of(&o.y_zeros, piece.first + y)
@@ -162,7 +162,7 @@ cdef void store_columns(const Problem *g, const Operands *o, const Piece *piece,
         for x in range(rows):
             transposed[y * BLOCK + x] = tile[x * piece.columns + y]
     set_y(g, o, piece, y_zeros, y_terms)
-    # A zero point that all x share is in the start values and in the sums of x already.
+    # The start values and the sums of x already contain a zero point that all x share.
     if not is_zero(&o.y_zeros):
         t.ao, t.col_sum = y_zeros, x_sums
     if o.x.zeros.values is not NULL:
@@ -240,7 +240,7 @@ cdef void set_signs(const Problem *g, Operands *o) noexcept nogil:
     """
     cdef bint a_is_u8 = g.a.sign_flip == 0, b_is_u8 = g.panels.data is NULL and g.b.sign_flip != 0
     cdef bint x_is_u8 = a_is_u8 if o.by_rows else b_is_u8, y_is_u8 = b_is_u8 if o.by_rows else a_is_u8
-    # The zero points in `g` are for A' and B'. Shifting y would need the sums of x, which take longer than shifting x.
+    # The zero points in `g` are for A' and B'. Shift x, because shifting y would need the sums of x, which take longer.
     cdef int64_t a_shift = 0 if a_is_u8 else -SHIFT, b_shift = SHIFT if b_is_u8 else 0
     cdef Zeros a, b
     a.value, a.values = a_shift + (g.a.zero_point if g.a.zero_points is NULL else 0), g.a.zero_points
@@ -265,14 +265,14 @@ cdef int64_t add_piece(const Problem *g, Operands *o, int first, int count, int 
 
 
 cdef int64_t cut(const Problem *g, Operands *o, int count) noexcept nogil:
-    """Cut `count` vectors y into pieces. Return the bytes of the packed pieces."""
+    """Divide `count` vectors y into pieces. Return the bytes of the packed pieces."""
     cdef int64_t size = 0
     cdef int first = 0, rest, columns
     cdef bint sums = not is_zero(&o.y_zeros), has_ones
     o.pieces = 0
     while first < count:
         rest = count - first
-        # At most a quarter of a kernel's 8 or 16 columns is padding or ones.
+        # Choose a kernel of 16 or 8 columns only if at most a quarter of its columns is padding or ones.
         if rest > 12 and g.kernels.gemm.dots.columns == 16:
             columns = 16
         elif rest > (4 if sums else 6):

@@ -1,22 +1,22 @@
-"""Few rows of A times a C-ordered plain B. The path reads B in place, because packing B first would take longer
-(csrc/gemm/few_rows_body.h).
+"""Few rows of A times a plain, C-ordered B. The path reads B in place, because packing would take longer than the
+product (csrc/gemm/few_rows_body.h).
 
-The path reads along the rows of B, a few groups of rows side by side, while the sums of some blocks of columns stay in
-the cache::
+The path reads B along its rows, a few groups of rows side by side. The sums of some blocks of columns stay in the
+cache::
 
     multiply_piece  some tiles of rows and blocks of columns
       for some blocks at a time:
         for a few groups of k at a time:
-          for each block:           copied first if its rows would evict one another from the cache
+          for each block:           first copy it, if its rows would evict one another from the cache
             for each tile of rows:  the row kernel
-        for each block: the sums go to C
+        for each block: store the sums to C
 
 Blocks begin at cache lines if all rows of B have the same alignment. The first and the last block may then overlap
 their neighbours; each block stores only its own columns.
 
-This path can compute every problem with exact numerics and 32-bit sums. If a zero point of A needs the column sums of
-B, they are the product of one more row of A, of ones. The zero point of a single row is subtracted from the row first,
-if the kernel splits bytes into halves.
+This path can compute every problem with exact numerics and 32-bit sums. A zero point of A needs the column sums of B,
+which are the product of one more row of A: a row of ones. If A has a single row and the kernel splits bytes into
+halves, the path subtracts the zero point from the row instead.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
@@ -34,17 +34,19 @@ from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_long
 from int8blas.gemm.problem cimport Problem, busy_threads, least_work, near_bytes
 
 cdef enum:
-    # Rows of B at a multiple of this distance evict one another from an L1 cache with 8 or 12 ways.
+    # If the distance between rows of B is a multiple of this number, rows evict one another from an L1 cache with 8 or
+    # 12 ways.
     CONFLICT_BYTES = 2048
-    # The last block of columns begins earlier, to be a whole block, and repeats columns of the block before. If A has
-    # more rows than one row kernel takes, B is read in place only if at most 1/REPEATED of the columns are repeated.
+    # The last block of columns is a whole block, so it begins earlier and repeats columns of the previous block. If A
+    # has more rows than one row kernel takes, the path takes the problem only if at most 1/REPEATED of the columns are
+    # repeated.
     REPEATED = 8
     MIN_ROWS_K = 64
-    STAGED_BYTES = 256          # bytes of each row that is copied
-    # The number of groups of rows of B that the kernel reads side by side. An uncached B has fewer groups, because DRAM
-    # delivers few, long streams faster. Products of up to GEMV_ROWS rows of A have GEMV_GROUPS and GEMV_AHEAD instead.
-    # AHEAD and GEMV_AHEAD are prefetch distances in bytes. Sums that wait for further groups take at most
-    # ROWS_SUMS_BYTES, and at most 1/16 of the L2 cache.
+    STAGED_BYTES = 256          # bytes that are copied of each row
+    # ROWS_GROUPS is the number of groups of rows of B that the kernel reads side by side. UNCACHED_GROUPS is the number
+    # for an uncached B, because DRAM delivers few, long streams faster. AHEAD is the prefetch distance in bytes. For up
+    # to GEMV_ROWS rows of A, GEMV_GROUPS and GEMV_AHEAD replace these numbers. ROWS_SUMS_BYTES is the maximum number of
+    # bytes of sums that wait for further groups; it is at most 1/16 of the L2 cache.
     ROWS_GROUPS = 32
     UNCACHED_GROUPS = 16
     GEMV_ROWS = 2
@@ -52,8 +54,8 @@ cdef enum:
     AHEAD = 128
     GEMV_AHEAD = 1024
     ROWS_SUMS_BYTES = 1 << 16
-    # With at least ALIGNED_BLOCKS blocks, one more block for alignment hardly matters. With at least LONG_BLOCKS
-    # blocks, a row is a long stream.
+    # From ALIGNED_BLOCKS blocks on, one more block for alignment takes little time. From LONG_BLOCKS blocks on, a row
+    # is a long stream.
     ALIGNED_BLOCKS = 16
     LONG_BLOCKS = 16
 
@@ -63,9 +65,9 @@ cdef struct FewRowsPlan:
     bint row_of_ones            # A gets a row of ones, for column sums of B
     bint centered               # A has a single row, and the path subtracts the zero point from it before the product
     bint staged                 # the path copies rows of B before it multiplies them
-    int64_t head                # columns before the first block that is aligned, if blocks are
+    int64_t head                # columns before the first aligned block
     int64_t ahead               # i8_few_rows_args.ahead
-    int64_t kc                  # k of the rows of B that are read side by side
+    int64_t kc                  # number of rows of B that are read side by side
     int64_t blocks              # blocks of a row kernel's columns in N
     int64_t nc                  # blocks whose sums are kept at a time
 
@@ -83,7 +85,7 @@ cdef bint takes_few_rows(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads and blocks."""
+    """Choose the blocks and the number of threads."""
     cdef FewRowsPlan *p = <FewRowsPlan *>plan
     cdef bint shifted = g.a.sign_flip != 0
     p.row_of_ones = g.a.zero_points is not NULL or g.a.zero_point != (SHIFT if shifted else 0)
@@ -111,8 +113,8 @@ cdef void plan_few_rows(const Problem *g, Plan *plan) noexcept nogil:
     p.kc = I8_GROUP * (UNCACHED_GROUPS if uncached or p.staged else ROWS_GROUPS)
     if g.m <= GEMV_ROWS:
         p.ahead = GEMV_AHEAD if uncached else 0
-        # Kernels with `halve_row` store their sums after every few groups in any case. Long streams make them faster,
-        # for a cached B too.
+        # Kernels with `halve_row` store their sums after a few groups for any `kc`. Long streams make them faster, for
+        # a cached B too.
         stores_often = rows == 1 and g.kernels.gemm.few_rows.halve_row is not NULL and p.blocks >= LONG_BLOCKS
         p.kc = I8_GROUP * (GEMV_GROUPS if uncached or stores_often else ROWS_GROUPS)
     p.nc = min(<int64_t>ROWS_SUMS_BYTES, g.machine.l2 // 16) // (4 * rows * width)
@@ -130,11 +132,11 @@ cdef struct Rows:
     int64_t groups              # groups of 4 k
     int group                   # bytes of a group in a packed row
     uint8_t *a                  # packed, tile by tile
-    int32_t *offsets            # term of a single zero point of B for each row
-    int64_t *ao                 # NULL, or zero points of the rows of A as the kernels read it
-    int64_t *bo                 # NULL, or zero points of the columns of B as the kernels read it
+    int32_t *offsets            # for each row, the term of the zero point that all of B shares
+    int64_t *ao                 # NULL, or zero points of the rows of A in the form that the kernels read
+    int64_t *bo                 # NULL, or zero points of the columns of B in the form that the kernels read
     int64_t *row_term           # NULL, or sums of the rows of A - ao, which are multiplied by bo
-    # for one part:
+    # The memory of one part:
     int32_t *sums
     uint8_t *staged
 
@@ -168,7 +170,7 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
     cdef uint8_t *halved = w.a + row * w.groups * w.group
-    # If bytes are split into halves, pack to the second half of the memory first.
+    # If the kernel splits bytes into halves, first pack to the second half of the memory.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)
     if own < height:
@@ -210,7 +212,7 @@ cdef void multiply(const Problem *g, const Rows *w, i8_few_rows_args *t, int64_t
 
 
 cdef int64_t own_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
-    """Return the first column that a block stores; its last column is before the next block's first."""
+    """Return the first column that a block stores. It stores all columns up to the first column of the next block."""
     return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows.columns, g.n)
 
 
@@ -221,7 +223,7 @@ cdef int64_t read_column(const Problem *g, const FewRowsPlan *p, int64_t block) 
 
 cdef void store_block(const Problem *g, const FewRowsPlan *p, const Rows *w, const int32_t *sums, int64_t block,
                       int64_t row, int64_t row_end) noexcept nogil:
-    """Store the finished sums of one block of columns, rows [row, row_end), to C."""
+    """Store the finished sums of one block of columns to rows [row, row_end) of C."""
     cdef int width = g.kernels.gemm.few_rows.columns
     cdef int64_t column = own_column(g, p, block), i, r
     cdef int start = <int>(column - read_column(g, p, block)), height
@@ -308,7 +310,7 @@ cdef int rows_part(const void *job, int64_t part, int64_t _parts) noexcept nogil
     w.sums += part * w.rows * p.nc * g.kernels.gemm.few_rows.columns
     w.staged += part * STAGED_BYTES * p.kc if p.staged else 0
     for i in range(pieces_of(&p.common.grid, <int>part, pieces)):
-        # If each block needs the row of ones, the grid has one row, which stands for all tiles.
+        # If there is a row of ones, every block needs it, so the only row of the grid stands for all tiles.
         multiply_piece(g, p, &w, 0 if p.row_of_ones else pieces[i].row,
                        w.tiles if p.row_of_ones else pieces[i].row_end, pieces[i].column, pieces[i].column_end)
     return 0
@@ -343,7 +345,7 @@ cdef int run_few_rows(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_few_rows(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of a row kernel; threads divide its blocks and tiles."""
+    """Describe the plan: the size of a row kernel, and the blocks and tiles that threads divide."""
     d.tile[0], d.tile[1] = g.kernels.gemm.few_rows.mr, g.kernels.gemm.few_rows.columns
     d.unit[0], d.unit[1] = ceil_div(g.m, plan.grid.rows), g.kernels.gemm.few_rows.columns
 

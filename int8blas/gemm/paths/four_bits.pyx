@@ -3,8 +3,8 @@
 With few rows, reading B takes most of the time, and B of 4 bits has half of the bytes of an 8-bit B. First the path
 writes rows of A as s8, padded with zeros. It copies the rows, or quantizes them if A is a dynamic source. Then each
 thread multiplies all rows by some of the panels, a few panels at a time. The epilogue computes C from the sums while
-they are in the L1 cache. With more rows, tiles of an unpacked B are faster (pack_b.pyx), except with scale groups: then
-the path takes blocks of rows that fit the L2 cache.
+they are in the L1 cache. With more rows, unpacking B for the tiles is faster (pack_b.pyx). With scale groups this path
+is faster for any number of rows; it then takes blocks of rows that fit the L2 cache.
 
 B' has the values of B minus a zero point. The kernels multiply the stored values, so the path also computes the sums of
 the rows of A. With scale groups the kernels subtract the terms of all zero points. Otherwise the kernels subtract the
@@ -28,13 +28,14 @@ from int8blas.gemm.problem cimport (
     STEP_K, Problem, element, has_scale_groups, is_doubled, row_scales_from, thread_work, zero_by_row)
 
 cdef enum:
-    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, tiles of an unpacked B
-    # are faster: for 16 rows, the tiles of a matrix unit are 1.1x faster (4096 x 4096, Emerald Rapids). On Zen 5 this
-    # path is 1.2x faster for 32 rows (AVX512-VNNI) and for 16 rows (AVX2).
+    # The maximum number of rows: with VNNI, with a matrix unit, and without VNNI. For more rows, unpacking B for the
+    # tiles is faster. For 16 rows, tiles of a matrix unit are 1.1x as fast as this path (N = K = 4096, Emerald Rapids).
+    # On Zen 5 this path is 1.2x as fast as tiles for 32 rows (AVX512-VNNI), and for 16 rows (AVX2).
     ROWS = 32
     MATRIX_ROWS = 8
     PAIRED_ROWS = 16
-    # The number of panels that are multiplied together. Their sums fill whole lines of C, and stay in the L1 cache.
+    # The number of panels that are multiplied together. Their sums fill whole cache lines of C, and stay in the L1
+    # cache.
     PANELS = 4
     COLUMNS = PANELS * I8_PANEL
 
@@ -44,10 +45,10 @@ cdef struct Rows:
     int64_t first, count        # the rows of the block
     int8_t *a
     ptrdiff_t row               # bytes from one row to the next
-    int64_t groups, size        # scale groups, and k of each; without scale groups, one group has all of K
-    int32_t *terms              # sums of the rows in each group times -zero, or -1 with zeros by group, [rows][groups]
+    int64_t groups, size        # number of scale groups, and their k; without scale groups, one group has all of K
+    int32_t *terms              # [rows][groups]: sums of A in a group, times -zero (times -1 if groups have zeros)
     float *scales
-    int64_t *zeros              # of A', of a dynamic source
+    int64_t *zeros              # zero points of the A' of a dynamic source
     int64_t *ao                 # zero points of A
     int32_t *short_ao
     int64_t *row_term           # sums of A - ao
@@ -61,7 +62,7 @@ cdef struct FourBitsJob:
 
 
 cdef inline bint has_values_by_group(const i8_scale_groups *s) noexcept nogil:
-    """Return whether scales or zero points differ from group to group, except zero points of 4-bit weights."""
+    """Return whether scales, or zero points other than the zero points of 4-bit weights, differ from group to group."""
     return s.row_scales is not NULL or s.row_zeros is not NULL or s.column_zeros is not NULL
 
 
@@ -75,7 +76,7 @@ cdef int64_t most_rows(const Problem *g) noexcept nogil:
 
 
 cdef bint takes_four_bits(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether B has 4 bits, and is not unpacked."""
+    """Return whether the path computes a problem: B has 4 bits, and A has few rows or B has scale groups."""
     return (
         g.four_bits.data is not NULL and g.kernels.gemm.four_bits is not NULL and 0 < g.k and g.m <= most_rows(g)
         and not p.wide and g.source.image is NULL and g.c.line == 0 and not is_doubled(g)
@@ -96,7 +97,7 @@ cdef void plan_four_bits(const Problem *g, Plan *plan) noexcept nogil:
 
 
 cdef int64_t block_rows(const Problem *g) noexcept nogil:
-    """Return the rows of a block: half of the L2 cache, whole chunks of ROWS rows."""
+    """Return the rows of a block: a multiple of ROWS that fits half of the L2 cache."""
     return min(g.m, max(<int64_t>1, g.machine.l2 // 2 // (round_up(g.k, ALIGNMENT) * ROWS)) * ROWS)
 
 
@@ -193,7 +194,7 @@ cdef void multiply_rows(const Problem *g, const Rows *r, i8_four_bits_args *t, i
 
 
 cdef void finish(const Problem *g, const Rows *r, i8_output_args *o, int64_t first, int64_t rows) noexcept nogil:
-    """Apply the epilogue to some rows of the columns that `o` has."""
+    """Apply the epilogue to some rows of the columns in `o`."""
     cdef int64_t row = r.first + first
     o.rows, o.row = <int>rows, row
     if not has_scale_groups(g):
@@ -242,7 +243,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
         first = 0
         while first < r.count:
             rows = min(<int64_t>ROWS, r.count - first)
-            # Several tiles of rows read a panel again, from a cache, so they finish it before the next one.
+            # If several tiles of rows read each panel, take one panel at a time, so that it stays in a cache.
             t.panels = <int>(width if rows <= I8_MAX_FOUR_BITS else 1)
             for i in range(width // t.panels):
                 t.dst, t.y = sums + i * I8_PANEL, scaled + i * I8_PANEL
@@ -275,7 +276,7 @@ cdef int run_four_bits(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_four_bits(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of the largest kernel, whose panels are the units."""
+    """Describe the plan: the size of the largest kernel, and the panels that threads divide."""
     d.tile[0], d.tile[1] = I8_MAX_FOUR_BITS, COLUMNS
     d.unit[0], d.unit[1] = g.m, COLUMNS
 

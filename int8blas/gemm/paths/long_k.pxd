@@ -4,7 +4,7 @@ from int8blas.core.kernels cimport i8_kernels
 
 
 cdef inline int vectors_of_kernel(int left, int most) noexcept nogil:
-    """Return how many vectors the next kernel takes: 4, 2 or 1, at most `most`."""
+    """Return the number of vectors that the next kernel takes: 4, 2 or 1, at most `most`."""
     return 4 if most >= 4 and left >= 4 else 2 if most >= 2 and left >= 2 else 1
 
 

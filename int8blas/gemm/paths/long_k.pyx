@@ -1,10 +1,10 @@
-"""Few rows and columns of C and a long K. The path reads both operands once; operands that are contiguous along k are
-read in place.
+"""The path for few rows and columns of C and a long K. It reads both operands once. Operands that are contiguous along
+k are read in place.
 
-Reading takes most of the time, so the path packs as little as possible. K has no limit: the kernels
+Reading takes most of the time, so the path packs as little as possible. K has no limit, because the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::
 
-    multiply_part    one thread's part of K, to totals of all of C
+    multiply_part      adds the products of one part of K to totals of all of C
       for each block of K, which stays in the cache:
         copy_vectors   copies an operand that is not contiguous along k
         for a few vectors x and y at a time:  the kernel
@@ -30,19 +30,18 @@ from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
 from int8blas.gemm.problem cimport Problem, is_generated, is_quantized, matrix_of, thread_work
 
 cdef enum:
-    # Waking one more thread saves time from this many bytes of vectors on. The limit is higher than on other paths,
-    # because up to this size one thread reads the vectors from its L2 cache in 5 us.
+    # The minimum bytes of vectors for which waking one more thread saves time. The limit is higher than on other paths,
+    # because one thread reads this many bytes from its L2 cache in 5 us.
     LONG_THREAD_BYTES = 1 << 20
     # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
     MIN_PART_K = 4096
     LINE = 64
-    # If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are fastest. If it copies
-    # some vectors, the vectors of a block have COPIED_BYTES bytes: half of an L1 cache, because the source of the
-    # copies takes the other half.
+    # The size of a block. If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are
+    # fastest. If the path copies some vectors, a block has COPIED_BYTES bytes of vectors, which is half of an L1 cache,
+    # because the source of the copies needs the other half.
     IN_PLACE_K = 4096
     COPIED_BYTES = 1 << 14
-    # TOTALS is the maximum number of elements of C. SUMS is TOTALS plus the maximum number of vectors of A and B,
-    # because each vector has a sum too.
+    # TOTALS is the maximum number of elements of C. SUMS also counts a sum for each vector of A and B.
     TOTALS = LONG_K_SIDE * LONG_K_SIDE
     SUMS = TOTALS + 2 * LONG_K_SIDE
 
@@ -55,11 +54,11 @@ cdef struct LongKPlan:
 # The vectors of an operand: rows of A, or columns of B.
 cdef struct Side:
     const uint8_t *data
-    ptrdiff_t vector, step      # bytes from one vector to the next, and from one k of a vector to the next
+    ptrdiff_t vector, step      # bytes from one vector to the next; bytes from one k of a vector to the next
     const uint8_t *end          # the end of the vectors' memory
     int count
     bint is_signed
-    int64_t *sums               # the sum of each vector before the shift by 128; NULL if not needed
+    int64_t *sums               # the sum of each vector before the shift by 128, or NULL
 
 
 cdef struct LongK:
@@ -67,7 +66,7 @@ cdef struct LongK:
     const LongKPlan *p
     Side x, y
     bint x_is_a
-    int64_t *sums               # for each part: totals, then the sums of vectors of A and B
+    int64_t *sums               # for each part: totals of C, sums of vectors of A, sums of vectors of B
 
 
 cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
@@ -79,8 +78,8 @@ cdef bint takes_long_k(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_long_k(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose the blocks, and the threads, which each take a part of K. The kernels add in s64, so there are no
-    segments."""
+    """Choose the size of blocks and the number of threads. Each thread takes a part of K. The kernels add in s64, so
+    there are no segments."""
     cdef LongKPlan *p = <LongKPlan *>plan
     cdef double bytes_ = <double>(g.m + g.n) * g.k
     cdef int64_t threads = paid_threads(
@@ -257,7 +256,7 @@ cdef int dot(const Dot *d, int threads, int64_t *sum) noexcept nogil:
 
 
 cdef inline bint has_own_zero(const Operand *x, int64_t shift) noexcept nogil:
-    """Return whether an operand has a zero point other than the shift's."""
+    """Return whether an operand had a zero point before the shift."""
     return x.zero_points is not NULL or x.zero_point != (shift if x.sign_flip else 0)
 
 

@@ -19,8 +19,9 @@ from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
     STACK_SPAN = 1 << 28        # two elements of one matrix in a stack are less than this many bytes apart
-    # The maximum number of multiply-adds of a product. On Zen 4 with AVX512-VNNI, 20 x 20 x 20 takes 176 ns by lines
-    # and 162 ns by tiles, 32 x 32 x 32 takes 463 and 381 ns. With AVX2 they take 327 and 666 ns, and 1244 and 910 ns.
+    # The maximum number of multiply-adds of a product. Times of this kernel and of tiles on Zen 4: 20 x 20 x 20 takes
+    # 176 ns and 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2). 32 x 32 x 32 takes 463 ns and 381 ns (AVX512-VNNI),
+    # 1244 ns and 910 ns (AVX2).
     STACK_WORK = 1 << 13
 
 
@@ -38,8 +39,8 @@ cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, i
 
 
 cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil:
-    """Set the sizes and the operands of the kernel of stacks, except addresses and the step of C. Return whether the
-    kernel takes them."""
+    """Set the sizes and operands in the arguments of the kernel of stacks, except addresses and the step of C. Return
+    whether the kernel takes this product."""
     if max(g.m, g.n, g.k) > I8_STACK_DEPTH or g.m * g.n * g.k > STACK_WORK:
         return False
     t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
@@ -70,7 +71,7 @@ cdef bint takes_register(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_register(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads; each gets whole registers of rows."""
+    """Choose the number of threads. Each thread gets whole registers of rows."""
     split(g.m // rows_in_register(g), 1, busy_threads(g, thread_work(g), g.m), False, &plan.grid)
 
 
@@ -105,8 +106,7 @@ cdef int run_register(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_register(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan. A tile has the rows of A that share a register, and all columns; threads divide units of these
-    rows."""
+    """Describe the plan: a tile has the rows of A that share a register, and all columns. Threads divide tiles."""
     d.tile[0], d.tile[1] = rows_in_register(g), g.n
     d.unit[0] = rows_in_register(g)
 

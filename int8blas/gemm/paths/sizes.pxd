@@ -7,8 +7,8 @@ from int8blas.core.split cimport round_up
 from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, least_work
 
 cdef enum:
-    # small_k: the minimum number of rows of A (B is shifted once for all rows), of columns (a row of A is loaded once
-    # for all columns), and of elements of C (the plan takes time). Smaller problems are faster on other paths.
+    # small_k: the minimum number of rows of A, of columns of C, and of elements of C. The path shifts B once for all
+    # rows, and loads a row of A once for all columns. Smaller problems are faster on other paths.
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
@@ -43,14 +43,15 @@ cdef enum:
     TINY_COLUMNS = 8 * I8_PANEL
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
-    # tiny: the maximum K and columns of products that have any number of rows of int8. NARROW_K_OF_PAIRS is the maximum
-    # K without VNNI. For 142,903 x 17 x 20 the path tiny takes 700 us, and the path blocks 1090 us (Zen 4).
+    # tiny: the maximum K and the maximum number of columns if A is int8 and has any number of rows. NARROW_K_OF_PAIRS
+    # is the maximum K without VNNI. 142,903 x 17 x 20 takes 700 us on the path tiny, and 1090 us on the path blocks
+    # (Zen 4).
     NARROW_K = 64
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
-    # tiny: to store a triangle, the path computes the whole C if C has up to TINY_TRIANGLE rows and the product has up
-    # to TINY_TRIANGLE_WORK multiply-adds. If A has contiguous rows and the CPU has VNNI, the limit is TINY_ROWS_WORK:
-    # up to 64 x 64 x 64, preparing the operands for the path triangle takes longer than multiplying all of C.
+    # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits
+    # computing all of C takes less time than the path triangle needs to prepare the operands. If A has contiguous rows
+    # and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
@@ -108,8 +109,8 @@ cdef inline bint is_register(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_stack_of_dots(const Problem *g) noexcept nogil:
-    """Return whether the kernel of stacks computes C faster as dot products: C has one row or one column, and the other
-    operand is not contiguous across k."""
+    """Return whether dot products compute C faster than the kernel of stacks: C has one row or one column, and the
+    operand with more vectors is not contiguous across k."""
     return g.k > 1 and (g.n == 1 and g.m > 1 and g.a.row != 1 or g.m == 1 and g.n > 1 and g.b.column != 1)
 
 
@@ -119,8 +120,8 @@ cdef inline bint is_dot_k(int64_t k, int64_t vectors) noexcept nogil:
 
 
 cdef inline bint reads_few_columns(const Problem *g) noexcept nogil:
-    """Return whether dot products are faster for a problem of the path tiny: one operand is large and contiguous along
-    k, and the other one has few vectors."""
+    """Return whether dot products are faster than the path tiny: one operand is large and contiguous along k, and the
+    other operand has few vectors."""
     cdef int64_t most = TINY_DOT_VECTORS
     # Compare sizes first, because they alone decide for the smallest problems.
     if not is_dot_k(g.k, min(g.m, g.n)) or g.saturating or g.kernels.matrix is not NULL:
@@ -155,8 +156,8 @@ cdef inline bint fits_stack(const Problem *g) noexcept nogil:
 
 
 cdef inline bint is_narrow(const Problem *g) noexcept nogil:
-    """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path tiny then
-    shifts several rows in one step. The path blocks would pack these rows. It has threads, and AMX."""
+    """Return whether A has contiguous short rows of int8, and C is a bare product with few columns. The path tiny
+    shifts several such rows in one step. The path blocks would pack them, but is faster with several threads or AMX."""
     return (
         g.threads <= 1 and g.kernels.matrix is NULL and g.n <= NARROW_COLUMNS
         and g.k <= (NARROW_K_OF_PAIRS if g.kernels.gemm.exact == I8_DOT2 else NARROW_K)

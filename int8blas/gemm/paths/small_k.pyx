@@ -1,9 +1,8 @@
 """Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
-The path packs all of B, and shifts it so that its panels begin at the cache lines of C: the CPU writes full lines twice
-as fast as half lines, and only full lines can be written past the caches. If C is the bare sums or distances, the
-kernel stores C itself. Other results go through the epilogue, one part of the sums at a time, while the part is in the
-L1 cache.
+The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
+twice as fast as half lines, and streaming stores need full lines. If C has the bare sums or distances, the kernel
+stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -24,9 +23,9 @@ from int8blas.gemm.squares cimport add_panel_squares
 cdef enum:
     MAX_K = 32                  # at least small_k.limit of every kernel table
     ROWS = 64                   # rows of A that are packed at a time
-    MIN_SHIFTED = 16            # minimum panels in a row of C: the shift needs one panel more
+    MIN_SHIFTED = 16            # minimum panels in a row of C for the shift, which needs one more panel
     LINE = 64
-    # The sums of one call of the epilogue, and their panels.
+    # The maximum number of sums, and of panels, for one call of the epilogue.
     PART = 1 << 13
     PART_PANELS = 32
 
@@ -37,8 +36,8 @@ cdef struct SmallKPlan:
 
 
 cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether this path takes a problem: K is small and C is large, and if micro-kernels can apply the epilogue,
-    this path's kernel can apply it too."""
+    """Return whether this path takes a problem. K must be small and C large. An epilogue that micro-kernels can apply
+    must be one that this path's kernel can apply too."""
     return (
         is_small_k(g) and not is_quantized(g) and (not p.to_output or g.epilogue.kind == I8_DISTANCES)
         and not needs_blocks(g, p)
@@ -46,7 +45,7 @@ cdef bint takes_small_k(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef void plan_small_k(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose threads: the path packs little, and the stores to C limit its speed."""
+    """Choose the number of threads. The path packs little, and stores to C limit its speed."""
     cdef SmallKPlan *p = <SmallKPlan *>plan
     cdef double work = <double>g.m * <double>g.n * <double>g.k
     cdef int64_t size = g.m * g.n * sizeof(int32_t)
@@ -68,19 +67,19 @@ cdef struct Columns:
 
 
 cdef inline bint is_stored(const Plan *p) noexcept nogil:
-    """Return whether the kernel stores C: the sums, or distances (to_output)."""
+    """Return whether the kernel stores C, which has the bare sums or distances (to_output)."""
     return p.from_registers or p.to_output
 
 
 cdef inline int32_t start_value(const Plan *p, int32_t offset, int64_t zero, int64_t sum) noexcept nogil:
-    """Return the start value of a row or column: its offset minus the term of the other operand's zero point; this
-    difference is multiplied by -2 for distances."""
+    """Return the start value of a row or column: its offset minus the term of the other operand's zero point. For
+    distances the term is multiplied by -2."""
     cdef int factor = -2 if p.to_output else 1
     return <int32_t>(<uint32_t>offset - <uint32_t>factor * <uint32_t>zero * <uint32_t>sum)
 
 
 cdef bint has_row_terms(const Problem *g) noexcept nogil:
-    """Return whether the call has zero points of B, which need the row sums of A - ao."""
+    """Return whether the kernel needs the row sums of A - ao, for zero points of B."""
     return has_zero(&g.b)
 
 
@@ -99,8 +98,8 @@ cdef void start_rows(const Problem *g, const Plan *p, int64_t row, int rows, int
 
 
 cdef inline bint streams(const Problem *g, const SmallKPlan *plan, const Columns *b) noexcept nogil:
-    """Return whether the kernel writes whole lines of C past the caches: if the plan does, and lines of memory begin at
-    the same column in each row."""
+    """Return whether the kernel writes C past the caches: the plan allows it, and cache lines begin at the same column
+    in each row of C."""
     return plan.stream and b.lead * <int>sizeof(int32_t) == <int>(<uintptr_t>g.c.data % LINE) and g.c.row % LINE == 0
 
 
@@ -237,7 +236,7 @@ cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of the kernel; threads divide the rows of C."""
+    """Describe the plan: the size of the kernel, and the rows of C that threads divide."""
     d.tile[0], d.tile[1] = g.kernels.gemm.small_k.rows, I8_PANEL
     d.unit[0], d.unit[1] = 1, g.n
 

@@ -1,6 +1,6 @@
-"""Very small problems: the path keeps all data on the stack, uses one thread and needs no plan.
+"""The path for very small problems. It keeps all data on the stack, uses one thread and needs no plan.
 
-The path uses the tiles of ``blocks``. Planning would take most of the time of such problems.
+It uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -21,7 +21,8 @@ from int8blas.gemm.problem cimport (
     UPPER, WHOLE, applies_from_registers, is_product, set_tile_output, size_of_c, stores_transposed, tile_rows)
 
 cdef enum:
-    # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows.
+    # The maximum number of sums that are stored to C together: several tiles along M, with up to I8_MAX_COLUMNS rows in
+    # all.
     STACKED_SUMS = I8_MAX_COLUMNS * I8_PANEL
 
 
@@ -41,8 +42,7 @@ cdef struct ColumnsOfB:
 
 
 cdef bint takes_tiny(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether a problem is empty, or tiny and not a product with a transpose that the path triangle computes
-    faster."""
+    """Return whether a problem is empty, or is tiny and not faster on the path triangle."""
     if is_tiny(g):
         return g.m < WHOLE_ROWS or not takes_triangle(g, p)
     return is_tiny_triangle(g) or g.m == 0 or g.n == 0
@@ -68,8 +68,8 @@ cdef void describe_tiny(const Problem *g, const Plan *plan, Description *d) noex
 
 
 cdef void multiply_whole(const Problem *g) noexcept nogil:
-    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)); the sums go to C directly or, several tiles
-    together, through the epilogue."""
+    """Compute C := sat(rne(alpha * (A - ao) @ (B - bo) + beta * C + co)). Micro-kernels store C, or the epilogue takes
+    the sums of several tiles together."""
     cdef RowsOfA rows
     cdef ColumnsOfB columns
     cdef int32_t stacked[STACKED_SUMS]
@@ -111,7 +111,7 @@ cdef void multiply_whole(const Problem *g) noexcept nogil:
 
 
 cdef bint is_stored_by_tiles(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel applies the epilogue: distances, or s64 in whole panels."""
+    """Return whether a micro-kernel applies the epilogue: distances, or s64 results in whole panels."""
     return applies_from_registers(g) and (g.epilogue.kind == I8_DISTANCES or g.n % I8_PANEL == 0)
 
 
@@ -194,7 +194,7 @@ cdef inline const int32_t *start_of(const Problem *g, const ColumnsOfB *columns)
 
 
 cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB *columns, RowsOfA *rows) noexcept nogil:
-    """Return B in panels, and find its sums if they are needed; set the groups and the tail of the rows of A."""
+    """Return B in panels, with its sums if the product needs them. Set the groups and the tail of the rows of A."""
     cdef const int8_t *b = g.panels.data
     if b is NULL:
         b = <const int8_t *>aligned(<char *>columns.bytes_)
@@ -209,8 +209,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. Their sums must fit `room` rows. Return the
-    height. Store the terms of their rows from row `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. Their rows must fit `room` rows of sums.
+    Return the height. Store the terms of the rows from index `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -227,20 +227,20 @@ cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int 
 
 
 cdef inline int64_t together(const Problem *g, int64_t tiles, int height, int64_t room) noexcept nogil:
-    """Return how many tiles of `height` rows are prepared together, if there is memory for the sums of `room` rows."""
+    """Return the number of tiles of `height` rows to prepare together. There is memory for the sums of `room` rows."""
     if g.a.column != 1:
         return 1
     if g.k % I8_GROUP or has_zero(&g.b) or g.a.sign_flip:
         room = min(room, <int64_t>I8_MAX_COLUMNS)
         if tiles * height * g.k > TINY_A_BYTES:
             room = min(room, TINY_A_BYTES // g.k)
-    # Usually all tiles fit, and then no 64-bit division is needed.
+    # Usually all tiles fit. This comparison avoids a 64-bit division, which takes long.
     return tiles if tiles * height <= room else max(<int64_t>1, room // height)
 
 
 cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, int height, int rows, uint8_t *memory,
                           uint32_t *tails) noexcept nogil:
-    """Set A for tiles of `height` rows, `rows` in all: in place, or packed to `memory`."""
+    """Set A for tiles of `height` rows, `rows` rows in all: in place, or packed to `memory`."""
     cdef int j, k = <int>g.k, tail = k % I8_GROUP
     if g.a.column != 1:
         g.kernels.packing.pack_panel(memory, height, height, k, a, g.a.row, g.a.column, g.a.sign_flip)
@@ -257,7 +257,7 @@ cdef inline void set_rows(const Problem *g, i8_tile_args *t, const uint8_t *a, i
 
 
 cdef inline int parts(int count, int largest) noexcept nogil:
-    """Return the number of parts into which `count` is split, if a part has at most `largest`."""
+    """Return the number of parts into which `count` is split. A part has at most `largest`."""
     return 1 if count <= largest else (count + largest - 1) // largest
 
 
@@ -268,7 +268,7 @@ cdef inline int part(int count, int i, int parts) noexcept nogil:
 
 cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_tile_args *t, const int8_t *b,
                           const int32_t *col_init, int32_t *dst, int n) noexcept nogil:
-    """Multiply the rows of A in `t` by `n` columns, and store the sums to `dst`."""
+    """Multiply the rows of A in `t` by `n` columns of B, and store the sums to `dst`."""
     cdef int panels = (n + I8_PANEL - 1) // I8_PANEL, tiles = parts(panels, tile_panels(kernels, height))
     cdef int i, width
     for i in range(tiles):
@@ -284,7 +284,7 @@ cdef inline void multiply(const i8_kernels *kernels, int dot, int height, i8_til
 
 cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_tile_output *out, const int8_t *b,
                              const int32_t *col_init, int panels) noexcept nogil:
-    """Multiply the rows of A in `t` by whole panels, through the epilogue `out`."""
+    """Multiply the rows of A in `t` by whole panels, and apply the epilogue `out`."""
     cdef int tiles = parts(panels, tile_panels(g.kernels, height)), size = <int>size_of_c(g), i, width
     cdef int dot = I8_DOT4_SAT if g.saturating else I8_DOT4
     for i in range(tiles):
@@ -299,7 +299,7 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
 
 cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
                              int32_t *init) noexcept nogil:
-    """Find -ao times the column sums of packed B, or the sums themselves if each row of A has its own zero point."""
+    """Find -ao times the column sums of packed B. If each row of A has its own zero point, find only the sums."""
     cdef uint32_t ones = 0x01010101, less = <uint32_t>-g.a.zero_point
     cdef int n = <int>round_up(g.n, I8_PANEL)
     cdef int i
@@ -338,7 +338,7 @@ cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int
     if g.a.row == k:
         g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
-    # A row is padded with zeros to a multiple of 4, which the next row overwrites.
+    # Pad each row with zeros to a multiple of 4 bytes. The next row overwrites the padding.
     for i in range(rows):
         g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.sign_flip)
 

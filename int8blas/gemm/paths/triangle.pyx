@@ -1,23 +1,23 @@
-"""A @ A.T: compute one triangle of C, and mirror it if the call computes all of C.
+"""The path for A @ A.T. It computes one triangle of C, and mirrors the triangle if the call computes all of C.
 
-A is packed once for both operands, in the layout of B': the micro-kernel reads rows of A from panels too, as dwords
-that are 64 bytes apart. If it multiplies bytes, the other operand is a copy of the panels XORed with 0x80, made while
-the panels are in the cache. Without VNNI, both operands are one copy of the panels in 16 bits. If all values are close
-together (small_values.pyx), both operands are one copy of the bytes minus the smallest value. A matrix unit reads A in
-rows, which are packed in addition to the panels.
+A is packed once for both operands, in the layout of B'. The micro-kernel can read rows of A from panels, as dwords that
+are 64 bytes apart. If it multiplies bytes, A' is a copy of the panels XORed with 0x80, which is made while the panels
+are in the cache. Without VNNI, A' and B' are the same panels in 16 bits. If the range of all values is small
+(small_values.pyx), A' and B' are the same panels of bytes, minus the smallest value. For a matrix unit, A' is packed in
+rows.
 
-    run_triangle      for each packed block: some K blocks of all panels, or of a thread's panels
-      prepare_part      pack panels, their sums and start values                    (in parallel over the panels)
-      multiply_part     one thread's cells of the triangle                          (in parallel over the parts)
+    run_triangle      for each packed block (some K blocks of all panels, or of a thread's panels)
+      prepare_part      pack panels, find their sums and start values               (in parallel over the panels)
+      multiply_part     compute one thread's cells of the triangle                  (in parallel over the parts)
         multiply_area     for each M block
-          multiply_rows     for each tile along N, each panel of rows: the micro-kernel
-            multiply_row      cells along N: sums to C, or to the epilogue, and to the mirror
-            multiply_square   a cell on the diagonal, of which C may need only a triangle
+          multiply_rows     for each tile along N, and each panel of rows: the micro-kernel
+            multiply_row      compute cells along N, and store C and its mirror
+            multiply_square   compute a cell on the diagonal; C may need only a triangle of it
 
-A cell is 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
-unit, two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums wait in C, if C has the bare sums and contiguous rows. Otherwise they
-wait in memory of the call.
+A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
+unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
+consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise they
+stay in memory of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
 packs the panels that it needs, if packing is little work compared with its products.
@@ -42,37 +42,40 @@ from int8blas.gemm.problem cimport (
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
-    # If the call computes all of C, the smallest k for which the path mirrors a triangle. For this k, storing the
-    # mirror takes as long as computing the other half. The limits are for widened operands, for bytes with contiguous
-    # rows of A, for bytes with contiguous columns of A, and for a C of at least LARGE_C bytes, which no cache holds.
+    # The smallest K for which a call that computes all of C mirrors a triangle. For this K, storing the mirror takes as
+    # long as computing the other half. WHOLE_WIDENED_K is for widened operands. WHOLE_ROWS_K and WHOLE_COLUMNS_K are
+    # for bytes with contiguous rows and contiguous columns of A. LARGE_K is for a C of more than LARGE_C bytes, which
+    # no cache holds.
     WHOLE_WIDENED_K = 64
     WHOLE_ROWS_K = 96
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # The smallest k with a matrix unit: for a smaller k the unit computes the other half faster than the mirror can be
-    # stored.
+    # The smallest K with a matrix unit. For a smaller K the unit computes the other half in less time than the CPU
+    # stores the mirror.
     MATRIX_WHOLE_K = 4096
-    # The minimum number of multiply-adds of the whole C with several threads, which synchronize twice on this path.
+    # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
+    # this path.
     SHARED_WORK = 1 << 23
     # The maximum number of bytes of a packed block, unless one K block needs more.
     PACKED_BYTES = 4 << 20
-    # From this many panels for each thread on, each thread packs the panels that it needs. Packing then takes a fifth
-    # of the time of the thread's products.
+    # The minimum number of panels for each thread if each thread packs the panels that it needs. Packing then takes a
+    # fifth of the time of the thread's products.
     OWN_PANELS = 12
-    # Up to this many cells for each thread, dividing K is faster: otherwise threads wait for panels of other threads.
+    # Up to this many cells for each thread, dividing K is faster, because no thread then waits for panels of another
+    # thread.
     FEW_CELLS = 24
 
 
 cdef struct TrianglePlan:
     Plan common
-    const i8_matrix *matrix     # the matrix unit, if it multiplies; else NULL
+    const i8_matrix *matrix     # the matrix unit, or NULL if the vector unit multiplies
     int64_t mr, np              # rows and panels of a tile
     int64_t grid_np             # panels of a cell along M and along N
-    int64_t kc, k_blocks        # k of a K block; the number of K blocks
+    int64_t kc, k_blocks        # size of a K block; number of K blocks
     int64_t mc, nc              # rows and panels of a block
     int64_t panels              # panels of 16 columns in N
-    int64_t packed_k_blocks     # blocks of K that are packed together, before their products
+    int64_t packed_k_blocks     # K blocks that are packed together, before they are multiplied
     bint private_panels         # each thread packs the panels that its cells need
 
 
@@ -81,8 +84,8 @@ cdef struct Form:
     int dot                     # the multiply-add: I8_DOT4 and so on
     int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
     bint shares_panels          # A' and B' are the same bytes
-    uint8_t flip                # packing XORs the bytes of A with this byte, then subtracts `lowest`
-    int64_t shift               # the amount that `flip` and `lowest` add to the zero points of B'
+    uint8_t flip                # packing XORs the bytes of A with `flip`, then subtracts `lowest`
+    int64_t shift               # added to the zero points of B', because of `flip` and `lowest`
 
 
 # The division of C into cells, which are squares.
@@ -90,37 +93,38 @@ cdef struct Cells:
     int64_t panels              # panels of a cell along M and along N
     int64_t side                # rows (and columns) of a cell
     int64_t bands               # rows (and columns) of cells
-    int64_t tile_cells          # columns of cells in a tile
+    int64_t tile_cells          # number of cells along N in a tile
 
 
-# B' in panels, and A'. A' is the panels XORed with 0x80, or the panels of B' themselves or, for a matrix unit, rows
-# packed for the unit.
+# B' in panels, and A'. A' is a copy of the panels XORed with 0x80, or the panels themselves, or rows that are packed
+# for a matrix unit.
 cdef struct PackedPair:
     int8_t *b
     uint8_t *a
     ptrdiff_t panel_size, block_size    # bytes
 
 
-# Vectors with a value for each column of B', which is also a row of A'. A vector that the product does not need is
-# NULL.
+# Vectors with a value for each column of B'. Row i of A' corresponds to column i of B'. A vector that the product does
+# not need is NULL.
 cdef struct Terms:
-    bint outer                  # the epilogue subtracts the terms of zero points; if False, start values contain them
+    bint outer                  # True: the epilogue subtracts the terms of zero points; False: start values have them
     int64_t *sums               # sums of the columns of B'
     int32_t *row_init           # start values
     int32_t *col_init
-    int64_t *ao                 # zero points of A' and B', and sums of the rows of A' - ao, for the epilogue
+    # For the epilogue: zero points of A' and B', and sums of the rows of A' - ao.
+    int64_t *ao
     int64_t *bo
     int64_t *row_term
 
 
-# One thread's memory, and the rows of cells whose A' the thread prepares.
+# One thread's memory, and the rows of cells for which the thread prepares A'.
 cdef struct ThreadMemory:
     int64_t first_row, end_row
     int32_t *tile
     int8_t *scratch             # panels before they are widened
 
 
-# The state of the computation. All threads share the memory, except for `mine`.
+# The state of the computation. Threads share all memory except `mine`.
 cdef struct Triangle:
     const Problem *g
     const TrianglePlan *p
@@ -130,15 +134,15 @@ cdef struct Triangle:
     Terms terms
     ThreadMemory mine
     int64_t first_block, end_block      # K blocks of the current packed block
-    int32_t *partial            # sums of the K blocks so far, [rows][columns]
+    int32_t *partial            # sums of the earlier K blocks, [rows][columns]
     int32_t *squares            # sums of the cells on the diagonal, [bands][side][side]
     char *memory
     size_t thread_size          # bytes of `mine`
 
 
 cdef bint has_same_zeros(const Problem *g) noexcept nogil:
-    """Return whether columns of B have the same zero points as rows of A. The zero points of A' and B' differ by
-    128."""
+    """Return whether each column of B has the zero point of the corresponding row of A. The zero points of A' and B'
+    then differ by 128."""
     cdef int64_t i
     if g.a.zero_points is NULL or g.b.zero_points is NULL:
         return g.a.zero_points is NULL and g.b.zero_points is NULL and g.a.zero_point == g.b.zero_point + SHIFT
@@ -172,16 +176,16 @@ cdef bint pays_for_whole(const Problem *g) noexcept nogil:
     if matrix_of(g) is not NULL and g.k < MATRIX_WHOLE_K:
         return False
     if is_tiny(g):
-        # The path tiny packs an A with contiguous columns for each tile of its rows.
+        # The path tiny is slower if columns of A are contiguous and rows are not, because it packs A for each tile.
         return g.a.column != 1 or g.kernels.gemm.exact == I8_DOT2
     return g.threads == 1 or <double>g.m * g.n * g.k >= SHARED_WORK
 
 
 cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
-    """Return whether the path takes the problem: C is a triangle, or a triangle and its mirror. For the mirror, the
-    product must be symmetric to the last bit, and no old C may be added.
+    """Return whether the path takes the problem: C is a triangle, or a triangle and its mirror. For a mirror, all bits
+    of the product must be symmetric, and beta must be 0.
 
-    With numerics="saturating" a product is not symmetric: a sum of two products depends on which operand was shifted.
+    With numerics="saturating" a product is not symmetric, because saturation depends on which operand was shifted.
     """
     if g.c.half != WHOLE:
         return not is_tiny_triangle(g)
@@ -193,30 +197,29 @@ cdef bint takes_triangle(const Problem *g, const Plan *p) noexcept nogil:
 
 
 cdef bint widens(const Problem *g) noexcept nogil:
-    """Return whether operands are widened to s16."""
+    """Return whether the operands are widened to s16."""
     return g.kernels.gemm.exact == I8_DOT2 and not g.saturating and g.known.spread == 0
 
 
 cdef void choose_dot(const Problem *g, Triangle *t) noexcept nogil:
-    """Choose the multiply-add, and how many groups it adds in s16."""
+    """Choose the multiply-add, and the number of groups that it adds in s16."""
     t.form.dot, t.form.small_groups = I8_DOT4_SAT if g.saturating else g.kernels.gemm.exact, 0
     if g.known.spread != 0:
         t.form.dot = small_triangle_dot(g, &t.form.small_groups)
 
 
 cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
-    """Return whether a micro-kernel stores its sums in C, and reads them there for the next K block: C has whole
-    panels."""
+    """Return whether the sums stay in C between two K blocks: micro-kernels store C, and C has whole panels."""
     return p.common.from_registers and (p.k_blocks == 1 or g.c.half != UPPER or g.n % I8_PANEL == 0)
 
 
 cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
-    """Return the matrix unit, if there is one and A has enough rows for its registers, or NULL."""
+    """Return the matrix unit, or NULL if the CPU has none or A has too few rows for its registers."""
     return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
 
 
 cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
-    """Choose blocks and threads."""
+    """Choose the blocks and the number of threads."""
     cdef TrianglePlan *p = <TrianglePlan *>plan
     cdef int size = sizeof(int16_t) if widens(g) else sizeof(int8_t)
     cdef double bands, cells
@@ -243,21 +246,21 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     plan.from_registers = stores_sums(g, p)
     # Each thread gets consecutive cells.
     plan.grid.rows, plan.grid.columns, plan.grid.column_parts, plan.grid.stretches = <int64_t>cells, 1, 1, True
-    # One more thread needs twice as much work as on other paths. Each thread packs panels that all threads read, so
-    # threads synchronize twice.
+    # One more thread needs twice the work that it needs on other paths, because threads synchronize twice: all threads
+    # read the panels that each thread packs.
     plan.grid.row_parts = paid_threads(
         cells * p.grid_np * p.grid_np * I8_PANEL * I8_PANEL * (g.k + 1),
         2 * (g.kernels.tuning.thread_work if p.matrix is NULL else p.matrix.thread_work), min(<double>g.threads, cells)
     )
     p.private_panels = plan.grid.row_parts > 1 and p.matrix is NULL and p.panels >= OWN_PANELS * plan.grid.row_parts
-    # Only the driver's segments give sums in s64.
+    # This path has only sums in s32, so the driver divides a long K into segments.
     divide_k(g, plan, True, FEW_CELLS)
 
 
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
     """Set the pointers to A' and B' and their vectors in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # If A' and B' differ by 128, A' or B' has a zero point that is not 0.
+    # If A' and B' are not the same bytes they differ by 128, so one of them has a zero point.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
     t.packed.b = <int8_t *>carve(memory, p.packed_k_blocks * t.packed.block_size)
     t.packed.a = <uint8_t *>t.packed.b
@@ -272,7 +275,7 @@ cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, cha
 
 
 cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *memory, int thread) noexcept nogil:
-    """Set the pointers of `t` for one thread, and the size of its own memory. Return the end of it."""
+    """Set the pointers of `t` for one thread, and the size of the thread's memory. Return the end of this memory."""
     cdef int64_t columns = p.panels * I8_PANEL
     cdef char *start
     t.terms.outer = g.b.zero_points is not NULL
@@ -299,7 +302,7 @@ cdef char *lay_out(const Problem *g, const TrianglePlan *p, Triangle *t, char *m
 
 
 cdef size_t bytes_of_call(const Problem *g, const TrianglePlan *p) noexcept nogil:
-    """Return the bytes that the call acquires."""
+    """Return the size of the memory that the call acquires."""
     cdef Triangle t
     cdef char *end
     t.thread_size = 0
@@ -315,7 +318,7 @@ cdef inline int64_t cells_before(const Triangle *t, int64_t row) noexcept nogil:
 
 
 cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
-    """Return the row of cells that has a cell."""
+    """Return the row of cells to which a cell belongs."""
     cdef int64_t row = 0
     while cells_before(t, row + 1) <= cell:
         row += 1
@@ -323,8 +326,8 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
-    """Find the start values, or the terms of zero points, of some columns of B' and of the rows of A' with the same
-    indices. The sums of these columns must be complete."""
+    """Find the start values, or the terms of zero points, for some columns of B' and the corresponding rows of A'. The
+    sums of these columns must be complete."""
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
@@ -340,7 +343,7 @@ cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noex
 
 
 cdef inline int rows_of(const Triangle *t, int64_t row) noexcept nogil:
-    """Return the rows of C in a row of cells, or the columns in a column of cells."""
+    """Return the number of rows of C in a row of cells, which is also the number of columns in a column of cells."""
     return <int>min(t.cells.side, t.g.n - row * t.cells.side)
 
 
@@ -372,7 +375,7 @@ cdef void prepare_panels(const Triangle *t, int64_t panel, int64_t panels, int64
             g.kernels.packing.pack_panel(t.packed.a + at + i * t.packed.panel_size, 1, 1, size,
                                          <uint8_t *>b + i * step, 0, 1, SIGN_BIT)
         elif i % t.cells.panels == 0:
-            # Beyond K, A' has zeros, which cancel the arbitrary bytes of B'.
+            # Beyond K, A' has zeros, and all products are 0. So B' may have any bytes there.
             t.p.matrix.pack(t.packed.a + at + i * t.packed.panel_size, rows_of(t, (panel + i) // t.cells.panels), k,
                             address(&g.a, column + i * I8_PANEL, k0), g.a.row, g.a.column, g.a.sign_flip)
 
@@ -433,7 +436,7 @@ cdef void multiply_tiles(const Triangle *t, i8_tile_args *a, int64_t row, int64_
 
 
 cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t column, bint is_last) noexcept nogil:
-    """Set the arguments that all tiles share. Start values come with the last K block, when all column sums are
+    """Set the arguments that all tiles share. The last K block has the start values, because all column sums are then
     known."""
     a.more_segments = a.a.segment = a.b.segment = 0
     a.a.tail = NULL
@@ -447,7 +450,7 @@ cdef void start_tile(const Triangle *t, i8_tile_args *a, int64_t row, int64_t co
 
 cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_t column, int rows,
                        int cols) noexcept nogil:
-    """Set up the epilogue for sums from a cell on."""
+    """Set up the epilogue for the sums of a cell and of the cells after it."""
     cdef const Problem *g = t.g
     memset(o, 0, sizeof(o[0]))
     set_target(g, o)
@@ -503,7 +506,7 @@ cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width
 
 
 cdef void mirror(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end) noexcept nogil:
-    """Copy rows of cells below the diagonal of a stored C to the columns above it."""
+    """Copy rows of cells below the diagonal of C to the columns above the diagonal."""
     cdef const Problem *g = t.g
     cdef int64_t first = row * t.cells.side, left = column * t.cells.side
     g.kernels.stage.transpose_store(
@@ -544,7 +547,7 @@ cdef void multiply_square(const Triangle *t, int64_t row, int64_t block) noexcep
 
 cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t column, int64_t column_end,
                         int64_t block) noexcept nogil:
-    """Compute the cells of a block of rows that are in the triangle, over one block of K."""
+    """Compute the cells of a block of rows that are in the triangle, over one K block."""
     cdef bint upper = t.g.c.half == UPPER
     cdef bint mirrors = t.g.c.half == WHOLE and t.p.common.from_registers and block == t.p.k_blocks - 1
     cdef int64_t tile = max(column, row) if upper else column, i, first, last
@@ -568,7 +571,7 @@ cdef void multiply_rows(const Triangle *t, int64_t row, int64_t end, int64_t col
 
 cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t column, int64_t column_end,
                         int64_t block, int64_t block_end) noexcept nogil:
-    """Compute the cells of a rectangle that are in the triangle, over some blocks of K."""
+    """Compute the cells of a rectangle that are in the triangle, over some K blocks."""
     cdef int64_t top, bottom, right, i
     while column < column_end:
         right = min(column + t.p.nc // t.cells.panels, column_end)
@@ -583,7 +586,7 @@ cdef void multiply_area(const Triangle *t, int64_t row, int64_t row_end, int64_t
 
 cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_t block,
                            int64_t block_end) noexcept nogil:
-    """Compute consecutive cells: the rest of a row, whole rows, the beginning of another row."""
+    """Compute consecutive cells: the rest of a row, whole rows, and the beginning of a row."""
     cdef int64_t row = row_of(t, first), row_end, column, count
     while first < end:
         row_end = row
@@ -605,8 +608,8 @@ cdef void multiply_stretch(const Triangle *t, int64_t first, int64_t end, int64_
 
 
 cdef void multiply_block(const Triangle *t, int64_t part, int64_t parts) noexcept nogil:
-    """Compute one thread's cells over the K blocks of a packed block: block by block or, with a matrix unit, whose sums
-    must stay in a cache because it reads them often, all blocks for each row of cells."""
+    """Compute one thread's cells over the K blocks of a packed block, block by block. A matrix unit reads its sums so
+    often that they must stay in a cache: it computes all K blocks of a row of cells before the next row."""
     cdef int64_t block = t.first_block, cells = cells_before(t, t.cells.bands)
     cdef int64_t step = 1 if t.p.matrix is NULL else t.end_block - t.first_block
     if t.p.matrix is not NULL:
@@ -627,7 +630,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 
 cdef bint next_block(Triangle *t) noexcept nogil:
-    """Go to the next packed block of K. Return whether there is one."""
+    """Go to the next packed block. Return whether there is one."""
     t.first_block = t.end_block
     t.end_block = min(t.first_block + t.p.packed_k_blocks, t.p.k_blocks)
     return t.first_block < t.end_block
@@ -657,7 +660,7 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
     t.g, t.p = g, p
     choose_dot(g, &t)
     t.thread_size = 0
-    lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # only to compute sizes
+    lay_out(g, p, &t, <char *>ALIGNMENT, 0)  # this call only computes sizes
     t.memory = <char *>acquire(bytes_of_call(g, p))
     if t.memory is NULL:
         return -1
