@@ -248,12 +248,19 @@ cdef int do_rest(Shares *s) noexcept nogil:
     return 0
 
 
+cdef void wait_for_all(Region *region) noexcept nogil:
+    """Wait until all threads of the region have come here, and note the wait of the first thread."""
+    cdef int64_t since = i8_ticks()
+    i8_omp_barrier()
+    if threadid() == 0:
+        note_wait(region, since)
+
+
 cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_t second_parts, const void *job,
                       int threads) noexcept nogil:
     """Run parts of two kinds, which need no memory. All parts of the first kind end before the second kind begins."""
     cdef Parts firsts = Parts(first, job, first_parts), seconds = Parts(second, job, second_parts)
     cdef Region region
-    cdef int64_t since
     threads = region_threads(threads)
     if threads == 1:
         run_parts(first, job, first_parts, 1)
@@ -264,10 +271,7 @@ cdef void run_in_turn(part_fn first, int64_t first_parts, part_fn second, int64_
         if threadid() == 0:
             note_wait(&region, region.start)
         do_own_parts(&firsts, threadid(), workers(&region))
-        since = i8_ticks()
-        i8_omp_barrier()
-        if threadid() == 0:
-            note_wait(&region, since)
+        wait_for_all(&region)
         do_own_parts(&seconds, threadid(), workers(&region))
         if threadid() == 0:
             note_done(&region)

@@ -523,7 +523,8 @@ def erf(cnp.ndarray x, cnp.ndarray table):
     cdef const float *points = <const float *>cnp.PyArray_DATA(table)
     cdef int32_t last = <int32_t>cnp.PyArray_DIM(table, 0) - 1
     cdef float pairs[2 * ERF_BLOCK]
-    cdef float sums[ERF_BLOCK], nearest[ERF_BLOCK]
+    cdef float sums[ERF_BLOCK]
+    cdef float nearest[ERF_BLOCK]
     cdef int32_t index[ERF_BLOCK]
     cdef float end = last / <float>128, a, d, at
     cdef int64_t i, first = 0, count, size = cnp.PyArray_SIZE(x)
