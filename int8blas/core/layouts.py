@@ -5,8 +5,8 @@ All layouts of a tensor share one logical order of dimensions: (n, c, d, h, w) f
 weights. A layout may lack some of these letters. Masks count dimensions in the logical order.
 """
 
+import functools
 import math
-from functools import cache
 from typing import Any
 
 import numpy.typing as npt
@@ -24,14 +24,14 @@ PACKED = "packed"
 
 
 def check_layout(layout: Any, name: str) -> str:
-    """Return a layout of data or weights in lower case, or raise an error."""
+    """Return a layout of data or weights, or raise an error."""
     if not isinstance(layout, str):
         raise TypeError(f"{name} must be a string, got {type(layout).__name__}")
-    return _checked(layout, name)
+    return checked_layout(layout, name)
 
 
-@cache
-def _checked(layout: str, name: str) -> str:
+def check_letters(layout: str, name: str) -> str:
+    """Return a layout, or raise an error if it has wrong letters."""
     spatial = "".join(letter for letter in "dhw" if letter in layout)
     others = "".join(sorted(letter for letter in layout if letter not in spatial))
     if spatial not in SPATIAL or others not in OTHERS or len(layout) != len(spatial) + len(others):
@@ -42,16 +42,23 @@ def _checked(layout: str, name: str) -> str:
     return layout
 
 
-@cache
-def logical_order(layout: str) -> str:
+checked_layout = functools.cache(check_letters)
+
+
+def find_logical_order(layout: str) -> str:
     """Return the letters of a layout in the logical order."""
     return "".join(letter for letter in (DATA if "n" in layout else WEIGHTS) if letter in layout)
 
 
-@cache
-def permutation(source: str, target: str) -> tuple[int, ...]:
+logical_order = functools.cache(find_logical_order)
+
+
+def find_permutation(source: str, target: str) -> tuple[int, ...]:
     """Return the axes for ``transpose`` from layout `source` to layout `target`."""
     return tuple(source.index(letter) for letter in target)
+
+
+permutation = functools.cache(find_permutation)
 
 
 def mask_axes(mask: Any, ndim: int, name: str = "mask") -> tuple[int, ...]:
