@@ -44,7 +44,7 @@ def mean(x: Array, axis: Any, keep: bool) -> Any:
             # A product with the transposed rows is several times faster than NumPy's sum of rows.
             rows = x if at == last else x.transpose(*range(at), *range(at + 1, x.ndim), at)
             result = matmul(shares(x.shape[at]), rows.reshape(-1, x.shape[at]).T)
-            return result.reshape(*x.shape[:at], *(1,) * keep, *x.shape[at + 1 :])
+            return result.reshape((*x.shape[:at], *(1,) * keep, *x.shape[at + 1 :]))
     return average(x, axis, keep)
 
 

@@ -222,6 +222,16 @@ def test_few_rows_that_are_left_are_copied(isa, pair, metric, rng):
                     check(queries, base, rows, 40, metric, exclude=mask, excluded=np.flatnonzero(mask), kept=kept, m=m)
 
 
+def test_one_to_three_rows_that_are_left(isa, pair, rng):
+    for k, left in product((1, 2, 3, 5, 23, 33, 47, 97, 103), (1, 2, 3)):
+        queries, rows = operands(rng, pair, 34, 58, k)
+        mask = np.ones(58, bool)
+        mask[rng.choice(58, left, replace=False)] = False
+        # Memory of the first search, which has no zeros, serves the second search.
+        for exclude in (mask[::-1] ^ (np.arange(58) < 30), mask):
+            check(queries, packed(rows), rows, 1, "inner", exclude=exclude, excluded=np.flatnonzero(exclude))
+
+
 def test_fewer_rows_than_wanted(isa, rng):
     queries, rows = rng.integers(0, 256, (3, 8), np.uint8), rng.integers(-128, 128, (5, 8), np.int8)
     for metric, base in product(METRICS, (rows, packed(rows), [rows[:2], packed(rows[2:])])):
