@@ -18,7 +18,7 @@ import int8blas
 
 METRICS = ("inner", "sqeuclidean", "cosine")
 # More than this number of rows to find is a list, not a heap.
-MOST_OF_HEAP = 64
+MOST_OF_HEAP = 16
 
 
 def packed(rows):
@@ -220,6 +220,15 @@ def test_few_rows_that_are_left_are_copied(isa, pair, metric, rng):
             with int8blas.num_threads(threads):
                 for base in (packed(rows), parts):
                     check(queries, base, rows, 40, metric, exclude=mask, excluded=np.flatnonzero(mask), kept=kept, m=m)
+
+
+def test_a_row_that_is_left_after_a_search_of_other_rows(isa, rng):
+    """The memory of copied rows has other rows from an earlier search."""
+    many, one = np.arange(2000) >= 100, np.arange(2000) != 7
+    others = int8blas.pack_b(np.full((2000, 8), 255, np.uint8), trans_b=True)
+    int8blas.nearest(rng.integers(0, 256, (300, 8), np.uint8), others, 40, exclude=many)
+    queries, rows = rng.integers(0, 256, (300, 5), np.uint8), rng.integers(0, 256, (2000, 5), np.uint8)
+    check(queries, packed(rows), rows, 40, "inner", exclude=one, excluded=np.flatnonzero(one))
 
 
 def test_fewer_rows_than_wanted(isa, rng):

@@ -317,8 +317,9 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             for y in range(piece.columns):
                 (<uint32_t *>scratch)[i * piece.columns + y] = (<const uint32_t *>panel)[i * I8_PANEL + y]
     if piece.ones >= 0:
-        for i in range(g.k):
-            scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = 1
+        # The padding is 0, too, because kernels may multiply it by the bytes after x.
+        for i in range(groups * I8_GROUP):
+            scratch[i // I8_GROUP * size + piece.ones * I8_GROUP + i % I8_GROUP] = i < g.k
     memset(scratch + groups * size, 0, g.kernels.gemm.dots.size(piece.columns, g.k) - groups * size)
     g.kernels.gemm.dots.order(piece.y, scratch, piece.columns, g.k, not o.x.is_unsigned)
 
