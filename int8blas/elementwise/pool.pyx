@@ -555,20 +555,22 @@ cdef void reduce_axis(real *y, const real *x, const Axis *w, const Tap *taps, in
         y, x = y + count * inner, x + size * inner
 
 
-cdef void add_channel(real *y, const real *x, const Axis *w, const Tap **taps, const int64_t *size,
-                      const int64_t *positions) noexcept nogil:
-    """Add the windows of one channel to its image."""
-    cdef int64_t tap, z, row
-    cdef Tap d, h, c
-    for tap in range(w[0].kernel * w[1].kernel * w[2].kernel):
-        d, h = taps[0][tap // w[2].kernel // w[1].kernel], taps[1][tap // w[2].kernel % w[1].kernel]
-        c = taps[2][tap % w[2].kernel]
-        for z in range(d.low, d.high):
-            for row in range(h.low, h.high):
-                combine(y + ((d.start + z * w[0].stride) * size[1] + h.start + row * w[1].stride) * size[2] + c.start
-                        + c.low * w[2].stride, x + (z * positions[1] + row) * positions[2] + c.low, c.high - c.low, 1,
-                        w[2].stride, 1, False)
-        x += positions[0] * positions[1] * positions[2]
+# One tap of the windows of an image along each dimension, and the elements from one index to the next.
+cdef struct Step:
+    Tap tap
+    int64_t stride, y_step, x_step
+
+
+cdef void add_tap(real *y, const real *x, const Step *p, int dims) noexcept nogil:
+    """Add one tap of all windows to an image."""
+    cdef int64_t i, low = p.tap.low
+    y += (p.tap.start + low * p.stride) * p.y_step
+    x += low * p.x_step
+    if dims == 1:
+        combine(y, x, p.tap.high - low, 1, p.stride, 1, False)
+        return
+    for i in range(p.tap.high - low):
+        add_tap(y + i * p.stride * p.y_step, x + i * p.x_step, p + 1, dims - 1)
 
 
 cdef void add_taps(real *y, const real *x, const int64_t *index, const real *weights, int64_t taps, int64_t count,
@@ -649,35 +651,40 @@ def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
     Parameters
     ----------
     parts : ndarray of float32 or float64
-        (images, channels, *kernel, *positions), in C order, with three spatial dimensions.
+        (images, channels, *kernel, *positions), in C order.
     windows : tuple of tuple of int
         The number of taps, the stride, the dilation, and the position of element 0 in window 0, of each dimension.
     sizes : tuple of int
         The spatial shape of the images. Elements of windows outside of them have no effect.
     """
-    cdef Axis w[3]
-    cdef int64_t size[3]
-    cdef int64_t positions[3]
-    cdef const Tap *taps[3]
-    cdef int64_t channel, count = 1, places = 1, pixels = 1
-    cdef int d
+    cdef Axis w[cnp.NPY_MAXDIMS]
+    cdef Step steps[cnp.NPY_MAXDIMS]
+    cdef int64_t channel, tap, rest, y_size = 1, x_size = 1, count = 1, first = 0
+    cdef int d, dims = len(sizes)
     cdef cnp.ndarray y = empty_of((cnp.PyArray_DIM(parts, 0), cnp.PyArray_DIM(parts, 1)) + sizes,
                                   cnp.PyArray_TYPE(parts))
-    cdef list kept = []
+    cdef list taps = []
     memset(cnp.PyArray_DATA(y), 0, cnp.PyArray_NBYTES(y))
-    for d in range(3):
+    for d in reversed(range(dims)):
         w[d].kernel, w[d].stride, w[d].dilation, w[d].before = windows[d]
-        size[d], positions[d] = sizes[d], cnp.PyArray_DIM(parts, 5 + d)
-        count, places, pixels = count * w[d].kernel, places * positions[d], pixels * size[d]
-        kept.append(taps_of(&w[d], size[d], positions[d]))
-        taps[d] = <const Tap *>cnp.PyArray_DATA(<cnp.ndarray>kept[d])
+        steps[d].stride, steps[d].y_step, steps[d].x_step = w[d].stride, y_size, x_size
+        taps.insert(0, taps_of(&w[d], sizes[d], cnp.PyArray_DIM(parts, 2 + dims + d)))
+        y_size *= cnp.PyArray_DIM(y, 2 + d)
+        x_size *= cnp.PyArray_DIM(parts, 2 + dims + d)
+        count *= w[d].kernel
     for channel in range(cnp.PyArray_DIM(y, 0) * cnp.PyArray_DIM(y, 1)):
-        if cnp.PyArray_TYPE(parts) == cnp.NPY_FLOAT32:
-            add_channel(<float *>cnp.PyArray_DATA(y) + channel * pixels,
-                        <const float *>cnp.PyArray_DATA(parts) + channel * count * places, w, taps, size, positions)
-        else:
-            add_channel(<double *>cnp.PyArray_DATA(y) + channel * pixels,
-                        <const double *>cnp.PyArray_DATA(parts) + channel * count * places, w, taps, size, positions)
+        for tap in range(count):
+            rest = tap
+            for d in reversed(range(dims)):
+                steps[d].tap = (<const Tap *>cnp.PyArray_DATA(<cnp.ndarray>taps[d]))[rest % w[d].kernel]
+                rest //= w[d].kernel
+            if cnp.PyArray_TYPE(parts) == cnp.NPY_FLOAT32:
+                add_tap(<float *>cnp.PyArray_DATA(y) + channel * y_size,
+                        <const float *>cnp.PyArray_DATA(parts) + first, steps, dims)
+            else:
+                add_tap(<double *>cnp.PyArray_DATA(y) + channel * y_size,
+                        <const double *>cnp.PyArray_DATA(parts) + first, steps, dims)
+            first += x_size
     return y
 
 

@@ -38,7 +38,7 @@ shares = functools.lru_cache(64)(lambda count: np.full((1, count), np.float32(1)
 
 
 def mean(x: Array, axis: Any, keep: bool) -> Any:
-    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and x.size:
+    if x.dtype == np.float32 and axis is not None and len(axis) == 1 and x.size and -x.ndim <= axis[0] < x.ndim:
         at, last = axis[0] % x.ndim, x.ndim - 1
         if at == last or x.strides[at] == x.itemsize:
             # A product with the transposed rows is several times faster than NumPy's sum of rows.

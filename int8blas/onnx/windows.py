@@ -233,12 +233,9 @@ def conv_transpose(
         w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1),
         x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(spatial)),
     )  # fmt: skip
-    sizes = [size - first - last for (first, last), size in zip(cut, full, strict=True)]
-    places = zip(kernel, steps, dilation, (first for first, _ in cut), strict=True)
-    missing = 3 - n
-    parts = parts.reshape(len(x), w.shape[1] * group, *(1,) * missing, *kernel, *(1,) * missing, *spatial)
-    y = add_windows(parts, (*((1, 1, 1, 0),) * missing, *places), (*(1,) * missing, *sizes))
-    y = y.reshape(*y.shape[:2], *sizes)
+    sizes = tuple(max(size - first - last, 0) for (first, last), size in zip(cut, full, strict=True))
+    places = tuple(zip(kernel, steps, dilation, (first for first, _ in cut), strict=True))
+    y = add_windows(parts.reshape(len(x), w.shape[1] * group, *kernel, *spatial), places, sizes)
     if b is not None:
         y += b.reshape(-1, *[1] * n)
     return y

@@ -102,6 +102,7 @@ def test_an_operator_computes_in_float32_and_rounds_16_bit_floats_once(operator)
     *((f"y = {name}<noop_with_empty_axes = 1, keepdims = {keep}>(x)", [[[-3.0, 4]]], [[[result, 4]]])
       for name, result in (("ReduceMax", -3), ("ReduceMean", -3), ("ReduceL1", 3)) for keep in (0, 1)),
     ("y = ReduceMean<noop_with_empty_axes = 1>(x)", [4.0], [4]),
+    ("y = ReduceMean<keepdims = 0>(x, i)", [[-3.0, 4], np.zeros(1, np.int64)], [0.5]),
     ("y = CumSum<exclusive = 1>(x, i)", [np.ones((2, 0)), np.int64(1)], [np.ones((2, 0))]),
     ("y = NonZero(x)", [7.0], [np.empty((0, 1))]),
     ("y = NonZero(x)", [0.0], [np.empty((0, 0))]),

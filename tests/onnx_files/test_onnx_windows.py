@@ -1,8 +1,11 @@
 """Windows whose padding depends on sizes: auto_pad, ceil_mode and count_include_pad in combination."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import reference_onnx
+from arrays import assert_same
 from onnx_models import loaded
 
 from int8blas.onnx.graph import Node
@@ -132,3 +135,19 @@ def test_the_maximum_of_padding_alone_is_the_lowest_float(scale, end):
         (y,) = model.run(None, {"x": np.ones((1, 1, 1), np.int8)})
         lowest = np.finfo(np.float32).min if kind == "float" else -128 * scale if scale > 0 else 127
         assert y == lowest or np.isneginf(y)
+
+
+@pytest.mark.parametrize("n", range(1, 5))
+def test_transposed_convolution_has_any_number_of_dimensions(n, rng):
+    x = rng.integers(-5, 6, (2, 2, *range(2, n + 2))).astype(F)
+    w = rng.integers(-5, 6, (2, 3, *range(n, 0, -1))).astype(F)
+    strides, dims = [2, 1, 3, 1][:n], ",".join(f"d{i}" for i in range(n + 2))
+    sizes = [(d - 1) * s + k for d, s, k in zip(x.shape[2:], strides, w.shape[2:], strict=True)]
+    expected = np.zeros((2, 3, *sizes), F)
+    for place, tap in product(np.ndindex(x.shape[2:]), np.ndindex(w.shape[2:])):
+        at = tuple(p * s + t for p, s, t in zip(place, strides, tap, strict=True))
+        expected[(..., *at)] += x[(..., *place)] @ w[(..., *tap)]
+    model = loaded(
+        f"g (float[{dims}] x, float[{dims.upper()}] w) => (float y) {{ y = ConvTranspose<strides = {strides}>(x, w) }}"
+    )
+    assert_same(model.run(None, {"x": x, "w": w})[0], expected)
