@@ -1,6 +1,6 @@
 """GEMM on 8-bit integers with SciPy's calling convention.
 
-The four GEMMs differ in the types of A and B. All compute, for op(X) = X or its transpose::
+The four GEMMs differ in the types of A and B. Each GEMM computes, for op(X) = X or its transpose::
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 

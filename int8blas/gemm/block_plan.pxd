@@ -6,7 +6,7 @@ from int8blas.gemm.path cimport Plan
 from int8blas.gemm.problem cimport Problem
 
 
-# What tiles multiply, and how.
+# The operands of tiles, and their multiply-adds.
 cdef struct TileForms:
     bint direct_a               # tiles read A in place; a matrix unit does so only for whole registers of rows
     bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED

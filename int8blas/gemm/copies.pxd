@@ -17,10 +17,10 @@ cdef enum:
     COPIED_VECTOR = 64
     # Limits for spreading the few vectors of the other operand. SPREAD_WORK is the maximum number of multiply-adds for
     # each byte of a scattered operand: the distance of its bytes times the number of the few vectors. SPREAD_VECTORS is
-    # the minimum number of its vectors for each of the few vectors.
+    # the minimum number of vectors of the scattered operand for each of the few vectors.
     SPREAD_WORK = 64
     SPREAD_VECTORS = 4
-    # The maximum number of multiply-adds for each element of B, if the columns between those of B are multiplied too.
+    # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
     SKIPPED_WORK = 8
 
 
@@ -37,7 +37,7 @@ cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) n
 
 
 cdef inline bint can_spread(const Problem *g) noexcept nogil:
-    """Return whether more k, for which one operand equals its zero point, leave a problem as it is."""
+    """Return whether a problem may get additional k, for which one operand equals its zero point."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not g.saturating and not is_generated(g)
         and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.large_zeros
@@ -70,18 +70,18 @@ cdef inline bint spreads_a(const Problem *g) noexcept nogil:
 
 
 cdef inline bint can_skip(const Problem *g) noexcept nogil:
-    """Return whether rows or columns of C may be computed that do not exist."""
+    """Return whether the call may compute rows or columns that C does not have."""
     return g.k > 1 and can_spread(g) and is_product(g) and not is_wide(g)
 
 
 cdef inline bint skips_columns(const Problem *g) noexcept nogil:
-    """Return whether the columns between those of B are multiplied too, and skipped in C."""
+    """Return whether the product includes columns that B skips in memory. C skips the results of these columns."""
     cdef ptrdiff_t step = max(g.b.column, -g.b.column)
     return is_scattered(&g.b, g.k, g.n) and step * g.m <= SKIPPED_WORK and g.n > 1 and can_skip(g)
 
 
 cdef inline bint skips_rows(const Problem *g) noexcept nogil:
-    """Return whether the rows between those of A are multiplied too, and skipped in C."""
+    """Return whether the product includes rows that A skips in memory. C skips the results of these rows."""
     cdef ptrdiff_t step = max(g.a.row, -g.a.row)
     return is_scattered(&g.a, g.m, g.k) and step * g.n <= SKIPPED_WORK and g.m > 1 and can_skip(g)
 

@@ -17,7 +17,7 @@ def add_path(name: str, summary: str, names_kernel: bool) -> None:
         KERNEL_NAMES.add(name)
 
 
-# The multiply-adds of Explanation.multiply_adds.
+# The texts for the keys of Explanation.multiply_adds.
 MULTIPLY_ADDS = {
     "widened": "widened to 16 bits",
     "outliers": "as a dense part and outliers",
@@ -202,7 +202,7 @@ class Explanation:
         return f"  {self.threads} thread(s), {reason}; {how}"
 
 
-# The multiply-adds of WideExplanation.multiply_add.
+# The texts for the values of WideExplanation.multiply_add.
 WIDE_KINDS = {
     "direct": "the operands are read in place, as the product is small",
     "s16": "pairs of int16, with sums of 32 bits in a tile",
@@ -244,8 +244,8 @@ class WideExplanation:
     searches_overflow : bool
         Sums may exceed 64 bits, so a second product, in float64, finds the sums that exceed 64 bits.
     exact_in_float64 : bool
-        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. It may be faster than
-        's32' and 's64'.
+        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. Such a BLAS may be
+        faster than 's32' and 's64'.
     """
 
     shape: tuple[int, int, int]

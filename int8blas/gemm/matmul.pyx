@@ -58,7 +58,7 @@ cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
 
 
 cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
-    """Set A to a vector: its only row."""
+    """Set A to a matrix whose only row is a vector."""
     cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, 0)
     g.m, g.k = 1, cnp.PyArray_DIM(a, 0)
     g.a.row, g.a.column = g.k * step, step
@@ -68,7 +68,7 @@ cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
 
 
 cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
-    """Set B to a vector: its only column."""
+    """Set B to a matrix whose only column is a vector."""
     g.n = 1
     g.b.row, g.b.column = cnp.PyArray_STRIDE(b, 0), 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
@@ -115,8 +115,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         around, as :func:`numpy.matmul` does; or raise an error.
     mod : int, optional
         Return the product modulo this number p, 2 <= p < 2**31, in [0, p). The default dtype is the dtype to which
-        NumPy promotes both operands' dtypes (uint8 for bool, int64 if that is float64). The dtype must hold p - 1.
-        `ao`, `bo`, `numerics` and `overflow` must keep their defaults.
+        NumPy promotes both operands' dtypes (uint8 instead of bool, int64 instead of float64). The dtype must hold p -
+        1. `ao`, `bo`, `numerics` and `overflow` must keep their defaults.
 
     Returns
     -------

@@ -82,7 +82,7 @@ cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
 
 
 cdef const int8_t *next_block(const LoopState *loop, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Return B of the block after the current one, to prefetch, or NULL. N blocks end before `panel_end`."""
+    """Return the address of the next block of B, to prefetch the block, or NULL. N blocks end before `panel_end`."""
     cdef int64_t k_block = loop.at.k_block + 1, panel = loop.at.panel
     if k_block == loop.b.end_k_block:
         k_block = loop.b.first_k_block

@@ -100,8 +100,8 @@ cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
             p.path = path[0]
             return
         path += 1
-    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`. Both
-    # would take a tenth of the product's time.
+    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`, which
+    # would take a tenth of their time.
     memset(plan, 0, sizeof(plan[0]))
     start_plan(p)
     find_facts(g, p)

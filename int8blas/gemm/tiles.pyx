@@ -161,8 +161,8 @@ cdef inline bint is_in_line(const LoopState *loop) noexcept nogil:
 
 
 cdef void choose_output(LoopState *loop) noexcept nogil:
-    """Decide whether the micro-kernel applies the epilogue to the tile. It can do so only if the tile ends with whole
-    panels of C and its rows are in one line of the output."""
+    """Decide whether the micro-kernel applies the epilogue to the tile. The tile must end with whole panels of C, and
+    its rows must be in one line of the output."""
     cdef int64_t end_column = first_column(loop) + loop.at.width * I8_PANEL
     loop.tile.output = NULL
     if loop.at.is_last and loop.p.common.to_output and end_column <= loop.g.n and is_in_line(loop):

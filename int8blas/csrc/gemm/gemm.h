@@ -111,7 +111,7 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 
 /* The limits of the machine, for benchmarks (limits_body.h). */
 typedef struct {
-    i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
+    i8_peak_fn peak; /* NULL for a compiler that would shorten the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
      * gap, then advances p by `step` bytes. `gap` and `step` determine whether these are one stream or four streams. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
@@ -363,13 +363,13 @@ typedef struct {
 /* The multiply-adds of tiles.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI, for few rows, widened in registers)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
- *                exact if B' is certified
+ *                exact if B' has a no-saturation proof
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
  *   I8_DOT8      two groups at a time: two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
- *                and VPADDW for each group; then VPMADDWD and VPADDD once). It takes one segment of A, and only tiles
- *                of I8_MR rows or one less, and I8_NP panels or one less. I8_DOT8 takes other tiles
+ *                and VPADDW for each group; then VPMADDWD and VPADDD once). A tile has one segment of A, I8_MR rows or
+ *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8
  *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {

@@ -161,7 +161,7 @@ I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8
         i8_store(dst + i, i8_line_words(s, p + i));
 }
 
-/* The index in a unit of the byte that becomes the first word of each lane, and of the byte that becomes the second. */
+/* Two bytes of a unit become the first and the second word of each lane. The struct has the indices of these bytes. */
 typedef struct {
     uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
 } i8_stack_orders;

@@ -51,7 +51,8 @@ typedef struct {
  *
  * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
  * zero point is added after rounding. dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
- * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Both change no y.
+ * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Neither value changes
+ * y.
  *
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
  * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.

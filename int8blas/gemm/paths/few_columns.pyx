@@ -24,8 +24,8 @@ from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quant
 
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
-    # it: MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves, otherwise FEW_ROWS. If the path reads A
-    # in place, C has at most as many columns as a dot kernel.
+    # it. The number is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves. Otherwise it is FEW_ROWS.
+    # If the path reads A in place, C has at most as many columns as a dot kernel.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
@@ -390,7 +390,7 @@ cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of a dot kernel; threads divide the vectors that are read in place."""
+    """Describe the plan: the size of a dot kernel, and the vectors read in place, which threads divide."""
     cdef bint by_rows = (<const FewColumnsPlan *>plan).by_rows
     d.tile[0], d.tile[1] = g.kernels.gemm.dots.rows, g.kernels.gemm.dots.columns
     d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1

@@ -16,8 +16,8 @@ rows.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise they
-stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise the
+sums stay in memory of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
 packs the panels that it needs, if packing is little work compared with its products.
@@ -51,8 +51,8 @@ cdef enum:
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # The smallest K with a matrix unit. For a smaller K the unit computes the other half in less time than the CPU
-    # stores the mirror.
+    # The smallest K for which a call mirrors a triangle that a matrix unit computes. For a smaller K the unit computes
+    # the other half in less time than the CPU stores the mirror.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
@@ -327,7 +327,7 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
     """Find the start values, or the terms of zero points, for some columns of B' and the corresponding rows of A'. The
-    sums of these columns must be complete."""
+    column sums must be complete."""
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
