@@ -7,12 +7,12 @@ call. A thread computes one stretch of these lines after another. If the channel
 several filters each, the thread first copies the stretch of the image.
 
 A few channels would leave most lanes of a vector empty. The kernel then takes the channels of all pixels of a line as
-one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. Their part of the image
-is copied with its padding.
+one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. The part of the image
+that these lines read is copied with its padding.
 
-Weights minus zero points may exceed the range of int8. They are then packed as the sum of two int8 filters, in a window
-of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point, three filters
-are needed.
+Weights minus zero points may exceed the range of int8. The differences are then packed as the sum of two int8 filters,
+in a window of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point,
+three filters are needed.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -358,8 +358,8 @@ cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
     """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch has
-    about as many lines as outputs in a line, so that few columns are interleaved twice. Its interleaved columns fill
-    three quarters of the L1 cache."""
+    about as many lines as outputs in a line, so that few columns are interleaved twice. The interleaved columns of a
+    stretch fill three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -384,8 +384,8 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
-    """Return the number of lines, or of runs of lines, in a unit. All of them share the prepared values of the unit's
-    channels."""
+    """Return the number of lines, or of runs of lines, in a unit. All lines of a unit share the prepared values of the
+    unit's channels."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
@@ -450,8 +450,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. It takes the same time for half of its channels as for all
-        its channels."""
+        """Return whether the kernel for stride 2 is faster. This kernel takes equal times for half of its channels and
+        for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
@@ -460,8 +460,8 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef bint is_flat(self, const DepthwiseJob *j) noexcept:
-        """Return whether neighbouring pixels share vectors. This is so if the channels are few, or if the channels of
-        several pixels fill a vector exactly."""
+        """Return whether neighbouring pixels share vectors. Pixels share vectors if the channels are few, or if the
+        channels of several pixels fill a vector exactly."""
         return self.multiplier == 1 and (j.channels <= FLAT_CHANNELS or I8_PANEL % j.channels == 0)
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:

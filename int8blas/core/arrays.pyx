@@ -668,7 +668,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
     array = narrowed(copy_of(x, cnp.NPY_INT64, shape), low, high)
     if array is not None:
         return array
-    # The copy is needed: another thread may write to the argument between the check and the conversion.
+    # Copy the argument, because another thread may write to it between the check and the conversion.
     array = one_or_shaped(x, name, "iu", "an integer", shape).copy()
     if array.size:
         smallest, largest = int(array.min()), int(array.max())

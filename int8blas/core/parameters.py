@@ -193,8 +193,8 @@ def scale_of_range(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """Return (scale, zero point) of each range from `low` to `high`, as the module `calibration` defines them.
 
-    They are computed in double precision. The scale is rounded to float32 once, and the zero point follows from the
-    rounded scale.
+    Scale and zero point are computed in double precision. The scale is rounded to float32 once, and the zero point
+    follows from the rounded scale.
     """
     low, high = low.astype(np.float64), high.astype(np.float64)
     info = np.iinfo(dtype)

@@ -32,7 +32,8 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies at most this number of pieces and bytes by itself: making jobs takes the time of all of them.
+# `concat` copies at most this number of pieces and bytes without jobs, because making jobs takes as long as these
+# copies.
 cdef int64_t FEW_PIECES = 256, FEW_BYTES = 1 << 16
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")
@@ -197,7 +198,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     Notes
     -----
     This is oneDNN's primitive "eltwise", with scales. Results have the same bits on every CPU and with any number of
-    threads. A function from 8 bits to 8 bits has 256 results. They are computed once, and then looked up.
+    threads. A function from 8 bits to 8 bits has 256 results. These results are computed once, and then looked up.
 
     Examples
     --------
@@ -474,8 +475,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 
 
 cdef cnp.ndarray joined(list arrays, int along, int typenum):
-    """Return the concatenation of arrays that are C-contiguous, not empty, and of one type. Return None if an array is
-    not, if shapes differ, or if there are many pieces or bytes."""
+    """Return the concatenation of arrays that are C-contiguous, not empty, and of one type. Return None for other
+    arrays, if shapes differ, or if there are many pieces or bytes."""
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef cnp.ndarray first = arrays[0], array, result
     cdef int64_t pieces = len(arrays), size = 0, piece, i

@@ -48,7 +48,7 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
     args.scale, args.dst_scale, args.dst_zero, args.plus = e.scale, <float>1 / e.dst_scale, -0.0, NULL
     if e.dst_zero != 0:
         args.dst_zero = e.dst_zero
-    e.scale, e.zero = 1, 0  # the kernel has applied both
+    e.scale, e.zero = 1, 0  # the kernel has applied scale and zero point
     if e.post_ops:
         args.dst_type, args.dst_scale, args.dst_zero = I8_TYPE_F32, 1, -0.0
     return e
@@ -83,7 +83,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_fn across, i8_normali
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return -x, or -1 - x for integers. Both change the sign of all differences between values."""
+    """Return -x, or -1 - x for integers. Each formula changes the sign of all differences between values."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 

@@ -1,7 +1,8 @@
 """The driver of softmax and layer normalization. It applies a kernel of rows to arrays of any strides.
 
-Rows that are contiguous, aligned and not too short are read and written in place, and so are rows that are side by side
-in memory if the function has a kernel for them. All other rows are copied to a buffer, a block at a time.
+Rows that are contiguous, aligned and not too short are read and written in place. If the function has a kernel for rows
+that are side by side in memory, these rows are read and written in place too. All other rows are copied to a buffer, a
+block at a time.
 """
 
 from libc.math cimport sqrtf

@@ -2,9 +2,9 @@
 
 - Lines, for many contiguous channels. For each line of the result, one kernel call computes all windows that have no
   padding. Each window with padding needs its own call.
-- Patches, for all other channels. A part of the source with its padding is copied to a small buffer. There the windows
-  at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select are
-  stored.
+- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. There the
+  windows at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select
+  are stored.
 - Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
   one, along contiguous elements.
 

@@ -11,8 +11,8 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum number of bytes of a matrix, and of a vector: a smaller operand takes less time to read byte by byte
-    # than to copy.
+    # The minimum number of bytes of a matrix, and of a vector, that is copied. Reading a smaller operand byte by byte
+    # takes less time than a copy.
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
     # Limits for spreading the few vectors of the other operand. SPREAD_WORK is the maximum number of multiply-adds for
@@ -30,7 +30,7 @@ cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil
 
 
 cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) noexcept nogil:
-    """Return whether neither rows nor columns of an operand are contiguous, and it is large enough for a copy."""
+    """Return whether an operand is large enough for a copy, and neither its rows nor its columns are contiguous."""
     if rows == 1 or columns == 1:
         return (x.row if columns == 1 else x.column) != 1 and rows * columns >= COPIED_VECTOR
     return x.row != 1 and x.column != 1 and rows * columns >= COPIED_OPERAND

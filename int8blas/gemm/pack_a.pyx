@@ -129,8 +129,8 @@ cdef void pack_columns(const LoopState *loop, uint8_t flip) noexcept nogil:
 
 
 cdef void pack_rows(LoopState *loop) noexcept nogil:
-    """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
-    not interleaved stays in rows."""
+    """Pack the A block: a micro-panel for each tile of rows, interleaved if the plan says so. A generated A that is not
+    interleaved stays in rows."""
     cdef const Problem *g = loop.g
     cdef const Cursor *at = &loop.at
     cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if loop.p.forms.interleaves else 0

@@ -74,8 +74,8 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
 
 
 cdef bint may_rebase(const LoopState *loop) noexcept nogil:
-    """Return whether rows of A' may be rebased: the zero point must be in the start values of the tiles, which column
-    sums then correct."""
+    """Return whether rows of A' may be rebased: the term of the zero point must be in the start values of the tiles, so
+    that column sums can correct it."""
     return (
         loop.g.a.sign_flip != 0 and loop.g.a.zero_point != 0 and loop.b.col_sums is not NULL and not loop.p.common.wide
         and not zero_by_row(loop.g)
@@ -101,8 +101,8 @@ cdef void find_range(LoopState *loop) noexcept nogil:
     if found[1] - found[0] > enough:
         return
     loop.largest = found[1]
-    # Widening reads the caller's A, without `rebase`. So rebase only if the maximum is then at most 127: all pair sums
-    # fit, and no panel is widened.
+    # Widening reads the caller's A, which is not rebased. So rebase only if the largest value is then at most 127. All
+    # pair sums then fit, and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
         loop.largest, loop.rebase = found[1] - found[0], found[0]
 
@@ -117,7 +117,8 @@ cdef void rebase_start(const LoopState *loop) noexcept nogil:
 
 
 cdef int64_t groups_in_s16(const LoopState *loop, int64_t panel, int width) noexcept nogil:
-    """Return how many groups of some panels can be added in s16; at most one if K is divided into scale groups."""
+    """Return the number of groups of some panels that can be added in s16. With scale groups the number is at most
+    1."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&loop.b, panel + i))

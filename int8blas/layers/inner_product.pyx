@@ -129,7 +129,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     The bias must then be float32, and the requantization 'float' or 'onnx'.
 
-    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If it does not
+    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If a group does not
     divide ic, the last group is shorter, and scales have the shape (ceil(ic / group), oc). ``zero_points["weights"]``
     may have this shape too.
 
@@ -324,7 +324,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     @property
     def zero_points(self):
-        """The zero points of every execution."""
+        """The zero points that are constant for all executions."""
         constant = self.created().constants["zero_points"]
         return constant if self._given_zeros is None else MappingProxyType({**constant, "weights": self._given_zeros})
 

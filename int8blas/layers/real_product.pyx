@@ -350,13 +350,13 @@ cdef class RealProduct:
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        The number of consecutive weights of a column that share a scale, for float32 weights. It is a multiple of 4
-        that divides k, and at most 16384. With ``bits=4`` it is a multiple of 8.
+        The number of consecutive weights of a column that share a scale, for float32 weights. The number is a multiple
+        of 4 that divides k, and at most 16384. With ``bits=4`` the number is a multiple of 8.
     bits : {8, 4}, optional
         The bits of a weight. The weights of a PackedB4 have 4 bits.
     zero_points : array_like of int, optional
         The zero points of 4-bit integer weights, in the range of these weights: one value, one for each column, or an
-        array (k / group, n). They are subtracted from the weights.
+        array (k / group, n). The zero points are subtracted from the weights.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ cdef class RealProduct:
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        The number of weights of a column that share a scale. It is None if the whole column shares one scale.
+        The number of weights of a column that share a scale. The number is None if the whole column shares one scale.
     zero_points : ndarray of int32 or None
         The zero points, of shape (1, n) or (k / group, n).
 

@@ -1,4 +1,5 @@
-"""``sqeuclidean``: squared distances of rows. It is a product whose epilogue adds the squares of both operands."""
+"""``sqeuclidean``: squared distances of rows. The function computes a product whose epilogue adds the squares of both
+operands."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -67,8 +68,8 @@ cdef int run_in_place(Problem *g) except -1:
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
     """Return the number of threads for the sums of squares of x: the product's number of threads, or 1.
 
-    A parallel region with fewer threads would end all other threads (core/team.h). Starting these again for the product
-    takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
+    A parallel region with fewer threads would end all other threads (core/team.h). Starting these threads again for the
+    product takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
     """
     return threads_of(g) if pays_for_threads(x) else 1
 
@@ -99,7 +100,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Replace products by distances. For a K this long it takes hardly any time compared with the products."""
+    """Replace products by distances. For a K this long, this step takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)
@@ -155,7 +156,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     Notes
     -----
     The result is computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. For
-    bool arrays it is the Hamming distance, the number of positions in which two vectors differ.
+    bool arrays the result is the Hamming distance, the number of positions in which two vectors differ.
 
     Examples
     --------

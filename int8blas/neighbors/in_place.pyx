@@ -183,7 +183,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by several rows x. So the work has at least this number of rows.
+    # Reading y takes as long as multiplying y by several rows x. So the work counts at least this number of rows x.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

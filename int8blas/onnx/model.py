@@ -39,7 +39,7 @@ TYPES = {
 UNLIMITED = contextlib.nullcontext()
 # The relative error of a product of two numbers in float16.
 FLOAT16_TOLERANCE = 2.0**-10
-# The number of plans with replaced constants that a model keeps. Each has its own packed weights.
+# The number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
 MOST_PLANS = 4
 
 
@@ -137,7 +137,7 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or violates its declaration. Nothing is computed then. Also if a node rejects its
+            If a feed is missing or violates its declaration (nothing is computed then), or if a node rejects its
             inputs. A note of the error then names the node.
 
         Notes

@@ -22,11 +22,12 @@ from int8blas.onnx.types import is_short, wide
 Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
-# A function for a step of one direction. It takes the gates of the input and the states, and returns new states.
+# A function for a step of one direction, from the gates of the input and the states to new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
-# A function for all steps of one direction. It takes the gates of the input, the first states and the lengths of the
-# rows. It returns the outputs of all steps, and the last states. An output is the first state after a step.
+# A function for all steps of one direction. The function takes the gates of the input, the first states and the lengths
+# of the rows. The function returns the outputs of all steps, and the last states. An output is the first state after a
+# step.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta. None stands for a parameter that the function lacks.

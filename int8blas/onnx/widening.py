@@ -43,7 +43,8 @@ def widened(network: Network) -> Network:
 
 
 def cache_names(graph: Graph) -> set[str]:
-    """Return the inputs and outputs that are a cache, which one node reads and updates. They keep their types."""
+    """Return the inputs and outputs that are a cache, which one node reads and updates. These inputs and outputs keep
+    their types."""
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()

@@ -419,8 +419,9 @@ static void i8_softmax_across(const i8_normalize_args *a)
         i8_store_affine(&across, a->dst + j * a->dst_row, x + j * room, 1.0f);
 }
 
-/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not exact if a term
- * overflows, if a term is a subnormal number, which has fewer bits, or if the rounding error of the mean matters. */
+/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. The quotient is less exact
+ * if a term overflows, if a term is a subnormal number, which has fewer bits, or if the rounding error of the mean
+ * matters. */
 I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
 {
     const float squares = scale * scale * variance;

@@ -1,5 +1,5 @@
 /* Pooling along runs of contiguous elements, which are channels, or pixels of one channel. For every byte j < n of
- * every run r, the window begins at src + r * src_step + j. It has a.counts elements x, a.strides apart:
+ * every run r, the window begins at src + r * src_step + j. The window has a.counts elements x, a.strides apart:
  *
  *   maximum   out[r, j] = max(x)
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum

@@ -10,8 +10,8 @@
  * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
  * AArch64, the dot product takes two operands of one sign (I8_ALIKE); the matrix multiplication extension also takes
  * different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects the
- * result by the sums of y. These sums are products with a vector of ones. They need one more multiply-add for each
- * vector y, which takes hardly any time, because loads limit the speed.
+ * result by the sums of y. These sums are products with a vector of ones. The sums of y need one more multiply-add for
+ * each vector y, which takes hardly any time, because loads limit the speed.
  *
  * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs. This takes 8
  * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of

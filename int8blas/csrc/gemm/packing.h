@@ -63,10 +63,10 @@ typedef struct {
      * values, and the sum of the magnitudes of its negative values. Return I8_MAX_PAIR_SUM if a pair sum exceeds
      * `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
-    /* Widen operands for I8_DOT2 to s16. Both are NULL in portable C, which has no I8_DOT2. widen_a reads rows of k
-     * bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). It XORs them with flip, and pads rows with
-     * zeros to a multiple of 4. dst_row is in elements. widen_b writes each group of a panel as the pairs (k, k + 1) of
-     * all columns, then the pairs (k + 2, k + 3) of all columns. */
+    /* Widen operands for I8_DOT2 to s16. Both functions are NULL in portable C, which has no I8_DOT2. widen_a reads
+     * rows of k bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). widen_a XORs the bytes with flip,
+     * and pads rows with zeros to a multiple of 4. dst_row is in elements. widen_b writes each group of a panel as the
+     * pairs (k, k + 1) of all columns, then the pairs (k + 2, k + 3) of all columns. */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);

@@ -62,7 +62,7 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* VPMASKMOVD stores are slow on some CPUs, so rare widths go through memory. */
+    /* VPMASKMOVD stores are slow on some CPUs, so copy rare widths through memory. */
     int32_t lanes[I8_LANES];
     if (n >= I8_LANES)
         i8_store(p, v);

@@ -367,7 +367,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
     o.direct = p.common.identity and is_zero(&o.y_zeros) and o.x.zeros.values is NULL
-    # If there is nothing to do between rows, one call of the kernel takes all of x.
+    # If the kernel stores C, one call of the kernel takes all of x.
     o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):
         o.piece[i].y = y
