@@ -414,7 +414,8 @@ cdef class DepthwiseFilters(Filters):
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
-        # If groups of 4 lines have room, add a copy of the weights for each further output line, shifted by one stride.
+        # If groups of 4 lines have room, add a copy of the weights for each further output line. Each copy is shifted
+        # by one stride.
         lines = kernel[0] * kernel[1]
         free = round_up(lines, I8_GROUP) - lines
         self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
@@ -438,7 +439,8 @@ cdef class DepthwiseFilters(Filters):
         return padded.reshape(k, n)
 
     cdef object split_weights(self, weights):
-        """Split weights minus zero points into int8 filters whose sum equals them."""
+        """Split the differences of weights and zero points into int8 filters. The sum of the filters equals the
+        differences."""
         rest = weights.astype(np.int16) - self.zeros.reshape(*self.shape[:2], 1, 1, 1, 1)
         filters = []
         for _ in range(self.parts):

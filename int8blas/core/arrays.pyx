@@ -271,7 +271,8 @@ cdef cnp.ndarray int8_operand(object x, str name):
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
-    """Return whether two elements of an array could share memory. This is true only if the strides do not nest."""
+    """Return whether two elements of an array could share memory. Elements can share memory only if the strides do not
+    nest."""
     cdef ptrdiff_t steps[cnp.NPY_MAXDIMS]
     cdef int64_t sizes[cnp.NPY_MAXDIMS]
     cdef ptrdiff_t step, extent = cnp.PyArray_ITEMSIZE(array)
@@ -455,7 +456,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # NumPy's usual conversion searches for a conversion function. This takes longer than a small product.
+    # NumPy's usual conversion searches for a conversion function. The search takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:

@@ -265,9 +265,9 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
-    For some rows this is less exact than float32 allows: if squares or sums overflow, if subnormal numbers matter (with
-    an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times the standard deviation.
-    Such a row is scaled by a power of two, which is exact, and its mean is computed twice::
+    For some rows the result is less exact than float32 allows: if squares or sums overflow, if subnormal numbers matter
+    (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times the standard
+    deviation. Such a row is scaled by a power of two, which is exact, and its mean is computed twice::
 
         x = x * 2**-k                                               1 <= max(|x|) < 2
         d = x - sum(x) / n
@@ -311,7 +311,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
     """Return int32 values unchanged if float32 can represent all of them. Otherwise subtract the first element from
-    each row with larger values, and return float32. This does not change the result of normalization."""
+    each row with larger values, and return float32. Subtracting a constant does not change the result of
+    normalization."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)

@@ -8,7 +8,7 @@ from int8blas.gemm.problem cimport Problem
 
 # The operands of tiles, and their multiply-adds.
 cdef struct TileForms:
-    bint direct_a               # tiles read A in place; a matrix unit does so only for whole registers of rows
+    bint direct_a               # tiles read A in place (a matrix unit only reads whole registers of rows)
     bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
     bint keeps_a                # all of A stays packed for a matrix unit, from the first N block on
     bint may_widen              # panels without a no-saturation proof must be widened or split

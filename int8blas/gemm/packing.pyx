@@ -264,8 +264,8 @@ cdef class PackedB(Packed):
     -----
     A pickle contains only `data`. Loading it computes the sums and no-saturation proofs, so a pickle does not depend on
     the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if the buffer
-    begins at a multiple of 64 bytes and no object can write to its memory. This holds for bytes, files mapped for
-    reading, and buffers of another PackedB. Any other buffer is copied, so writing to it later has no effect.
+    begins at a multiple of 64 bytes and no object can write to its memory. Bytes, files mapped for reading, and buffers
+    of another PackedB meet both conditions. Any other buffer is copied, so writing to it later has no effect.
 
     Examples
     --------

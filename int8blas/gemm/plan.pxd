@@ -77,8 +77,8 @@ cdef inline bint skips_plan(const Problem *g) noexcept nogil:
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
-    """Return whether to compute C.T, with the triangles exchanged, instead of C. This is possible because the product
-    is symmetric, and faster if columns of C are contiguous."""
+    """Return whether to compute C.T, with the triangles exchanged, instead of C. C.T has the elements of C because the
+    product is symmetric. C.T is faster to compute if columns of C are contiguous."""
     return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
 
 

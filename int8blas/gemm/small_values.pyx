@@ -83,7 +83,7 @@ cdef bint may_rebase(const LoopState *loop) noexcept nogil:
 
 
 cdef void find_range(LoopState *loop) noexcept nogil:
-    """Find the largest value of A' in the M block. Rebase the M block if this makes the N block faster."""
+    """Find the largest value of A' in the M block. Rebase the M block if the N block is then faster."""
     cdef const Problem *g = loop.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]

@@ -112,7 +112,7 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
     trans : bool or int, optional
         op(A) is A, or A transposed if the flag is true (1, or 2 as in BLAS): C is ``A @ A.T``, or ``A.T @ A``.
     lower : bool or int, optional
-        Compute the lower triangle, not the upper one. Both triangles include the diagonal. The rest of C keeps the
+        Compute the lower triangle, not the upper triangle. Both triangles include the diagonal. The rest of C keeps the
         values of `c`, or is zero without `c`.
     overwrite_c : bool, optional
         Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.

@@ -134,8 +134,8 @@ cdef class InnerProduct(QuantizedLayer):
     may have this shape too.
 
     If a row of a dynamic source has an infinity or NaN, it has no range, and all its results are NaN before the
-    post-ops. With 'per_tensor' this holds for the whole source. An integer destination has no NaN, and gets its zero
-    point instead, which stands for 0.0.
+    post-ops. With 'per_tensor' one such element makes all results NaN. An integer destination has no NaN, and gets its
+    zero point instead, which stands for 0.0.
 
     Examples
     --------

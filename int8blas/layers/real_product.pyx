@@ -52,7 +52,7 @@ cdef enum:
     # rows with the buffer.
     ROWS = 2
     # With at most this number of rows, a kernel transposes contiguous columns of b in registers, again for every four
-    # rows, and not in the buffer. This makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
+    # rows, and not in the buffer. This limit makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
     # (AVX-512, Zen 4).
     COLUMN_ROWS = 8
     ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
@@ -202,7 +202,7 @@ cdef inline bint by_row(const RealJob *j) noexcept nogil:
 
 
 cdef bint multiply_columns(const RealJob *j, const RealArea *area) noexcept nogil:
-    """Multiply one area without a copy of b, if its columns of b are contiguous, like keys of attention. Return False
+    """Multiply one area without a copy of b, if the columns of b are contiguous, like keys of attention. Return False
     without a result if the area has too many rows, or a size that the kernel does not take."""
     cdef i8_real_tile_args t
     cdef int64_t first = area.panel * I8_PANEL, end = min(first + area.panels * I8_PANEL, j.columns), at

@@ -1,9 +1,9 @@
 """The best rows of a query so far: a heap of a few rows, or a list of many rows.
 
-A heap has the worst row on top, and the next better row replaces it. This takes longer if more rows are to be found. A
-list takes all rows above a threshold, in the order in which they are found. When it is full, the rows below a new
-threshold are removed. So each row that enters the list is moved about twice, for any length of the list. At the end the
-heap or the list is sorted, by key and then by index.
+A heap has the worst row on top, and the next better row replaces it. Replacing takes longer if the search finds more
+rows. A list takes all rows above a threshold, in the order in which they are found. When it is full, the rows below a
+new threshold are removed. So each row that enters the list is moved about twice, for any length of the list. At the end
+the heap or the list is sorted, by key and then by index.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t

@@ -74,8 +74,8 @@ class Index:
     dim : int
         The number of elements of a vector.
     metric : {'cosine', 'inner', 'sqeuclidean', 'hamming'}, optional
-        The score of a vector, as in :func:`nearest`. The best vectors have the largest cosines or inner products, or
-        the smallest squared distances or numbers of different bits.
+        The score of a vector, as in :func:`nearest`. The best vectors have the largest cosines, the largest inner
+        products, the smallest squared distances, or the fewest different bits.
     dtype : dtype, optional
         The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors. The default
         is int8, or uint8 for Hamming distances, whose vectors are packed bits.

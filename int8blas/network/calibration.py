@@ -65,7 +65,7 @@ class MinMaxObserver(Observer):
 
     ``low = min(x)``, ``high = max(x)``
 
-    No value is clipped. This suits weights, and activations without outliers.
+    No value is clipped. This range suits weights, and activations without outliers.
 
     Parameters
     ----------

@@ -312,7 +312,7 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
-    """Return whether a polynomial equals another one, up to the errors of the file's numbers."""
+    """Return whether two polynomials are equal, up to the errors of the file's numbers."""
     if a is None or a.keys() != b.keys():
         return False
     return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)

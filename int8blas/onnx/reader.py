@@ -228,7 +228,7 @@ class Reader:
         return array
 
     def sparse(self, proto: Any) -> Array:
-        """Convert a sparse tensor to a dense one."""
+        """Convert a sparse tensor to a dense tensor."""
         what = f"constant {proto.values.name!r}"
         values, indices = self.tensor(proto.values, what), self.tensor(proto.indices, what)
         array = np.zeros(allowed(proto.dims, values.dtype), values.dtype)

@@ -217,7 +217,7 @@ def sum_of_halves(bias: Array) -> Array:
 
 
 def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: int) -> bool:
-    """Return whether the activations are the default ones."""
+    """Return whether the activations are the defaults."""
     return [name.lower() for name in names or ()] in ([], [name.lower() for name in default] * directions)
 
 

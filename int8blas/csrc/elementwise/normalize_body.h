@@ -9,11 +9,9 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
- *                If this would overflow or lose precision of f32 (i8_is_ordinary):
- *                x = f32(src) * 2**-k                  2**k from the largest |x|
- *                d = x - sum(x) / n; d = d - sum(d) / n
- *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))        in f64
- *                y = d * r * gamma + beta
+ *                If these steps would overflow or lose precision of f32 (i8_is_ordinary): x = f32(src) * 2**-k 2**k
+ *                from the largest |x| d = x - sum(x) / n; d = d - sum(d) / n r = f32(scale * 2**k / sqrt((scale *
+ *                2**k)**2 * (sum(d * d) / n) + epsilon)) in f64 y = d * r * gamma + beta
  *
  *   dst = y * dst_scale                                  for floats, rounded to f16 or bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             for u8 and s8; dst_zero if y is NaN

@@ -17,7 +17,7 @@
  *
  * Contract of a micro-kernel
  *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. Then it
- *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous one. Then it
+ *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous segment. Then it
  *     reads a.tail[i], if a.tail is not NULL. It reads nothing else, because A may be the user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.

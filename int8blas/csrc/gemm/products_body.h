@@ -5,8 +5,8 @@
  *
  * If no column of B' has -128 at both k and k + 8, the sum of both products fits s16, and one SADALP adds it to the
  * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. The kernel
- * multiplies 3 or 4 rows by 4 columns at a time. This takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1 for
- * products.
+ * multiplies 3 or 4 rows by 4 columns at a time. The loop takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1
+ * for products.
  *
  * The tiles take four groups of k together. In B', the dwords of a column are then adjacent: first all k of 4 columns,
  * then all k of the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M.

@@ -310,7 +310,7 @@ cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b,
         for i in range(n):
             init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
         return
-    # Multiply a row of ones by B. This cannot saturate: pair sums are at most 2 * 128.
+    # Multiply a row of ones by B. The product cannot saturate: pair sums are at most 2 * 128.
     t.a.data, t.a.row, t.a.group = <const uint8_t *>&ones, 0, 0
     t.tiles = 1
     multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
