@@ -1,10 +1,10 @@
-"""The strategy for groups of one channel. Its kernels are in csrc/convolution/depthwise_body.h (VNNI) and
+"""The strategy for groups of one channel. The kernels are in csrc/convolution/depthwise_body.h (VNNI) and
 depthwise_pairs_body.h (without VNNI).
 
-The weights are a packed B with a column for each output channel. Its rows k have the order (w; d, h), and the number of
-pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of one kernel
-call. A thread computes one stretch of these lines after another. If the channels of a pixel are not contiguous, or have
-several filters each, the thread first copies the stretch of the image.
+The weights are a packed B with a column for each output channel. The rows k of B have the order (w; d, h), and the
+number of pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of
+one kernel call. A thread computes one stretch of these lines after another. If the channels of a pixel are not
+contiguous, or have several filters each, the thread first copies the stretch of the image.
 
 A few channels would leave most lanes of a vector empty. The kernel then takes the channels of all pixels of a line as
 one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. The part of the image
@@ -391,7 +391,8 @@ cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noex
 
 
 cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32."""
+    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias,
+    must fit s32."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN

@@ -284,7 +284,8 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Small groups share a panel of columns. Then there are fewer products, with equally many multiply-adds.
+        # Small groups share a panel of columns. Then the layer has fewer products. The number of multiply-adds stays
+        # the same.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged

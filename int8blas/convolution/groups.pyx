@@ -127,7 +127,8 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32.
+    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias, must fit
+    s32.
 
     The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
     copy.

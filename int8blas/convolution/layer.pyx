@@ -220,7 +220,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
-        """Return the phases of weights (g, oc, ic, ...). Their weights are packed later."""
+        """Return the phases of weights (g, oc, ic, ...). The weights of the phases are packed later."""
         raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):

@@ -35,7 +35,8 @@ cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
 # The dtype objects of the NumPy types that nearly all callers give.
 cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int32, np.int64, np.float32, np.float16)}
-# The type number of bfloat16, which a package registers with NumPy. It is -1 until the first such array arrives.
+# The type number of bfloat16, which a package registers with NumPy. The number is -1 until the first such array
+# arrives.
 cdef int bfloat16_type = -1
 
 
@@ -563,7 +564,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
                             f"got {found_in(x, array)}")
-        # Integers beyond 64 bits have the dtype object. They are out of every range.
+        # Integers beyond 64 bits have the dtype object. Such integers are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
     if (<object>array).shape != shape:

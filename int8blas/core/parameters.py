@@ -110,7 +110,7 @@ class QuantizationParameters:
     ----------
     scale : float or array_like
         One number, or with `axis` one number for each channel, of shape (C,). In float32, scales must be finite and not
-        0. They may be negative.
+        0. Scales may be negative.
     zero_point : int or array_like of int, optional
         Integers with the shape of `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
@@ -239,7 +239,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
         A path is created or replaced. If the call is interrupted, the old file does not change. A file object needs a
         method `write` for bytes, and stays open.
     parameters : mapping of str to QuantizationParameters
-        The parameters by the name of the tensor. Their order is kept.
+        The parameters by the name of the tensor. The file keeps the order of the parameters.
 
     Raises
     ------

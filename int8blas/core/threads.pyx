@@ -165,8 +165,8 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work. It is at most `most`, and at most the number of
-    threads that the call may use."""
+    """Return the number of threads for which there is enough work. The number is at most `most`, and at most the number
+    of threads that the call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
@@ -338,8 +338,8 @@ cdef int max_threads() noexcept nogil:
 
 
 cdef int allowed_threads() noexcept nogil:
-    """Return the maximum number of threads. It depends on settings, on the number of threads that can be created, and
-    on whether the call is inside a region."""
+    """Return the maximum number of threads. The number depends on settings, on the number of threads that can be
+    created, and on whether the call is inside a region."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():

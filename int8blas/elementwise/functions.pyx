@@ -177,8 +177,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     scheme : {'float', 'onnx'}, optional
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`. A Sum
-        post-op adds to its old content.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`. A
+        Sum post-op adds to its old content.
 
     Returns
     -------
@@ -278,8 +278,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     scheme : {'float', 'onnx'}, optional
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the common shape of the sources, may have any strides and may overlap
-        them. A Sum post-op adds to its old content.
+        The array for the result. The array must have the common shape of the sources, may have any strides and may
+        overlap them. A Sum post-op adds to its old content.
 
     Returns
     -------
@@ -426,7 +426,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of the sources, may have any strides and may overlap them.
+        The array for the result. The array must have the shape of the sources, may have any strides and may overlap
+        them.
 
     Returns
     -------
@@ -542,7 +543,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap the sources.
+        The array for the result. The array may have any strides and may overlap the sources.
 
     Returns
     -------

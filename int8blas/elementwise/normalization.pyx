@@ -114,8 +114,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     axis : int, optional
         The dimension along which the results sum to 1.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
-        ``"dst"`` is more than 2**-128 in magnitude. A scale of 1/255 or 1/256 uses the whole range of uint8.
+        The scales of ``"src"`` and ``"dst"``, by default 1. The scales are finite and not 0 in float32, and the scale
+        of ``"dst"`` is more than 2**-128 in magnitude. A scale of 1/255 or 1/256 uses the whole range of uint8.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
         zero point of the source cancels: it is checked, but has no effect.
@@ -127,7 +127,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -192,8 +192,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
-    """Return n float32 values, or n copies of the default for None. Their memory is aligned, and readable up to a whole
-    chunk. Values that are not used are only checked."""
+    """Return n float32 values, or n copies of the default for None. The memory of the values is aligned, and readable
+    up to a whole chunk. Values that are not used are only checked."""
     cdef cnp.ndarray array, values
     cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:
@@ -229,12 +229,13 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The values, with at least one dimension and any strides.
     gamma, beta : array_like of float32, optional
-        The factor and the shift of each element of a row, by default 1 and 0. They have the size of the last dimension.
+        The factor and the shift of each element of a row, by default 1 and 0. Both arrays have the size of the last
+        dimension.
     epsilon : float, optional
         The number that is added to the variance, finite and not negative.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
-        ``"dst"`` is more than 2**-128 in magnitude.
+        The scales of ``"src"`` and ``"dst"``, by default 1. The scales are finite and not 0 in float32, and the scale
+        of ``"dst"`` is more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
         zero point of the source cancels: it is checked, but has no effect.
@@ -244,7 +245,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------

@@ -175,9 +175,9 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normaliz
     """Apply a kernel to the rows of an array, along its last dimension. `across` is the kernel for rows that are side
     by side, or NULL.
 
-    `src` and `dst` have equal shapes and are not empty. They share no memory, or they have the same address, equal
-    strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`, it has
-    the strides of `src`, and rows of `src` can be read in place.
+    `src` and `dst` have equal shapes and are not empty. `src` and `dst` share no memory, or have the same address,
+    equal strides, and types of equal size. In `args` all members except addresses must be set. If `args` has `plus`, it
+    has the strides of `src`, and rows of `src` can be read in place.
     """
     cdef NormalizeJob job
     cdef double elements = <double>cnp.PyArray_SIZE(src)

@@ -327,7 +327,7 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     a.out = <char *>partial
     a.strides[2] = a.n
     while contiguous and n >= 2 * together:
-        # Contiguous pixels are treated like channels of one pixel. Their results are combined at the end.
+        # Contiguous pixels are treated like channels of one pixel. The results of these pixels are combined at the end.
         parts = min(n // together, <int64_t>I8_POOL_WINDOW)
         a.src, a.counts[2] = src, parts
         job.kernel(a)
@@ -653,7 +653,7 @@ def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
     windows : tuple of tuple of int
         The number of taps, the stride, the dilation, and the position of element 0 in window 0, of each dimension.
     sizes : tuple of int
-        The spatial shape of the images. Elements of windows outside of them have no effect.
+        The spatial shape of the images. Elements of windows outside of the images have no effect.
     """
     cdef Axis w[3]
     cdef int64_t size[3]

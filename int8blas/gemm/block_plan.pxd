@@ -1,4 +1,4 @@
-# How the general path divides a problem (see block_plan.pyx).
+# The plan of the general path (see block_plan.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_matrix
@@ -18,7 +18,7 @@ cdef struct TileForms:
     bint skips                  # products with padding are left out (see spans.pyx)
 
 
-# How B and C pass through memory.
+# The ways of B and C through memory.
 cdef struct MemoryUse:
     bint stream                 # streaming stores write a C of s64
     bint sequential             # a tile reads its panels one after the other, not side by side

@@ -1,4 +1,4 @@
-"""How the general path divides a problem: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
+"""Divide a problem for the general path: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
 
 The block sizes of a kernel table are upper limits, measured with an L2 cache of 1 MiB, or of 2 MiB with a matrix unit.
 A smaller cache makes blocks smaller; a larger cache does not change them.

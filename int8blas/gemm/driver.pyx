@@ -75,7 +75,7 @@ cdef int64_t segment_start(const Problem *g, const Plan *p, int64_t segment) noe
 
 
 cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:
-    """Set `part` to the product over one segment of K, which stores to `sums`."""
+    """Set `part` to the product over one segment of K. The part stores its sums to `sums`."""
     cdef int64_t first = segment_start(g, p, segment)
     slice_k(part, g, first, segment_start(g, p, segment + 1) - first, sums)
     if p.k_parts > 1:

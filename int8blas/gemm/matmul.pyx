@@ -306,8 +306,9 @@ cdef int limbs_of(cnp.ndarray x, Packed packed) except -1:
 
 
 cdef cnp.ndarray sum_of_limbs(cnp.ndarray x, Packed packed, int limbs):
-    """Return the exact product of an array and a packed matrix in int64. It is the sum of the products of the array's
-    limbs, each times a power of 2. Limbs have 15 bits for a PackedB16, and 8 bits for all other packed matrices."""
+    """Return the exact product of an array and a packed matrix in int64. The product is the sum of the products of the
+    array's limbs, each times a power of 2. Limbs have 15 bits for a PackedB16, and 8 bits for all other packed
+    matrices."""
     cdef int width = 15 if type(packed) is PackedB16 else 8, limb
     cdef bint negative = bits_of(current_kernels().wide, x).negative
     low = np.int16 if width == 15 else np.uint8

@@ -40,7 +40,7 @@ cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8), NO_PRO
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
-# The maximum number of bytes of a matrix. Its packed size then fits int64.
+# The maximum number of bytes of a matrix. The size of such a packed matrix fits int64.
 cdef double MOST_BYTES = 1e15
 
 cdef enum:

@@ -108,7 +108,7 @@ cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_
 
 
 cdef cnp.ndarray store_saturated(cnp.ndarray distances, cnp.ndarray given):
-    """Store int64 distances as int32, and warn if one does not fit."""
+    """Store int64 distances as int32, and warn if a distance does not fit."""
     result = np.empty((<object>distances).shape, np.int32) if given is None else given
     np.minimum(distances, INT32_MAX, out=result, casting="unsafe")
     if distances.max(initial=0) > INT32_MAX:
@@ -125,10 +125,10 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     x : array_like of uint8 or int8
         Vectors of shape (M, K), or one vector of shape (K,), with any strides.
     y : array_like of uint8 or int8, or PackedB
-        Vectors of shape (N, K), or one vector, with any strides. Its dtype may differ from the dtype of x. ``pack_b(y,
-        trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
+        Vectors of shape (N, K), or one vector, with any strides. The dtype of y may differ from the dtype of x.
+        ``pack_b(y, trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
     out : ndarray of int32 or int64, optional
-        The array for the result. It must have the shape of the result, and may have any strides.
+        The array for the result. The array must have the shape of the result, and may have any strides.
     dtype : dtype, optional
         The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` it is int32 if all
         distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.

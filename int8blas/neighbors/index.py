@@ -326,7 +326,7 @@ class Index:
         -------
         scores : ndarray of float64
             Scores, best first, of shape (M, k), or (k,) for one query. If fewer than k vectors are searched, there is a
-            column for each of them.
+            column for each searched vector.
         ids : ndarray of int64
             Ids, of the same shape. If scores are equal, the vector that was added first comes first.
 

@@ -56,8 +56,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
-# A function of a node and the QuantizeLinear after it. It returns the node or the ordered nodes that replace both, or
-# None if there is no replacement.
+# A function of a node and the QuantizeLinear after it. The function returns the node or the ordered nodes that replace
+# both nodes, or None if there is no replacement.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 

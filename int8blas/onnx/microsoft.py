@@ -409,7 +409,7 @@ def dynamic_lstm(
     activations: Sequence[str] | None = None, clip: float | None = None, direction: Direction = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
-    """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all of them are
+    """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all weights are
     constant and the layer supports the node's attributes.
     """
     n = len(recurrent.directions_of(direction))

@@ -266,7 +266,7 @@ class Reader:
 
 def packed_floats(proto: Any, count: int) -> Array:
     """Return the numbers in a tensor's float_data. Protobuf stores them like raw bytes, at the end of a message without
-    other fields. Protobuf's list of them would take 40 times as long."""
+    other fields. Protobuf's list of the numbers would take 40 times as long."""
     alone = type(proto)()
     alone.MergeFrom(proto)
     for field, _ in proto.ListFields():

@@ -1,4 +1,4 @@
-"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them.
+"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs also use.
 
 Constant weights are transposed once. Steps of a float32 LSTM, GRU or RNN with the usual activations run in
 :mod:`int8blas.layers.real_steps`; all other steps run in NumPy.
@@ -108,7 +108,7 @@ def lstm_cell(
     product: Product, bias: Array | None, peepholes: Array | None, f: Sequence[Function], clip: float | None,
     input_forget: int,
 ) -> Cell:  # fmt: skip
-    """Return an LSTM cell. Its gates are in the order i, o, f, c, its peepholes in the order i, o, f."""
+    """Return an LSTM cell. The gates are in the order i, o, f, c, and the peepholes in the order i, o, f."""
     limited = clipped(clip)
 
     def cell(gates: Array, states: States) -> States:
@@ -128,7 +128,7 @@ def lstm_cell(
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
-    """Return a GRU cell, for transposed weights of the state. Its gates are in the order z, r, h."""
+    """Return a GRU cell, for transposed weights of the state. The gates are in the order z, r, h."""
     size, limited = len(r), clipped(clip)
     both_gates, last_gate = times(r[:, : 2 * size]), times(r[:, 2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]

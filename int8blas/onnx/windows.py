@@ -370,7 +370,7 @@ counts = functools.lru_cache(find_counts)
 
 @wide
 def global_mean(x: Array) -> Array:
-    """Return the mean over all pixels. If channels are last in memory, sum all of them at once."""
+    """Return the mean over all pixels. If channels are last in memory, sum all channels at once."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
         return sum_of_image(x) / np.float32(math.prod(x.shape[2:]))
     return np.asarray(average(x, tuple(range(2, x.ndim))), x.dtype)

@@ -70,7 +70,8 @@ class Coding:
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. Their product with int8 is two products of bytes.
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. The product of such vectors with int8 is two
+    products of bytes.
 
     Each vector has one step. If `steps` is None, the largest element of a vector is 127 * 256 steps. `held` has the
     vectors after rounding to 16 bits.

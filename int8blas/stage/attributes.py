@@ -67,7 +67,7 @@ def _real(value: Any, name: str) -> float:
 
 
 class _PostOp:
-    """Register a dataclass for files. Its fields restore an object."""
+    """Register a dataclass for files. The fields of the class restore an object."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]

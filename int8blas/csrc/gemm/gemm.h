@@ -48,8 +48,8 @@
 #define I8_MAX_NP 3
 #define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which also keeps f32 sums in registers */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
-/* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. They
- * may lie side by side along N. */
+/* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. Short
+ * tiles may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
 #define I8_MATRIX_K 64

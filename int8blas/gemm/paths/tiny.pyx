@@ -209,8 +209,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. Their rows must fit `room` rows of sums.
-    Return the height. Store the terms of the rows from index `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. The rows of these tiles must fit `room` rows
+    of sums. Return the height. Store the terms of the rows from index `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1

@@ -79,7 +79,7 @@ cdef struct TrianglePlan:
     bint private_panels         # each thread packs the panels that its cells need
 
 
-# How the panels are multiplied.
+# The multiply-add of the panels, and their values.
 cdef struct Form:
     int dot                     # the multiply-add: I8_DOT4 and so on
     int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
@@ -214,7 +214,8 @@ cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
-    """Return the matrix unit, or NULL if the CPU has none or A has too few rows for its registers."""
+    """Return the matrix unit, or NULL if the CPU has no matrix unit or A has too few rows for the registers of the
+    unit."""
     return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
 
 
@@ -260,7 +261,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
     """Set the pointers to A' and B' and their vectors in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # If A' and B' are not the same bytes they differ by 128, so one of them has a zero point.
+    # If A' and B' are not the same bytes, they differ by 128, so A' or B' has a zero point.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
     t.packed.b = <int8_t *>carve(memory, p.packed_k_blocks * t.packed.block_size)
     t.packed.a = <uint8_t *>t.packed.b
@@ -463,7 +464,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """Compute `width` cells along N, none of them on the diagonal."""
+    """Compute `width` cells along N. No cell is on the diagonal."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
