@@ -1,4 +1,4 @@
-# Which path computes a product, and how (see plan.pyx).
+# The choice of a path for a product, and the plan of the product (see plan.pyx).
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_PANEL, I8_STACK_SIDE

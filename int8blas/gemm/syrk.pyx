@@ -61,7 +61,7 @@ cdef cnp.ndarray new_c(Problem *g):
 
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
-    """Check the arguments, set up the problem, and compute it, for both functions."""
+    """Check the arguments of either function, set up the problem, and compute the problem."""
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated

@@ -197,8 +197,8 @@ class Pattern:
         return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
-        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. If so, a
-        Clip to these limits before it has no effect."""
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. A Clip to
+        these limits before such a QuantizeLinear has no effect."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or not positive_finite(scale):
             return False

@@ -5,9 +5,9 @@ A row has the operator's name, a function, and the versions for which the functi
     Operator("Softmax", softmax_of_rows, 1, 12),
     Operator("Softmax", softmax, 13),
 
-The function takes the inputs of a node in their order, None for absent inputs, and the attributes by their ONNX names.
-The function has ONNX's defaults. If older versions pass an input as an attribute, the input and the attribute have the
-same name, and one parameter takes both. The function returns an array or a tuple of arrays.
+The function takes the inputs of a node in their order, with None for absent inputs, and the attributes by their ONNX
+names. The function has ONNX's defaults. If older versions pass an input as an attribute, the input and the attribute
+have the same name, and one parameter takes both. The function returns an array or a tuple of arrays.
 
 `traits` tell the rewriting passes which fusions the operator allows.
 

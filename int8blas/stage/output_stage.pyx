@@ -681,7 +681,7 @@ cdef class Bound:
     cdef int set_far(self, int64_t depth, object rows=None, object columns=None) except -1:
         """Set whether a zero point is outside the range of its type, because products may then exceed 32 bits. Refuse
         zero points with which sums of `depth` products may exceed 64 bits. If a row or a column has several zero
-        points, `rows` and `columns` have all of them."""
+        points, `rows` and `columns` have all zero points."""
         cdef object a, b, largest_a, largest_b
         rows = self._ao_rows if rows is None else rows
         columns = self._bo_cols if columns is None else columns

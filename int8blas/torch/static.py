@@ -290,7 +290,7 @@ def restored_model(state: dict[str, Any], nodes: list[Any], codegen: Any) -> Sta
 
 
 class Chosen(OperatorSupportBase):
-    """Tells torch's partitioner which nodes int8blas computes."""
+    """An object that tells torch's partitioner which nodes int8blas computes."""
 
     def __init__(self, nodes: set[fx.Node]) -> None:
         self.nodes = nodes

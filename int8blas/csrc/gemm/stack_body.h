@@ -96,7 +96,7 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
  * words, and subtracts zero points. A dword of B has the words of two k in one column. For a row of C, the kernel
  * broadcasts each pair of words of the row of A, and multiplies it by the dwords of B. 8 x 8 by 8 x 8 takes 25 ns with
  * AVX-512 on an Intel CPU with AMX, and tiles take 64 ns. */
-enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes after a matrix that are read, and words after words that are written */
+enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes read after a matrix, and words written after a result */
 
 /* An operand in lines, which are its rows or its columns, `step` bytes apart. Elements of a line are `inner` bytes
  * apart. If `inner` is not 1, the kernel copies lines. */

@@ -1,6 +1,6 @@
 """The path for very small problems. It keeps all data on the stack, uses one thread and needs no plan.
 
-It uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
+The path uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t

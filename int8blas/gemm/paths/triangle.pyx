@@ -230,7 +230,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     p.panels = ceil_div(g.n, I8_PANEL)
     p.grid_np, p.nc = 1, p.panels
     if p.matrix is not NULL:
-        # Compute one row of tiles at a time. Its A stays in the L1 cache, and a block of B stays in the L2 cache.
+        # Compute one row of tiles at a time. The A of the row stays in the L1 cache, and a block of B stays in the L2
+        # cache.
         p.mr, p.np = p.matrix.mr, p.matrix.np
         p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
