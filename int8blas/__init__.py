@@ -2,7 +2,8 @@
 
 Functions accept arrays of other libraries (buffers, DLPack, ``__array__``) on the CPU as operands and as results,
 through NumPy's views of them. If a function accepts float32, it also accepts float16, bfloat16 (of ml_dtypes), and
-float64, which it rounds to float32. If it accepts uint8, it also accepts bool. docs/howto/arrays.md has the rules.
+float64, which it rounds to float32. A function that accepts uint8 also accepts bool. docs/howto/arrays.md has the
+rules.
 
 The parts of the package are called rooms. Each room imports only the rooms to its left::
 

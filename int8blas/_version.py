@@ -23,5 +23,5 @@ def describe(root: Path) -> str:
 
 
 def commit() -> str:
-    """Return the commit from which the package runs or was built. It is empty for a build from an sdist."""
+    """Return the commit from which the package runs or was built. The commit is empty for a build from an sdist."""
     return BUILT_FROM.read_text().strip() if BUILT_FROM.exists() else describe(PACKAGE.parent)

@@ -16,8 +16,8 @@
 # C must not overlap A, B or co in memory. C and co must be aligned to 4 bytes, A and B need not be. A matrix without
 # elements may be NULL.
 #
-# Column-major matrices, as in Fortran, are transposed row-major matrices. For them swap A with B and all of their
-# arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
+# Column-major matrices, as in Fortran, are transposed row-major matrices. For such matrices swap A with B and all of
+# their arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
 #
 # The result is 0 for success. It is -i if argument i, counted from 1, is the first wrong argument; nothing is written
 # then. It is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the functions at the
@@ -97,8 +97,8 @@ cdef int gemm_u8u8s32_packed(char transa, char offsetc, int64_t m, int64_t n, in
 #                         ('C'); lower case is accepted
 #     queries, ldq        m rows of k elements, ldq apart
 #     count               rows to find, at least 1
-#     indices, scores     m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. They must be aligned to
-#                         8 bytes and must not overlap other operands. Inner products and distances are whole numbers.
+# indices, scores m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and `scores` must be
+# aligned to 8 bytes and must not overlap other operands. Inner products and distances are whole numbers.
 #
 # Results: 0, -i or 1, as above.
 cdef int nearest_s8(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq, const void *base,

@@ -69,7 +69,8 @@ def times(stat: Path) -> Times | None:
 
 
 class Watch:
-    """The load since this object was created. If the system counts no times, it is the average over the last minute."""
+    """The load since this object was created. If the system counts no times, the load is the average over the last
+    minute."""
 
     def __init__(self, cpus: int, stat: Path = Path("/proc/stat")) -> None:
         self._cpus, self._stat, self._before = cpus, stat, times(stat)

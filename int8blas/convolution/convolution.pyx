@@ -26,8 +26,8 @@ cdef class Convolution(ConvolutionLayer):
     ----------
     weights : array_like of int8, uint8 or float32
         The shape is (oc, ic / groups, kh, kw) or (groups, oc / groups, ic / groups, kh, kw), with one, two or three
-        spatial dimensions. float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
-        "per_channel", "per_tensor" (both max|w| / 127), or values.
+        spatial dimensions. float32 weights are quantized to int8 in [-127, 127]. Such weights need
+        ``scales["weights"]``: "per_channel", "per_tensor" (both max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     strides : int or sequence of int, optional

@@ -1,18 +1,18 @@
-"""The strategy for groups of one channel. Its kernels are in csrc/convolution/depthwise_body.h (VNNI) and
+"""The strategy for groups of one channel. The kernels are in csrc/convolution/depthwise_body.h (VNNI) and
 depthwise_pairs_body.h (without VNNI).
 
-The weights are a packed B with a column for each output channel. Its rows k have the order (w; d, h), and the number of
-pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of one kernel
-call. A thread computes one stretch of these lines after another. If the channels of a pixel are not contiguous, or have
-several filters each, the thread first copies the stretch of the image.
+The weights are a packed B with a column for each output channel. The rows k of B have the order (w; d, h), and the
+number of pairs (d, h) is padded to a multiple of 4. A unit of work consists of some output lines, for the channels of
+one kernel call. A thread computes one stretch of these lines after another. If the channels of a pixel are not
+contiguous, or have several filters each, the thread first copies the stretch of the image.
 
 A few channels would leave most lanes of a vector empty. The kernel then takes the channels of all pixels of a line as
-one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. Their part of the image
-is copied with its padding.
+one row (csrc/convolution/depthwise_flat_args.h). A unit of work consists of some output lines. The part of the image
+that these lines read is copied with its padding.
 
-Weights minus zero points may exceed the range of int8. They are then packed as the sum of two int8 filters, in a window
-of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point, three filters
-are needed.
+Weights minus zero points may exceed the range of int8. The differences are then packed as the sum of two int8 filters,
+in a window of two planes, which both multiply the same plane of the image. If a weight is 255 above its zero point,
+three filters are needed.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -358,8 +358,8 @@ cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
     """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch has
-    about as many lines as outputs in a line, so that few columns are interleaved twice. Its interleaved columns fill
-    three quarters of the L1 cache."""
+    about as many lines as outputs in a line, so that few columns are interleaved twice. The interleaved columns of a
+    stretch fill three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
@@ -384,14 +384,15 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
-    """Return the number of lines, or of runs of lines, in a unit. All of them share the prepared values of the unit's
-    channels."""
+    """Return the number of lines, or of runs of lines, in a unit. All lines of a unit share the prepared values of the
+    unit's channels."""
     cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
 cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32."""
+    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias,
+    must fit s32."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
@@ -414,7 +415,8 @@ cdef class DepthwiseFilters(Filters):
         self.groups, self.outputs, self.channels, self.multiplier = groups, outputs, groups * outputs, outputs
         self.set_window(tuple(kernel), strides, dilation, before)
         self.window.channels = 1
-        # If groups of 4 lines have room, add a copy of the weights for each further output line, shifted by one stride.
+        # If groups of 4 lines have room, add a copy of the weights for each further output line. Each copy is shifted
+        # by one stride.
         lines = kernel[0] * kernel[1]
         free = round_up(lines, I8_GROUP) - lines
         self.together = 1 + free // strides[1] if kernel[0] == 1 and dilation[1] == 1 else 1
@@ -438,7 +440,8 @@ cdef class DepthwiseFilters(Filters):
         return padded.reshape(k, n)
 
     cdef object split_weights(self, weights):
-        """Split weights minus zero points into int8 filters whose sum equals them."""
+        """Split the differences of weights and zero points into int8 filters. The sum of the filters equals the
+        differences."""
         rest = weights.astype(np.int16) - self.zeros.reshape(*self.shape[:2], 1, 1, 1, 1)
         filters = []
         for _ in range(self.parts):
@@ -450,8 +453,8 @@ cdef class DepthwiseFilters(Filters):
         return self.packed._sums // self.together
 
     cdef bint is_strided(self, const Problem *g) noexcept:
-        """Return whether the kernel for stride 2 is faster. It takes the same time for half of its channels as for all
-        its channels."""
+        """Return whether the kernel for stride 2 is faster. This kernel takes equal times for half of its channels and
+        for all of its channels."""
         cdef const i8_image *m = &self.window
         return (
             g.kernels.convolution.depthwise_strided is not NULL and m.kernel[0] * m.kernel[1] == I8_STRIDED
@@ -460,8 +463,8 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef bint is_flat(self, const DepthwiseJob *j) noexcept:
-        """Return whether neighbouring pixels share vectors. This is so if the channels are few, or if the channels of
-        several pixels fill a vector exactly."""
+        """Return whether neighbouring pixels share vectors. Pixels share vectors if the channels are few, or if the
+        channels of several pixels fill a vector exactly."""
         return self.multiplier == 1 and (j.channels <= FLAT_CHANNELS or I8_PANEL % j.channels == 0)
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:

@@ -41,8 +41,8 @@ cdef enum:
     FOLDED_COLUMNS = 96
     FOLDED_K = 1024
     FOLDED_ROWS = 64
-    # Folding adds multiplications by zero, but it has fewer incomplete panels and incomplete groups of k. This saves
-    # about the time of FOLD_STEPS multiply-adds of a vector for each pixel.
+    # A folded product has more multiplications by zero, but fewer incomplete panels and incomplete groups of k. So
+    # folding saves about the time of FOLD_STEPS multiply-adds of a vector for each pixel.
     FOLD_STEPS = 6
     # The vectors of the epilogue that have a value for each column.
     COLUMN_VECTORS = 12
@@ -66,8 +66,8 @@ cdef struct PackingJob:
 
 cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                ptrdiff_t *line_step) noexcept nogil:
-    """Return whether the pixels in dimensions `first` to w can be the rows of Problem.c. They must be evenly spaced, at
-    least in each line."""
+    """Return whether the pixels in dimensions `first` to w can be the rows of Problem.c. The pixels must be evenly
+    spaced, at least in each line."""
     cdef int64_t length = size[3]
     cdef ptrdiff_t step = steps[3]
     cdef int d
@@ -284,7 +284,8 @@ cdef class Filters:
         self.shape = shape
         self.saturating, self.doubled = saturating, doubled
         self.partial = partial
-        # Small groups share a panel of columns. Then there are fewer products, with equally many multiply-adds.
+        # Small groups share a panel of columns. Then the layer has fewer products. The number of multiply-adds stays
+        # the same.
         self.merged = 1 if saturating else max(
             [n for n in range(1, I8_PANEL + 1) if groups % n == 0 and n * outputs <= I8_PANEL], default=1)
         self.groups, self.outputs = groups // self.merged, outputs * self.merged
@@ -366,7 +367,7 @@ cdef class Filters:
         folded[pixels, :, pixels] = data[:k, :n]
         packed = pack(folded.reshape(fold * k, fold * n), False)
         with cython.critical_section(self):
-            # Another thread may have stored its matrix meanwhile, and may use it. Then keep that matrix.
+            # Another thread may have stored a matrix in the meantime. Keep the stored matrix, because it may be in use.
             if self.folded is None:
                 self.folded = packed
         return 0
@@ -444,7 +445,7 @@ cdef class Filters:
     cdef int run_path(self, path_fn do_part, const void *job, Problem *g, Bound bound, int parts, size_t size,
                       bint dry_run, str name, str path) except -1:
         """Run an execution that is not a GEMM, with one part on each thread. `g` is the problem of the job. If the
-        layer has more filters than these, set the compensation of `g` for these."""
+        layer has more filters, set the compensation of `g` for these filters."""
         cdef double elapsed
         cdef cnp.ndarray compensation
         cdef Execution e

@@ -56,7 +56,8 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 cdef void do_lines(const LinesJob *j, const Workspace *w, const Block *k, int64_t first,
                    i8_grouped_args *t) noexcept nogil:
-    """Compute all lines of a block, for the channels of one kernel call. They start at channel `first` of the block."""
+    """Compute all lines of a block, for the channels of one kernel call. The channels begin with channel `first` of the
+    block."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_tile_output out
@@ -126,7 +127,8 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). Their sums with bias must fit s32.
+    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias, must fit
+    s32.
 
     The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
     copy.
@@ -159,7 +161,7 @@ cdef class GroupFilters(Filters):
     cdef object matrix(self, weights):
         k, n = self.matrix_shape()
         size, taps = self.shape[2], self.shape[4] * self.shape[5]
-        # (pass, output; group, lane, channel of the lane; tap), then the order of B.
+        # Axes: (pass, output; group, lane, channel of the lane; tap). The last step changes them to the order of B.
         ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
         ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
         padded = np.zeros((k, n), np.int8)
@@ -173,7 +175,7 @@ cdef class GroupFilters(Filters):
     cdef object column_sums(self):
         if self.sums is None:
             panels, size = self.matrix_shape()[1] // I8_PANEL, self.outputs
-            # (panel; pass, tap, output; group, lane; channel of the lane)
+            # Axes: (panel; pass, tap, output; group, lane; channel of the lane).
             data = self.packed.data.reshape(panels, size // I8_GROUP, -1, I8_GROUP, I8_MAX_GROUPED // size,
                                             size // I8_GROUP, I8_GROUP)
             sums = data.sum(axis=(2, 5, 6), dtype=np.int64).reshape(panels, size, -1)

@@ -43,8 +43,8 @@ cdef class Phase:
     """Filters for every `steps`-th output in each of d, h and w, from `first` on.
 
     `taps` lists the kernel elements of these filters in each spatial dimension. None stands for all elements. Filters
-    for outputs without taps do not read the source, and `sees` is False. They have one channel and one tap, which adds
-    0.
+    for outputs without taps do not read the source, and `sees` is False. Such filters have one channel and one tap,
+    which adds 0.
     """
 
     def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
@@ -220,7 +220,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
-        """Return the phases of weights (g, oc, ic, ...). Their weights are packed later."""
+        """Return the phases of weights (g, oc, ic, ...). The weights of the phases are packed later."""
         raise NotImplementedError
 
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points):
@@ -331,8 +331,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         scales, zero_points : mapping of str to numbers, optional
             The values, for tensors that got only a mask when the layer was created.
         operands : sequence of array_like, optional
-            Operands of the Binary and PReLU post-ops that were created without an operand, in order. They broadcast to
-            the shape of the destination. An operand with a value for each pixel is copied if the layout has channels
+            Operands of the Binary and PReLU post-ops that were created without an operand, in order. Operands broadcast
+            to the shape of the destination. An operand with a value for each pixel is copied if the layout has channels
             first, and by deconvolutions with strides.
         out : ndarray of `dst_dtype`, optional
             The array for the result, with any strides. A Sum post-op adds to its content.
@@ -414,7 +414,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Execute `count` quantized images from `first` on, with the values in `bound`.
 
         If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
-        the target belongs to the caller. It is then written completely, or not at all if there is no memory.
+        the target belongs to the caller. The target is then written completely, or not at all if there is no memory.
         """
         cdef Images source, whole, part, its, seen
         cdef Phase phase, other

@@ -43,7 +43,7 @@ cdef enum:
     CACHE_LINE = 64
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
-    # The matrix unit reads windows from copied lines if these fill at least 1 / MATRIX_PADDING of their steps.
+    # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
     # Otherwise, windows of at least MATRIX_CHANNELS channels are gathered for the matrix unit, unless there are groups.
     MATRIX_CHANNELS = 32
     MATRIX_PADDING = 3
@@ -51,7 +51,7 @@ cdef enum:
     # read from copied lines.
     MATRIX_TAP_CHANNELS = 512
     LINE_CHANNELS = 256
-    # The maximum number of bytes of a thread's widened panels. They take at most a quarter of the L2 cache.
+    # The maximum number of bytes of a thread's widened panels. Widened panels take at most a quarter of the L2 cache.
     WIDE_BYTES = 1 << 18
 
 
@@ -361,8 +361,8 @@ cdef bint are_all(const uint8_t *facts, int64_t panels) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil:
-    """Return the matrix unit if it can read windows from copied lines efficiently, else NULL. For this, most of its
-    rows must be used, and lines must fill its steps."""
+    """Return the matrix unit if it can read windows from copied lines efficiently, else NULL. Tiles must use most of
+    the unit's rows, and lines must fill the unit's steps."""
     if 8 * m.out[2] < 7 * round_up(m.out[2], I8_MATRIX_ROWS):
         return NULL
     if m.line % I8_MATRIX_K and (

@@ -1,4 +1,4 @@
-"""Sums of the windows of an image. They are multiplied by the zero points of weights::
+"""Sums of the windows of an image, which are multiplied by the zero points of weights::
 
     sum over k of (src[k] - zp_src) * (weights[k, oc] - zp_weights[oc])
         = sum over k of (src[k] - zp_src) * weights[k, oc]  -  zp_weights[oc] * sum over k of (src[k] - zp_src)

@@ -43,7 +43,8 @@ cdef cnp.ndarray finite_numbers(object x, str name)
 
 
 cdef inline int check_type(cnp.ndarray array, str name, int typenum) except -1:
-    """Check that an input array has type `typenum`. For uint8 it may also have bool. It may have any dimensions."""
+    """Check that an input array has type `typenum`. The type may be bool instead of uint8. The array may have any
+    dimensions."""
     if cnp.PyArray_TYPE(array) != typenum:
         check_other_type(array, name, typenum)
     return 0

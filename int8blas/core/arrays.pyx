@@ -35,7 +35,8 @@ cdef dict DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 
 cdef tuple DENSE = ("toarray", "todense", "to_dense")
 # The dtype objects of the NumPy types that nearly all callers give.
 cdef dict DTYPES = {kind: np.dtype(kind) for kind in (np.uint8, np.int8, np.int32, np.int64, np.float32, np.float16)}
-# The type number of bfloat16, which a package registers with NumPy. It is -1 until the first such array arrives.
+# The type number of bfloat16, which a package registers with NumPy. The number is -1 until the first such array
+# arrives.
 cdef int bfloat16_type = -1
 
 
@@ -271,7 +272,8 @@ cdef cnp.ndarray int8_operand(object x, str name):
 
 
 cdef bint overlaps_itself(cnp.ndarray array) noexcept:
-    """Return whether two elements of an array could share memory. This is true only if the strides do not nest."""
+    """Return whether two elements of an array could share memory. Elements can share memory only if the strides do not
+    nest."""
     cdef ptrdiff_t steps[cnp.NPY_MAXDIMS]
     cdef int64_t sizes[cnp.NPY_MAXDIMS]
     cdef ptrdiff_t step, extent = cnp.PyArray_ITEMSIZE(array)
@@ -455,7 +457,7 @@ cdef cnp.ndarray widened_integers(cnp.ndarray array):
     if typenum not in (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32, cnp.NPY_INT64):
         return cnp.PyArray_FROM_OTF(
             array, cnp.NPY_INT64, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSURECOPY)
-    # NumPy's usual conversion searches for a conversion function. This takes longer than a small product.
+    # NumPy's usual conversion searches for a conversion function. The search takes longer than a small product.
     converted = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.NPY_INT64, 0)
     dst = <int64_t *>cnp.PyArray_DATA(converted)
     if typenum == cnp.NPY_UINT8:
@@ -562,7 +564,7 @@ cdef cnp.ndarray one_or_shaped(object x, str name, str kinds, str wanted, tuple 
         if array.dtype.kind != "O" or not all([isinstance(value, int) for value in array.flat]):
             raise TypeError(f"{name} must be {wanted}{' or an array of them' if shape else ''}, "
                             f"got {found_in(x, array)}")
-        # Integers beyond 64 bits have the dtype object. They are out of every range.
+        # Integers beyond 64 bits have the dtype object. Such integers are out of every range.
     if array.ndim == 0 or (<object>array).shape == (1,):
         return array.reshape(())
     if (<object>array).shape != shape:
@@ -668,7 +670,7 @@ cdef cnp.ndarray integers_in_range(object x, str name, int64_t low, int64_t high
     array = narrowed(copy_of(x, cnp.NPY_INT64, shape), low, high)
     if array is not None:
         return array
-    # The copy is needed: another thread may write to the argument between the check and the conversion.
+    # Copy the argument, because another thread may write to it between the check and the conversion.
     array = one_or_shaped(x, name, "iu", "an integer", shape).copy()
     if array.size:
         smallest, largest = int(array.min()), int(array.max())

@@ -82,9 +82,9 @@ cpdef run_calls(list calls, list slots, described):
     slots : list
         The values.
     described : callable
-        Takes an error and the object of its call, and returns the error to raise. It must not raise the error itself:
-        the error and the callable's frame would then refer to each other, and keep the arrays alive until Python
-        collects garbage.
+        Takes an error and the object of its call, and returns the error to raise. `described` must not raise the error
+        itself: the error and the callable's frame would then refer to each other, and keep the arrays alive until
+        Python collects garbage.
     """
     cdef tuple call, places, arguments
     cdef object function, results, value, slot, which = None

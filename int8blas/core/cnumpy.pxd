@@ -1,7 +1,7 @@
 from cpython.object cimport PyObject
 
-# The part of NumPy's C API that this package uses. NumPy's numpy/__init__.pxd declares the whole API. With it, Cython
-# would need twice the time for each module, and every import would look up twenty types.
+# The part of NumPy's C API that this package uses. NumPy's numpy/__init__.pxd declares the whole API. With NumPy's
+# file, Cython would need twice the time for each module, and every import would look up twenty types.
 cdef extern from "numpy/arrayobject.h":
     ctypedef signed long npy_intp  # Cython only needs a name; the C compiler knows the width of a pointer
     ctypedef int NPY_ORDER

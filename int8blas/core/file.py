@@ -162,15 +162,15 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     TypeError, OSError
         If `path` is neither a path nor a file object, or the file cannot be read.
     ValueError
-        If the file is no file of `save`, has another version, or is truncated or corrupted. If `mmap` is true for a
-        file object, or `verify` is another value.
+        If `save` did not write the file, or the file has another version, or is truncated or corrupted. If `mmap` is
+        true for a file object, or `verify` is another value.
 
     Notes
     -----
-    By default, header, index and all data are compared with their checksums before they are used. So the whole file is
-    read once, even if it is mapped. Checksums find accidental damage. A malicious file leads to an error or to a value
-    of the types above, and no code in it is executed. This is all that is promised about malicious files. Memory is
-    allocated only for bytes that have arrived, not for a size that a stream announces.
+    By default `load` compares header, index and all data with their checksums before it uses them. So it reads the
+    whole file once, even a mapped file. Checksums find accidental damage. A malicious file leads to an error or to a
+    value of the types above, and no code in it is executed. There are no other promises about malicious files. Memory
+    is allocated only for bytes that have arrived, not for a size that a stream announces.
 
     Examples
     --------

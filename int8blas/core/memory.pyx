@@ -49,7 +49,7 @@ cdef void close_arena() noexcept nogil:
 
 
 cdef void *take(size_t size) noexcept nogil:
-    """Return `size` bytes for an array. They may be the memory of an earlier array."""
+    """Return `size` bytes for an array. The bytes may be the memory of an earlier array."""
     return i8_take(size)
 
 

@@ -110,7 +110,7 @@ class QuantizationParameters:
     ----------
     scale : float or array_like
         One number, or with `axis` one number for each channel, of shape (C,). In float32, scales must be finite and not
-        0. They may be negative.
+        0. Scales may be negative.
     zero_point : int or array_like of int, optional
         Integers with the shape of `scale`, in the range of `dtype`.
     dtype : int8 or uint8, optional
@@ -193,8 +193,8 @@ def scale_of_range(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """Return (scale, zero point) of each range from `low` to `high`, as the module `calibration` defines them.
 
-    They are computed in double precision. The scale is rounded to float32 once, and the zero point follows from the
-    rounded scale.
+    Scale and zero point are computed in double precision. The scale is rounded to float32 once, and the zero point
+    follows from the rounded scale.
     """
     low, high = low.astype(np.float64), high.astype(np.float64)
     info = np.iinfo(dtype)
@@ -239,7 +239,7 @@ def save_parameters(path: Target, parameters: Mapping[str, QuantizationParameter
         A path is created or replaced. If the call is interrupted, the old file does not change. A file object needs a
         method `write` for bytes, and stays open.
     parameters : mapping of str to QuantizationParameters
-        The parameters by the name of the tensor. Their order is kept.
+        The parameters by the name of the tensor. The file keeps the order of the parameters.
 
     Raises
     ------

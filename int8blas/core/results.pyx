@@ -244,7 +244,7 @@ cdef class KnownView:
 
 
 cdef class Viewing:
-    """A function of an array and other values, whose result is a view. It remembers the last view.
+    """A function of an array and other values, whose result is a view. An object of this class remembers the last view.
 
     A subclass has a method ``find``, which takes the array and a tuple of the other values, calls ``remember``, and
     returns the result. Several threads may call the function at the same time.

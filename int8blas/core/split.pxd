@@ -5,7 +5,7 @@ cdef enum:
     MAX_PIECES = 3
 
 
-# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles. If `stretches`, it is
+# A grid of rows x columns units of work, divided into row_parts x column_parts rectangles. If `stretches`, the grid is
 # divided into row_parts stretches instead: runs of consecutive units, counted down one column after another.
 cdef struct Grid:
     int64_t rows, columns

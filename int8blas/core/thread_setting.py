@@ -1,5 +1,5 @@
-"""The object that `num_threads` and `use_isa` return. It is a setting of the thread, or of the process, which the end
-of a ``with`` block undoes."""
+"""The object that `num_threads` and `use_isa` return. The object is a setting of the thread, or of the process, which
+the end of a ``with`` block undoes."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ cdef enum:
     GIL_NORMALIZED = 1 << 12        # unit: as for THREAD_NORMALIZED
     GIL_WORK = 1 << 17              # multiply-adds of a product, 0.4 us; the GIL would take 0.03 us (AVX512-VNNI)
 
-# A function that runs one part of a job. Any thread may run any part, in any order. It returns 0, or -1 if there is no
-# memory.
+# A function that runs one part of a job. Any thread may run any part, in any order. The function returns 0, or -1 if
+# there is no memory.
 ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
 # A function that runs one thread's share of a job. All threads of a region call it, and may wait for one another.
 ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil

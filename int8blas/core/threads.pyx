@@ -84,8 +84,8 @@ cdef struct Parts:
 
 
 cdef struct Shares:
-    # The parts that the threads of a region share. After a lack of memory, it has the number of threads, and the first
-    # part that each thread has not run.
+    # The parts that the threads of a region share. After a lack of memory, the struct has the number of threads, and
+    # the first part that each thread has not run.
     Parts parts
     int threads
     int64_t left[MOST_THREADS]
@@ -95,8 +95,8 @@ cdef struct Region:
     # The number of threads that work, and the number of threads of the runtime's team. The remaining threads of the
     # team have no work (see csrc/core/team.h).
     int threads, team
-    # Ticks when the calling thread began the region, ticks when it finished its part, and the number of ticks between
-    # them in which it waited for other threads.
+    # The times, in ticks, at which the calling thread began the region and finished its part. `waited` is the number of
+    # ticks between both times in which the thread waited for other threads.
     int64_t start, done, waited
 
 
@@ -165,8 +165,8 @@ cdef void set_alone(double now, double wait, double saved) noexcept nogil:
 
 
 cdef int threads_for(double work, double thread_work, double most) noexcept nogil:
-    """Return the number of threads for which there is enough work. It is at most `most`, and at most the number of
-    threads that the call may use."""
+    """Return the number of threads for which there is enough work. The number is at most `most`, and at most the number
+    of threads that the call may use."""
     return paid_threads(work, thread_work, min(most, <double>max_threads()))
 
 
@@ -338,8 +338,8 @@ cdef int max_threads() noexcept nogil:
 
 
 cdef int allowed_threads() noexcept nogil:
-    """Return the maximum number of threads. It depends on settings, on the number of threads that can be created, and
-    on whether the call is inside a region."""
+    """Return the maximum number of threads. The number depends on settings, on the number of threads that can be
+    created, and on whether the call is inside a region."""
     cdef const i8_team *mine
     cdef int threads
     if forked or i8_omp_in_parallel():
@@ -377,7 +377,7 @@ def _limit():
 
 
 def _put_limit(limit):
-    # The next call finds again the number of threads that it can create.
+    # With `most` = 0, the next call determines the possible number of threads again.
     i8_my_team.limit, i8_my_team.most = limit, 0
 
 
@@ -403,8 +403,8 @@ def num_threads(n=..., *, scope="thread"):
     ``INT8BLAS_NUM_THREADS``, OpenMP's limit for its thread (which ``OMP_NUM_THREADS`` and threadpoolctl set). Small
     problems use fewer threads. No call uses more threads than the process had CPUs when int8blas was imported, unless
     ``INT8BLAS_OVERSUBSCRIBE=1``. If a call waits for its threads because another process has taken a CPU, the next
-    calls use one thread. They do so for twice the time of the wait, or for up to 200 ms if the waits continue. Results
-    do not depend on the number of threads.
+    calls use one thread, for twice the time of the wait, or for up to 200 ms if the waits continue. Results do not
+    depend on the number of threads.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Runs of networks at the same time. Each run has its share of the CPUs, and the runs take turns with the GIL.
 
-csrc/core/turns.h implements the turns. Only this module includes it, so its state exists once.
+csrc/core/turns.h implements the turns. Only this module includes turns.h, so the state of the turns exists once.
 """
 
 cdef extern from "core/turns.h" nogil:
@@ -14,7 +14,8 @@ cdef extern from "core/turns.h" nogil:
 
 # A call releases the GIL if its work is above a limit, because releasing takes time too. If another thread runs a
 # network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. With an encoder of 8
-# tokens, each of two threads then has 0.64 of the runs a second of a single thread; with SHARED_GIL = 1 it has 0.57.
+# tokens, each of two threads then completes 0.64 times as many runs a second as a single thread; with SHARED_GIL = 1
+# the ratio is 0.57.
 cdef enum:
     SHARED_GIL = 10
 

@@ -340,7 +340,8 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
         job.n *= shape[d]
     job.each = d > first and job.n < SHORT_RUN
     if job.each:
-        # Parameters are stored for the dimensions from `d` on. They repeat over the dimensions from job.dims to d - 1.
+        # Parameters are stored for the dimensions from `d` on. The stored parameters repeat over the dimensions from
+        # job.dims to d - 1.
         outermost = [axis for axis in range(first, inner + 1) if steps[axis]][0]
         d, job.n = inner, shape[inner]
         while d > outermost and job.n < STRETCH:
@@ -460,7 +461,7 @@ cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
 
 
 cdef bint clash(cnp.ndarray x, cnp.ndarray out):
-    """Return whether writing `out` may change elements of `x` before they are read. Both have the same shape."""
+    """Return whether writing `out` may change elements of `x` before they are read. `x` and `out` have equal shapes."""
     return share_memory(x, out) and (
         cnp.PyArray_DATA(x) != cnp.PyArray_DATA(out) or cnp.PyArray_ITEMSIZE(x) != cnp.PyArray_ITEMSIZE(out)
         or (<object>x).strides != (<object>out).strides

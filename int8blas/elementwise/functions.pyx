@@ -32,7 +32,8 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies at most this number of pieces and bytes by itself: making jobs takes the time of all of them.
+# `concat` copies at most this number of pieces and bytes without jobs, because making jobs takes as long as these
+# copies.
 cdef int64_t FEW_PIECES = 256, FEW_BYTES = 1 << 16
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")
@@ -176,8 +177,8 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     scheme : {'float', 'onnx'}, optional
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`. A Sum
-        post-op adds to its old content.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`. A
+        Sum post-op adds to its old content.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def eltwise(src, ops, *, scales=None, zero_points=None, dst_dtype=None, scheme="
     Notes
     -----
     This is oneDNN's primitive "eltwise", with scales. Results have the same bits on every CPU and with any number of
-    threads. A function from 8 bits to 8 bits has 256 results. They are computed once, and then looked up.
+    threads. A function from 8 bits to 8 bits has 256 results. These results are computed once, and then looked up.
 
     Examples
     --------
@@ -277,8 +278,8 @@ def binary(op, src0, src1, *, scales=None, zero_points=None, post_ops=(), dst_dt
     scheme : {'float', 'onnx'}, optional
         The rounding of integers (see above). "onnx" is the rounding of ONNX's QuantizeLinear.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the common shape of the sources, may have any strides and may overlap
-        them. A Sum post-op adds to its old content.
+        The array for the result. The array must have the common shape of the sources, may have any strides and may
+        overlap them. A Sum post-op adds to its old content.
 
     Returns
     -------
@@ -425,7 +426,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of the sources, may have any strides and may overlap them.
+        The array for the result. The array must have the shape of the sources, may have any strides and may overlap
+        them.
 
     Returns
     -------
@@ -474,8 +476,8 @@ def sum(srcs, *, scales=None, zero_points=None, post_ops=(), dst_scale=1, dst_ze
 
 
 cdef cnp.ndarray joined(list arrays, int along, int typenum):
-    """Return the concatenation of arrays that are C-contiguous, not empty, and of one type. Return None if an array is
-    not, if shapes differ, or if there are many pieces or bytes."""
+    """Return the concatenation of arrays that are C-contiguous, not empty, and of one type. Return None for other
+    arrays, if shapes differ, or if there are many pieces or bytes."""
     cdef cnp.npy_intp sizes[MAX_DIMS]
     cdef cnp.ndarray first = arrays[0], array, result
     cdef int64_t pieces = len(arrays), size = 0, piece, i
@@ -541,7 +543,7 @@ def concat(srcs, axis, *, scales=None, zero_points=None, post_ops=(), dst_scale=
     dst_dtype : dtype, optional
         uint8, int8, int32, float32, float16 or bfloat16; by default the dtype of the first source.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap the sources.
+        The array for the result. The array may have any strides and may overlap the sources.
 
     Returns
     -------

@@ -438,8 +438,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
     """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
-    Such a run is then repeated in memory, and so is a single element if the kernel needs it for each result. Without
-    sharing, each run takes some 100 ns for its own block."""
+    Such a run is then repeated in memory. A single element is repeated too, if the kernel needs it for each result.
+    Without sharing, each run takes some 100 ns for a separate block."""
     cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)
     cdef Operand *operand
@@ -574,8 +574,8 @@ cdef bint reads_behind(list steps, Py_ssize_t first, cnp.ndarray target):
 
 
 cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero, bint onnx=False):
-    """Return the job of these steps. It stores sat(rne(y * dst_scale + dst_zero)) for integers, and y * dst_scale for
-    floats. With `onnx`, which is for integers only, it stores sat(rne(y / dst_scale) + dst_zero).
+    """Return the job of these steps. The job stores sat(rne(y * dst_scale + dst_zero)) for integers, and y * dst_scale
+    for floats. With `onnx`, which is for integers only, the job stores sat(rne(y / dst_scale) + dst_zero).
 
     No step may read an element of `target` after an earlier block has written it.
     """

@@ -108,12 +108,13 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         The dimension of the table that has its own `scale` and `zero_point`: 0 for values of each row, 1 for values of
         each column.
     out : ndarray of float32, optional
-        The array for the result. It must have the shape of the result, may have any strides and may overlap the table.
+        The array for the result. The array must have the shape of the result, may have any strides and may overlap the
+        table.
 
     Returns
     -------
     ndarray of float32, shape indices.shape + (columns,)
-        ``out`` if it is given. It has the bits of ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
+        ``out`` if it is given. The result has the bits of ``dequantize(table, scale, zero_point, axis=axis)[indices]``.
 
     Raises
     ------

@@ -48,7 +48,7 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
     args.scale, args.dst_scale, args.dst_zero, args.plus = e.scale, <float>1 / e.dst_scale, -0.0, NULL
     if e.dst_zero != 0:
         args.dst_zero = e.dst_zero
-    e.scale, e.zero = 1, 0  # the kernel has applied both
+    e.scale, e.zero = 1, 0  # the kernel has applied scale and zero point
     if e.post_ops:
         args.dst_type, args.dst_scale, args.dst_zero = I8_TYPE_F32, 1, -0.0
     return e
@@ -83,7 +83,7 @@ cdef int store_rows(i8_normalize_fn function, i8_normalize_fn across, i8_normali
 
 
 cdef cnp.ndarray negative(cnp.ndarray src):
-    """Return -x, or -1 - x for integers. Both change the sign of all differences between values."""
+    """Return -x, or -1 - x for integers. Each formula changes the sign of all differences between values."""
     return np.negative(src) if src.dtype.kind not in "iu" else np.invert(src)
 
 
@@ -114,8 +114,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     axis : int, optional
         The dimension along which the results sum to 1.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
-        ``"dst"`` is more than 2**-128 in magnitude. A scale of 1/255 or 1/256 uses the whole range of uint8.
+        The scales of ``"src"`` and ``"dst"``, by default 1. The scales are finite and not 0 in float32, and the scale
+        of ``"dst"`` is more than 2**-128 in magnitude. A scale of 1/255 or 1/256 uses the whole range of uint8.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
         zero point of the source cancels: it is checked, but has no effect.
@@ -127,7 +127,7 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -192,8 +192,8 @@ def softmax(src, axis=-1, *, scales=None, zero_points=None, post_ops=(), log=Fal
 
 
 cdef cnp.ndarray row_values(object x, str name, int64_t n, float default, bint used):
-    """Return n float32 values, or n copies of the default for None. Their memory is aligned, and readable up to a whole
-    chunk. Values that are not used are only checked."""
+    """Return n float32 values, or n copies of the default for None. The memory of the values is aligned, and readable
+    up to a whole chunk. Values that are not used are only checked."""
     cdef cnp.ndarray array, values
     cdef cnp.npy_intp room = max(n, <int64_t>I8_CHUNK) if used else 0, i
     if x is not None:
@@ -229,12 +229,13 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     src : array_like of uint8, int8, int32, float32, float16 or bfloat16
         The values, with at least one dimension and any strides.
     gamma, beta : array_like of float32, optional
-        The factor and the shift of each element of a row, by default 1 and 0. They have the size of the last dimension.
+        The factor and the shift of each element of a row, by default 1 and 0. Both arrays have the size of the last
+        dimension.
     epsilon : float, optional
         The number that is added to the variance, finite and not negative.
     scales : mapping of str to float, optional
-        The scales of ``"src"`` and ``"dst"``, by default 1. They are finite and not 0 in float32, and the scale of
-        ``"dst"`` is more than 2**-128 in magnitude.
+        The scales of ``"src"`` and ``"dst"``, by default 1. The scales are finite and not 0 in float32, and the scale
+        of ``"dst"`` is more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of ``"src"`` and ``"dst"``, any int32, by default 0. Only integer types have zero points. The
         zero point of the source cancels: it is checked, but has no effect.
@@ -244,7 +245,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -265,9 +266,9 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
         d = x - sum(x) / n
         y = d * (s / sqrt(s * s * (sum(d * d) / n) + epsilon)) * gamma + beta
 
-    For some rows this is less exact than float32 allows: if squares or sums overflow, if subnormal numbers matter (with
-    an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times the standard deviation.
-    Such a row is scaled by a power of two, which is exact, and its mean is computed twice::
+    For some rows the result is less exact than float32 allows: if squares or sums overflow, if subnormal numbers matter
+    (with an epsilon below 2**-60, or s outside 2**-50 to 2**30), or if the mean is more than 64 times the standard
+    deviation. Such a row is scaled by a power of two, which is exact, and its mean is computed twice::
 
         x = x * 2**-k                                               1 <= max(|x|) < 2
         d = x - sum(x) / n
@@ -311,7 +312,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):
     """Return int32 values unchanged if float32 can represent all of them. Otherwise subtract the first element from
-    each row with larger values, and return float32. This does not change the result of normalization."""
+    each row with larger values, and return float32. Subtracting a constant does not change the result of
+    normalization."""
     if array.size == 0 or (array.min() >= -EXACT_IN_FLOAT and array.max() <= EXACT_IN_FLOAT):
         return array
     wide = array.astype(np.int64)

@@ -2,9 +2,9 @@
 
 - Lines, for many contiguous channels. For each line of the result, one kernel call computes all windows that have no
   padding. Each window with padding needs its own call.
-- Patches, for all other channels. A part of the source with its padding is copied to a small buffer. There the windows
-  at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select are
-  stored.
+- Patches, for all other channels. The driver copies a part of the source with its padding to a small buffer. There the
+  windows at every position along w are computed, 64 bytes or more at a time. Only the results that the strides select
+  are stored.
 - Windows, if a line of the result has one element, or if a patch would not fit the buffer. Windows are computed one by
   one, along contiguous elements.
 
@@ -327,7 +327,7 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     a.out = <char *>partial
     a.strides[2] = a.n
     while contiguous and n >= 2 * together:
-        # Contiguous pixels are treated like channels of one pixel. Their results are combined at the end.
+        # Contiguous pixels are treated like channels of one pixel. The results of these pixels are combined at the end.
         parts = min(n // together, <int64_t>I8_POOL_WINDOW)
         a.src, a.counts[2] = src, parts
         job.kernel(a)
@@ -655,7 +655,7 @@ def add_windows(cnp.ndarray parts, tuple windows, tuple sizes):
     windows : tuple of tuple of int
         The number of taps, the stride, the dilation, and the position of element 0 in window 0, of each dimension.
     sizes : tuple of int
-        The spatial shape of the images. Elements of windows outside of them have no effect.
+        The spatial shape of the images. Elements of windows outside of the images have no effect.
     """
     cdef Axis w[cnp.NPY_MAXDIMS]
     cdef Step steps[cnp.NPY_MAXDIMS]

@@ -35,7 +35,7 @@ cdef Epilogue attributes_of(cnp.ndarray src, object scales, object zero_points, 
 
 
 cdef object maximum(cnp.ndarray src, Axis *window, tuple axes, Epilogue e, object out, bint ceil_mode=False):
-    """Store the largest real numbers. If the scale is negative, the smallest elements stand for them."""
+    """Store the largest real numbers. If the scale is negative, the smallest elements stand for the largest numbers."""
     cdef cnp.ndarray result
     if not e.given:
         return run(src, window, axes, MAXIMUM, e.typenum, out, ceil_mode)
@@ -223,7 +223,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         The step from one window to the next, at least 1. The default is `kernel`.
     padding : int, sequence of int or of pairs of int, or str, optional
         The number of elements that are added on both sides: one number for all spatial dimensions, or for each
-        dimension a number or a pair (before, after). It must be less than the extent of a window, ``dilation * (kernel
+        dimension a number or a pair (before, after). Each number must be less than the extent of a window, ``dilation *
+        (kernel
         - 1) + 1``. "valid" adds no elements. "same" and "same_lower" pad to ``ceil(size / stride)`` windows. If the
         number of padding elements is odd, "same" puts one more after the data, and "same_lower" before it.
     dilation : int or sequence of int, optional
@@ -235,8 +236,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
         Names in upper case are accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
-        more than 2**-128 in magnitude.
+        The scales of "src" and "dst", by default 1. The scales are finite and not 0 in float32, and the scale of "dst"
+        is more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Float tensors have no zero point.
     post_ops : post-op, or sequence of them, optional
@@ -246,7 +247,8 @@ def max_pool(src, kernel, *, strides=None, padding=0, dilation=1, ceil_mode=Fals
         The dtype of the result, by default the dtype of `src`. With scales, zero points or post-ops it may be uint8,
         int8, int32, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
+        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to its old
+        content.
 
     Returns
     -------
@@ -330,16 +332,17 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         Whether padding counts. If it does, `count` is the size of the window; otherwise `count` is the number of its
         elements that are not padding.
     zero_point : int, optional
-        The zero point of `src`, in the range of its dtype, by default 0. It is the value of padding that counts, and
-        has no effect without `include_padding`. `zero_point` and ``zero_points["src"]`` must not both be given.
+        The zero point of `src`, in the range of its dtype, by default 0. The zero point is the value of padding that
+        counts, and has no effect without `include_padding`. `zero_point` and ``zero_points["src"]`` must not both be
+        given.
     ceil_mode : bool, optional
         As for :func:`max_pool`. Elements beyond the padding are neither in the sum nor in `count`.
     layout : str, optional
         ``"nwc"``, ``"nhwc"`` or ``"ndhwc"`` (the default, and fast), or ``"ncw"``, ``"nchw"`` or ``"ncdhw"``.
         Names in upper case are accepted.
     scales : mapping of str to float, optional
-        The scales of "src" and "dst", by default 1. They are finite and not 0 in float32, and the scale of "dst" is
-        more than 2**-128 in magnitude.
+        The scales of "src" and "dst", by default 1. The scales are finite and not 0 in float32, and the scale of "dst"
+        is more than 2**-128 in magnitude.
     zero_points : mapping of str to int, optional
         The zero points of "src" and "dst", any int32; 0 by default. Padding that counts has the zero point of "src".
         Float tensors have no zero point.
@@ -350,7 +353,8 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
         The dtype of the result: by default the dtype of `src`, or float32 for the quotient without the last rounding.
         With scales, zero points or post-ops it may also be uint8, int8, int32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap `src`. A Sum post-op adds to its old content.
+        The array for the result. The array may have any strides and may overlap `src`. A Sum post-op adds to its old
+        content.
 
     Returns
     -------
@@ -371,9 +375,9 @@ def avg_pool(src, kernel, *, strides=None, padding=0, include_padding=False, zer
     -----
     This is oneDNN's int8 average pooling, which sums in integers, divides and rounds ("Nuances of int8 Computations").
     Without scales, zero points and post-ops the result has the scale and the zero point of `src`. With
-    ``include_padding=True`` this holds only if `zero_point` is given. The source is copied with its padding if padding
-    counts and is not 0, or if padding counts and the last window reaches beyond it. Results have the same bits on every
-    CPU and with any number of threads.
+    ``include_padding=True`` the result has them only if `zero_point` is given. The source is copied with its padding if
+    padding counts and is not 0, or if padding counts and the last window reaches beyond it. Results have the same bits
+    on every CPU and with any number of threads.
 
     Examples
     --------
@@ -420,7 +424,7 @@ def global_max_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     scales, zero_points, post_ops, dst_dtype : optional
         As in :func:`max_pool`.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap `src`.
+        The array for the result. The array may have any strides and may overlap `src`.
 
     Returns
     -------
@@ -458,7 +462,7 @@ def global_avg_pool(src, *, layout=None, scales=None, zero_points=None, post_ops
     scales, zero_points, post_ops, dst_dtype : optional
         As in :func:`avg_pool`.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. It may have any strides and may overlap `src`.
+        The array for the result. The array may have any strides and may overlap `src`.
 
     Returns
     -------

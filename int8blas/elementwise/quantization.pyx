@@ -84,7 +84,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     scheme : {'float', 'onnx'}, optional
         "onnx" rounds only the quotient, and the sum is exact: ``sat(rne(x / scale) + zero_point)``.
     out : ndarray of `dtype`, optional
-        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. The array must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     axis : int or tuple of int, optional
         The dimensions of `x` along which `scale` and `zero_point` differ, as in :func:`quantize`.
     out : ndarray of float32, optional
-        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. The array must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     scheme : {'float', 'doubling', 'single', 'onnx'}, optional
         The arithmetic (see Notes).
     out : ndarray of `dtype`, optional
-        The array for the result. It must have the shape of `x`, may have any strides and may overlap `x`.
+        The array for the result. The array must have the shape of `x`, may have any strides and may overlap `x`.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     ``m * 2**(e - 31)``. Both schemes compute an int32 ``y``, and the result is ``sat(y + zero_point)``.
 
     ``"doubling"`` is gemmlowp's scheme, bit for bit: the saturating rounding doubling high multiplication, then a
-    rounding division by a power of two. It rounds twice::
+    rounding division by a power of two. This scheme rounds twice::
 
         v = sat_s32(x * 2**max(e, 0))
         h = floor(v * m / 2**31 + 1/2)
@@ -291,11 +291,11 @@ def quantized_multiplier(scale):
     Returns
     -------
     multiplier : int
-        The scale's 31 leading bits, rounded half up: at least 2**30 and below 2**31. It is 0 for scales that round to
-        less than 2**-32, because they map every int32 to 0.
+        The scale's 31 leading bits, rounded half up: at least 2**30 and below 2**31. The multiplier is 0 for scales
+        that round to less than 2**-32, because they map every int32 to 0.
     exponent : int
-        The number with ``2**(exponent - 1) <= scale < 2**exponent``. It is one more if the multiplier was rounded up to
-        2**31, and 0 if the multiplier is 0.
+        The number with ``2**(exponent - 1) <= scale < 2**exponent``. The exponent is one more if the multiplier was
+        rounded up to 2**31, and 0 if the multiplier is 0.
 
     Raises
     ------

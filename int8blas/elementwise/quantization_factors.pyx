@@ -102,8 +102,8 @@ def weights_factor(w, *, axis=None):
     Notes
     -----
     The factor is Q_w of oneDNN's guide "Int8 Inference". The guide's example prints [-66, 88, ..., -15, 127] for the
-    weights below, because the guide truncates -15.55 to -15. Its own formula, with rounding to nearest even, makes -16
-    of -1.2 (12.959 * -1.2 = -15.55).
+    weights below, because the guide truncates -15.55 to -15. The guide's own formula, with rounding to nearest even,
+    makes -16 of -1.2 (12.959 * -1.2 = -15.55).
 
     Examples
     --------
@@ -148,8 +148,8 @@ def quantize_bias(bias, q_a, q_w):
     Notes
     -----
     The result is b_s32 of oneDNN's guide "Int8 Inference". The guide's example prints [528, -1145, ..., -1762] for the
-    bias below, because the guide truncates the first two values. Its own formula, with rounding to nearest even, gives
-    529 and -1146 (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
+    bias below, because the guide truncates the first two values. The guide's own formula, with rounding to nearest
+    even, gives 529 and -1146 (220.306 * 2.4 = 528.73, and 220.306 * -5.2 = -1145.59).
 
     Examples
     --------

@@ -181,10 +181,11 @@ def reorder(
         With ``"packed"``, the order of the dimensions in K, outermost first. The default is the logical order,
         ``"ihw"``. The patches of an "nhwc" image have the order ``"hwi"``.
     shape : sequence of int, optional
-        The logical sizes of weights whose `src_layout` is ``"packed"``. It must be given if the weights have spatial
-        dimensions.
+        The logical sizes of weights whose `src_layout` is ``"packed"``. `shape` must be given if the weights have
+        spatial dimensions.
     out : numpy.ndarray, optional
-        The array for the result, with its dtype and shape, and with any strides. It must not be given for ``"packed"``.
+        The array for the result, with its dtype and shape, and with any strides. `out` must not be given for
+        ``"packed"``.
 
     Returns
     -------

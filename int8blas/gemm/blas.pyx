@@ -1,6 +1,6 @@
 """GEMM on 8-bit integers with SciPy's calling convention.
 
-The four GEMMs differ in the types of A and B. All compute, for op(X) = X or its transpose::
+The four GEMMs differ in the types of A and B. Each GEMM computes, for op(X) = X or its transpose::
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(B) - bo) + beta * C + co))
 
@@ -31,7 +31,7 @@ cdef str FIXED = "F"
 cdef str EXACT = "exact"
 cdef enum:
     FOUR_BITS = -4              # the type of B if it is a PackedB4
-# How the names of GEMMs spell the types of operands.
+# The spelling of operands' types in the names of GEMMs.
 cdef dict SIGNS = {cnp.NPY_UINT8: "u8", cnp.NPY_INT8: "s8", FOUR_BITS: "s4"}
 
 

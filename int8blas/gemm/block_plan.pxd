@@ -1,4 +1,4 @@
-# How the general path divides a problem (see block_plan.pyx).
+# The plan of the general path (see block_plan.pyx).
 from libc.stdint cimport int64_t
 
 from int8blas.core.kernels cimport i8_matrix
@@ -6,9 +6,9 @@ from int8blas.gemm.path cimport Plan
 from int8blas.gemm.problem cimport Problem
 
 
-# What tiles multiply, and how.
+# The operands of tiles, and their multiply-adds.
 cdef struct TileForms:
-    bint direct_a               # tiles read A in place; a matrix unit does so only for whole registers of rows
+    bint direct_a               # tiles read A in place (a matrix unit only reads whole registers of rows)
     bint interleaves            # A is interleaved, and tiles multiply by I8_DOT_INTERLEAVED
     bint keeps_a                # all of A stays packed for a matrix unit, from the first N block on
     bint may_widen              # panels without a no-saturation proof must be widened or split
@@ -18,7 +18,7 @@ cdef struct TileForms:
     bint skips                  # products with padding are left out (see spans.pyx)
 
 
-# How B and C pass through memory.
+# The ways of B and C through memory.
 cdef struct MemoryUse:
     bint stream                 # streaming stores write a C of s64
     bint sequential             # a tile reads its panels one after the other, not side by side

@@ -1,4 +1,4 @@
-"""How the general path divides a problem: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
+"""Divide a problem for the general path: tiles, blocks that fit the caches, packed B blocks, and parts for threads.
 
 The block sizes of a kernel table are upper limits, measured with an L2 cache of 1 MiB, or of 2 MiB with a matrix unit.
 A smaller cache makes blocks smaller; a larger cache does not change them.
@@ -207,8 +207,8 @@ cdef int64_t longest_block(const Problem *g, const BlocksPlan *p) noexcept nogil
     """Return the largest k of a block."""
     cdef int64_t kc = block_k(g) if p.matrix is NULL else p.matrix.kc
     # For a matrix unit, one block of up to 1.5 times the usual size takes less time than storing and reloading sums
-    # between two blocks. A block of twice the usual size does too if the unit stores C, B is in the L2 cache, and many
-    # columns reuse the A of a tile, which no longer fits the L1 cache.
+    # between two blocks. A block of twice the usual size also takes less time if the unit stores C, B is in the L2
+    # cache, and many columns reuse the A of a tile, which no longer fits the L1 cache.
     if p.matrix is not NULL and (
         2 * g.k <= 3 * kc
         or (g.k <= 2 * kc and p.common.from_registers and g.n * g.k <= near_bytes(g) and g.n >= MATRIX_COLUMNS)

@@ -1,6 +1,6 @@
 """The general path: the loop nest.
 
-    run_blocks          packs B, one block after the other, unless B is packed already
+    run_blocks packs B block by block, unless B is packed already
       multiply_blocks       one thread's part of C: five loops around the micro-kernel
 
             N                      nc panels         B' in panels of 16 columns, a packed B block at a time
@@ -41,8 +41,8 @@ from int8blas.gemm.spans cimport multiply_in_window
 from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, point_to_c, start_tiles, store_tile
 
 cdef enum:
-    # For up to this many panels of a packed B one thread computes all column vectors: that takes less time than a
-    # barrier.
+    # For up to this many panels of a packed B one thread computes all column vectors, because a barrier would take
+    # longer.
     FEW_PANELS = 64
 
 
@@ -57,8 +57,8 @@ cdef struct BlockJob:
 
 
 cdef void start_m_block(LoopState *loop, bint has_vectors) noexcept nogil:
-    """Compute an M block's row vectors (unless an earlier N block has done so), the tails of its rows, and the range of
-    its values."""
+    """Compute the row vectors of an M block, unless an earlier N block has computed them. Copy the tails of the rows.
+    Find the range of the values."""
     if loop.b.first_k_block == 0 and not has_vectors:
         start_rows(loop)
     copy_tail(loop)

@@ -164,7 +164,8 @@ cdef int run_verbose(Problem *g, str name) except -1:
 
 
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil:
-    """Compute like `run_problem`, in a thread that may have no Python state. Return 0, or -1 if there is no memory."""
+    """Compute a problem like `run_problem`, for a thread that may have no Python state. Return 0, or -1 if there is no
+    memory."""
     cdef int status
     cdef char line[LINE_BYTES]
     g.threads = max_threads()

@@ -30,7 +30,7 @@ def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "
     Returns
     -------
     ndarray of integers
-        ``out`` if it is given; a scalar if the result has no axis. Its dtype is as for :func:`matmul`.
+        ``out`` if it is given; a scalar if the result has no axis. The dtype is as for :func:`matmul`.
 
     Raises
     ------
@@ -300,8 +300,8 @@ def _contract(
     overflow: Any,
     mod: Any,
 ) -> Any:
-    """Return the product over the summed axes. Its axes are the axes of the batch, then the remaining axes of x and of
-    y, permuted by `order`."""
+    """Return the product over the summed axes. The axes of the result are the axes of the batch, then the remaining
+    axes of x and of y, permuted by `order`."""
     for i, j in zip(x_summed, y_summed, strict=True):
         if x.shape[i] != y.shape[j]:
             raise ValueError(f"b must have {x.shape[i]} elements along axis {j}, as a has along axis {i}, got "

@@ -11,16 +11,16 @@ cdef extern from "gemm/copy_vectors.h" nogil:
                          const uint8_t *end)
 
 cdef enum:
-    # The minimum number of bytes of a matrix, and of a vector: a smaller operand takes less time to read byte by byte
-    # than to copy.
+    # The minimum number of bytes of a matrix, and of a vector, that is copied. Reading a smaller operand byte by byte
+    # takes less time than a copy.
     COPIED_OPERAND = 512
     COPIED_VECTOR = 64
     # Limits for spreading the few vectors of the other operand. SPREAD_WORK is the maximum number of multiply-adds for
     # each byte of a scattered operand: the distance of its bytes times the number of the few vectors. SPREAD_VECTORS is
-    # the minimum number of its vectors for each of the few vectors.
+    # the minimum number of vectors of the scattered operand for each of the few vectors.
     SPREAD_WORK = 64
     SPREAD_VECTORS = 4
-    # The maximum number of multiply-adds for each element of B, if the columns between those of B are multiplied too.
+    # The maximum number of multiply-adds for each element of B, if the product includes columns that B skips in memory.
     SKIPPED_WORK = 8
 
 
@@ -30,14 +30,14 @@ cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil
 
 
 cdef inline bint is_scattered(const Operand *x, int64_t rows, int64_t columns) noexcept nogil:
-    """Return whether neither rows nor columns of an operand are contiguous, and it is large enough for a copy."""
+    """Return whether an operand is large enough for a copy, and neither its rows nor its columns are contiguous."""
     if rows == 1 or columns == 1:
         return (x.row if columns == 1 else x.column) != 1 and rows * columns >= COPIED_VECTOR
     return x.row != 1 and x.column != 1 and rows * columns >= COPIED_OPERAND
 
 
 cdef inline bint can_spread(const Problem *g) noexcept nogil:
-    """Return whether more k, for which one operand equals its zero point, leave a problem as it is."""
+    """Return whether a problem may get additional k, for which one operand equals its zero point."""
     return (
         g.panels.data is NULL and g.four_bits.data is NULL and not g.saturating and not is_generated(g)
         and g.c.half == WHOLE and g.epilogue.kind != I8_DISTANCES and not g.known.large_zeros
@@ -70,18 +70,18 @@ cdef inline bint spreads_a(const Problem *g) noexcept nogil:
 
 
 cdef inline bint can_skip(const Problem *g) noexcept nogil:
-    """Return whether rows or columns of C may be computed that do not exist."""
+    """Return whether the call may compute rows or columns that C does not have."""
     return g.k > 1 and can_spread(g) and is_product(g) and not is_wide(g)
 
 
 cdef inline bint skips_columns(const Problem *g) noexcept nogil:
-    """Return whether the columns between those of B are multiplied too, and skipped in C."""
+    """Return whether the product includes columns that B skips in memory. C skips the results of these columns."""
     cdef ptrdiff_t step = max(g.b.column, -g.b.column)
     return is_scattered(&g.b, g.k, g.n) and step * g.m <= SKIPPED_WORK and g.n > 1 and can_skip(g)
 
 
 cdef inline bint skips_rows(const Problem *g) noexcept nogil:
-    """Return whether the rows between those of A are multiplied too, and skipped in C."""
+    """Return whether the product includes rows that A skips in memory. C skips the results of these rows."""
     cdef ptrdiff_t step = max(g.a.row, -g.a.row)
     return is_scattered(&g.a, g.m, g.k) and step * g.n <= SKIPPED_WORK and g.m > 1 and can_skip(g)
 

@@ -4,8 +4,8 @@ Paths read contiguous operands in vectors, and other operands byte by byte. Copy
 reading it byte by byte, because the copy reads 16 bytes at a time and selects the bytes of the operand
 (csrc/gemm/copy_vectors.h).
 
-If the other operand has few vectors, spreading these is faster: A[:, ::2] @ v equals A @ w, where w has the elements of
-v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every other column of v @ B.
+If the other operand has few vectors, spreading these vectors is faster: A[:, ::2] @ v equals A @ w, where w has the
+elements of v two bytes apart, and v's zero point between them. Likewise, v @ B[:, ::2] is every other column of v @ B.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -85,7 +85,7 @@ cdef bint shares_copy(const Problem *g) noexcept nogil:
 
 
 cdef inline int64_t with_gaps(int64_t count, ptrdiff_t step) noexcept nogil:
-    """Return how many bytes `count` bytes span that are `step` apart."""
+    """Return the size of the memory that `count` bytes span if they are `step` bytes apart."""
     return (count - 1) * max(step, -step) + 1
 
 
@@ -132,7 +132,7 @@ cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcep
 
 
 cdef void keep_columns(const Problem *g, const Problem *own) noexcept nogil:
-    """Copy the columns of C from a product `own` with the columns between them."""
+    """Copy the columns of C from the product `own`, which also has columns that C does not have."""
     cdef ptrdiff_t step = g.b.column
     cdef int64_t i, j
     cdef const int32_t *row

@@ -36,8 +36,8 @@ cdef enum:
 
 
 cdef bint uses_digits(const WideProduct *w) noexcept:
-    """Return whether products of bytes take less time. This needs an instruction that multiplies groups of four bytes.
-    The portable kernels, and kernels that widen bytes, have no such instruction."""
+    """Return whether products of bytes take less time. The kernels need an instruction that multiplies groups of four
+    bytes. The portable kernels, and kernels that widen bytes, have no such instruction."""
     cdef const i8_kernels *kernels = current_kernels()
     return (
         w.kind == I8_WIDE_S16_FULL and w.stack.count == 1 and min(w.m, w.n, w.k) >= LEAST_SIZE and w.k <= MOST_K
@@ -45,7 +45,7 @@ cdef bint uses_digits(const WideProduct *w) noexcept:
     )
 
 
-# A matrix to divide into bytes, and the sums of its rows. A row of bytes begins `step` bytes after the previous one.
+# A matrix to divide into bytes, and the sums of its rows. A row of bytes begins `step` bytes after the previous row.
 cdef struct Division:
     const int16_t *src
     int8_t *upper

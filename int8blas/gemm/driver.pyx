@@ -10,9 +10,9 @@ The way of an operand from a public function to the micro-kernel:
     blas.multiply_arrays    checks the arguments; set_a_operand puts the array into Problem.a
     call.run_problem        releases the GIL
     driver.gemm             chooses a plan, and calls `run` of its path, which the last lines of the path's module set
-    blocks.run_blocks       packs B, and starts the threads; it is `run` of the path that takes most large products
-    blocks.multiply_blocks  goes through the tiles of C; point_to_a (pack_a) sets i8_tile_args.a for each tile
-    tile_<rows>x<panels>    the micro-kernel (csrc/gemm/tile_body.h), from the table i8_gemm_kernels.tiles
+    blocks.run_blocks packs B, and starts the threads; it is the `run` of the path that takes most large products
+    blocks.multiply_blocks goes through the tiles of C; point_to_a (pack_a) sets i8_tile_args.a for each tile
+    tile_<rows>x<panels> the micro-kernel (csrc/gemm/tile_body.h), from the table i8_gemm_kernels.tiles
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -75,7 +75,7 @@ cdef int64_t segment_start(const Problem *g, const Plan *p, int64_t segment) noe
 
 
 cdef void set_segment(Problem *part, const Problem *g, const Plan *p, int64_t segment, int32_t *sums) noexcept nogil:
-    """Set `part` to the product over one segment of K, which stores to `sums`."""
+    """Set `part` to the product over one segment of K. The part stores its sums to `sums`."""
     cdef int64_t first = segment_start(g, p, segment)
     slice_k(part, g, first, segment_start(g, p, segment + 1) - first, sums)
     if p.k_parts > 1:

@@ -17,7 +17,7 @@ def add_path(name: str, summary: str, names_kernel: bool) -> None:
         KERNEL_NAMES.add(name)
 
 
-# The multiply-adds of Explanation.multiply_adds.
+# The texts for the keys of Explanation.multiply_adds.
 MULTIPLY_ADDS = {
     "widened": "widened to 16 bits",
     "outliers": "as a dense part and outliers",
@@ -29,7 +29,7 @@ MULTIPLY_ADDS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """How one product would be computed.
+    """The plan of one product.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Explanation:
     threads : int
         The number of threads that take part.
     thread_grid : tuple of int, or None
-        The number of parts of the rows of C, and of the columns of C. It is None if each thread takes consecutive
+        The number of parts of the rows of C, and of the columns of C. The grid is None if each thread takes consecutive
         tiles, column by column, or if threads divide K.
     k_parts : int
         The number of parts of K, one for each thread: more than 1 if C has too few tiles for the threads and K is long.
@@ -71,8 +71,8 @@ class Explanation:
     transposed : bool
         The product is computed as C.T = B.T @ A.T. All attributes except `shape` describe this product.
     certified_panels : tuple of int, or None
-        The number of panels of B with a no-saturation proof, and the number of all panels. It is None if proofs do not
-        matter or are unknown before the call.
+        The number of panels of B with a no-saturation proof, and the number of all panels. The attribute is None if
+        proofs do not matter or are unknown before the call.
     split_panels : tuple of int, or None
         The number of split panels of a packed B, and the number of all panels. A split panel is multiplied as a dense
         part with 16-bit sums, and as outliers. None if no panel can be split.
@@ -83,8 +83,8 @@ class Explanation:
         block of rows of A. The values of both operands decide between 'widened' (to 16 bits first), 'outliers' (a dense
         part and outliers), 'pairs' (sums of two products fit int16: one VPMADDUBSW), 'two groups' (the sums of two
         groups of four k fit int16) and 'many groups' (the sums of six or more groups fit int16). On the path 'triangle'
-        the dict counts pairs of panels, if the range of A is small enough that no panel is widened. It is None on other
-        paths, and if the operands are unknown before the call, as in layers.
+        the dict counts pairs of panels, if the range of A is small enough that no panel is widened. The attribute is
+        None on other paths, and if the operands are unknown before the call, as in layers.
     copied : int
         The bytes of copies of A and B. An operand is copied before the product is planned if neither its rows nor its
         columns are contiguous. If the other operand has few rows or columns, the product reads the bytes between the
@@ -202,7 +202,7 @@ class Explanation:
         return f"  {self.threads} thread(s), {reason}; {how}"
 
 
-# The multiply-adds of WideExplanation.multiply_add.
+# The texts for the values of WideExplanation.multiply_add.
 WIDE_KINDS = {
     "direct": "the operands are read in place, as the product is small",
     "s16": "pairs of int16, with sums of 32 bits in a tile",
@@ -216,7 +216,7 @@ WIDE_KINDS = {
 
 @dataclass(frozen=True)
 class WideExplanation:
-    """How one product of integers wider than 8 bits would be computed.
+    """The plan of one product of integers wider than 8 bits.
 
     Attributes
     ----------
@@ -244,8 +244,8 @@ class WideExplanation:
     searches_overflow : bool
         Sums may exceed 64 bits, so a second product, in float64, finds the sums that exceed 64 bits.
     exact_in_float64 : bool
-        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. It may be faster than
-        's32' and 's64'.
+        All sums are below 2**53 in magnitude, so a float64 BLAS would compute the same values. Such a BLAS may be
+        faster than 's32' and 's64'.
     """
 
     shape: tuple[int, int, int]

@@ -6,7 +6,7 @@ from int8blas.gemm.bits cimport Bits
 from int8blas.gemm.wide cimport WIDE_DIMS, WideProduct
 
 
-# How to store elements out of the range of the result's type.
+# The ways to store elements that are out of the range of the result's type.
 cdef enum Overflow:
     SATURATE
     WRAP

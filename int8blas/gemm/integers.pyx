@@ -3,8 +3,8 @@
 A pass over each operand finds the number of bits of its elements. If all elements fit bytes and the product is large
 enough, the operands are converted to bytes for the kernels of 8 bits. All other operands are packed for one kind of
 multiply-add (csrc/gemm/wide.h). Sums have 64 bits. If sums could exceed 64 bits, a second product, in float64, finds
-the sums that do. K and the numbers of bits give a bound for the error of this product. Elements that lie too close to
-the limit for this bound are computed again, from digits.
+the sums that exceed 64 bits. K and the numbers of bits give a bound for the error of this product. Elements that lie
+too close to the limit for this bound are computed again, from digits.
 """
 
 from libc.math cimport ldexp
@@ -157,7 +157,7 @@ cdef void choose_kind(WideProduct *w, const Bits *a, const Bits *b) noexcept:
 
 cdef void set_operand(WideOperand *operand, ptrdiff_t *steps, cnp.ndarray x, bint is_b, int dims) noexcept:
     """Set an operand of numpy.matmul, and its steps along the axes of the stack."""
-    cdef int axis, own = cnp.PyArray_NDIM(x) - 2 - dims     # the axis of `x` before its first one, if negative
+    cdef int axis, own = cnp.PyArray_NDIM(x) - 2 - dims     # axis of `x` for axis 0 of the stack; negative: none
     operand.data, operand.type = cnp.PyArray_BYTES(x), integer_type(x)
     operand.row = operand.column = 0
     if cnp.PyArray_NDIM(x) == 1:
@@ -331,7 +331,7 @@ cdef bint store_axes(const i8_wide_kernels *kernels, int type, char *data, int a
 
 
 cdef bint store(cnp.ndarray target, const int64_t *sums, bint saturates) noexcept:
-    """Store sums in an array of any integer type and any strides. Return whether one was saturated."""
+    """Store sums in an array of any integer type and any strides. Return whether a sum was saturated."""
     cdef const i8_wide_kernels *kernels = current_kernels().wide
     cdef int type = integer_type(target)
     if cnp.PyArray_IS_C_CONTIGUOUS(target):
@@ -386,8 +386,8 @@ cdef object multiply_integers(cnp.ndarray x, object y, cnp.ndarray given, int ty
     to_u64 = integer_code(typenum, <int>cnp.PyArray_DescrFromType(typenum).itemsize) == I8_INT_U64
     searches = overflow != WRAP and bits > (62 if not positive else 64 if to_u64 else 63)
     # A failed call must not change `given`. The search for overflow allocates memory after the sums are stored, and
-    # products of digits allocate memory after some rows are stored. Both allocations may fail, so
-    # these calls use a new array.
+    # products of digits allocate memory after some rows are stored. Such an allocation may fail, so calls that need one
+    # use a new array.
     target = given
     if given is None or overflow == RAISE or searches or uses_digits(&w) or not is_usable(given, x, y):
         target = empty(shape.ndim, shape.sizes, typenum)

@@ -58,7 +58,7 @@ cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
 
 
 cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
-    """Set A to a vector: its only row."""
+    """Set A to a matrix whose only row is a vector."""
     cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, 0)
     g.m, g.k = 1, cnp.PyArray_DIM(a, 0)
     g.a.row, g.a.column = g.k * step, step
@@ -68,7 +68,7 @@ cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
 
 
 cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
-    """Set B to a vector: its only column."""
+    """Set B to a matrix whose only column is a vector."""
     g.n = 1
     g.b.row, g.b.column = cnp.PyArray_STRIDE(b, 0), 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
@@ -115,8 +115,8 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
         around, as :func:`numpy.matmul` does; or raise an error.
     mod : int, optional
         Return the product modulo this number p, 2 <= p < 2**31, in [0, p). The default dtype is the dtype to which
-        NumPy promotes both operands' dtypes (uint8 for bool, int64 if that is float64). The dtype must hold p - 1.
-        `ao`, `bo`, `numerics` and `overflow` must keep their defaults.
+        NumPy promotes both operands' dtypes (uint8 instead of bool, int64 instead of float64). The dtype must hold p -
+        1. `ao`, `bo`, `numerics` and `overflow` must keep their defaults.
 
     Returns
     -------
@@ -306,8 +306,9 @@ cdef int limbs_of(cnp.ndarray x, Packed packed) except -1:
 
 
 cdef cnp.ndarray sum_of_limbs(cnp.ndarray x, Packed packed, int limbs):
-    """Return the exact product of an array and a packed matrix in int64. It is the sum of the products of the array's
-    limbs, each times a power of 2. Limbs have 15 bits for a PackedB16, and 8 bits for all other packed matrices."""
+    """Return the exact product of an array and a packed matrix in int64. The product is the sum of the products of the
+    array's limbs, each times a power of 2. Limbs have 15 bits for a PackedB16, and 8 bits for all other packed
+    matrices."""
     cdef int width = 15 if type(packed) is PackedB16 else 8, limb
     cdef bint negative = bits_of(current_kernels().wide, x).negative
     low = np.int16 if width == 15 else np.uint8

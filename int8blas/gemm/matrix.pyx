@@ -51,7 +51,7 @@ cdef void copy_tails(const LoopState *loop, const int8_t *b) noexcept nogil:
 
 
 cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
-    """Let the unit read the A of the current row of tiles: in place, or packed. Pack it now unless packed A
+    """Let the unit read the A of the current row of tiles: in place, or packed. Pack this A unless packed A
     `exists`."""
     cdef const Problem *g = loop.g
     cdef const Cursor *at = &loop.at
@@ -82,7 +82,7 @@ cdef void load_matrix_a(LoopState *loop, bint exists) noexcept nogil:
 
 
 cdef const int8_t *next_block(const LoopState *loop, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Return B of the block after the current one, to prefetch, or NULL. N blocks end before `panel_end`."""
+    """Return the address of the next block of B, to prefetch the block, or NULL. N blocks end before `panel_end`."""
     cdef int64_t k_block = loop.at.k_block + 1, panel = loop.at.panel
     if k_block == loop.b.end_k_block:
         k_block = loop.b.first_k_block
@@ -94,8 +94,8 @@ cdef const int8_t *next_block(const LoopState *loop, int64_t panel_end, bint is_
 
 
 cdef void multiply_by_matrix(LoopState *loop, bint is_first_n, int64_t panel_end, bint is_last_m) noexcept nogil:
-    """Compute the tiles of one block. Packed A may exist from the first N block. Each row of tiles prefetches a part of
-    the next block's B into the L2 cache."""
+    """Compute the tiles of one block. If the first N block has packed all of A, do not pack A again. Each row of tiles
+    prefetches a part of the next block's B into the L2 cache."""
     cdef Cursor *at = &loop.at
     cdef i8_tile_args *t = &loop.tile
     cdef int64_t m_tiles = ceil_div(at.rows, loop.p.mr), n_tiles = ceil_div(at.panels, loop.p.np), i, j, panel

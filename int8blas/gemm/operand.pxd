@@ -1,4 +1,4 @@
-# An operand of a product in the form that the kernels multiply. This is the only place that shifts by 128.
+# An operand of a product in the form that the kernels multiply. Only this module shifts operands by 128.
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 

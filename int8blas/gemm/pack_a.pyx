@@ -19,7 +19,8 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
-    # The number of tiles that are packed together if A has contiguous columns. Their rows take at most a cache line.
+    # The number of tiles that are packed together if A has contiguous columns. The rows of these tiles take at most a
+    # cache line.
     PACKED_TILES = 8
 
 
@@ -129,8 +130,8 @@ cdef void pack_columns(const LoopState *loop, uint8_t flip) noexcept nogil:
 
 
 cdef void pack_rows(LoopState *loop) noexcept nogil:
-    """Pack the A block: a micro-panel for each tile of rows, interleaved if that is planned. An A that is generated and
-    not interleaved stays in rows."""
+    """Pack the A block: a micro-panel for each tile of rows, interleaved if the plan says so. A generated A that is not
+    interleaved stays in rows."""
     cdef const Problem *g = loop.g
     cdef const Cursor *at = &loop.at
     cdef uint8_t interleaved_flip = g.kernels.gemm.interleaved.flip if loop.p.forms.interleaves else 0

@@ -8,7 +8,8 @@ from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.problem cimport Panels, Problem
 
 
-# A packed B without Python objects: PackedB.address points to it, and cython_blas packs it into a caller's memory.
+# A packed B without Python objects: PackedB.address points to this struct, and cython_blas packs such a struct into a
+# caller's memory.
 cdef struct PackedMatrix:
     const PackedMatrix *here        # the struct's own address, which copies and other memory do not have
     int64_t k, n

@@ -40,7 +40,7 @@ cdef cnp.ndarray NO_DATA = np.empty((0, 0, I8_PANEL, I8_GROUP), np.int8), NO_PRO
 # The time of the search for outliers, divided by the time of packing.
 cdef int64_t SPLIT_WORK = 32
 
-# The maximum number of bytes of a matrix. Its packed size then fits int64.
+# The maximum number of bytes of a matrix. The size of such a packed matrix fits int64.
 cdef double MOST_BYTES = 1e15
 
 cdef enum:
@@ -234,8 +234,9 @@ cdef int64_t choose_split(SplitJob *j, const uint8_t *certified, int64_t panels)
 cdef class PackedB(Packed):
     """An 8-bit matrix B packed for multiplication from the right; made by :func:`pack_b`.
 
-    Functions that take a B also take a PackedB. It is immutable, and many threads may use it at once. It can be pickled
-    (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix itself.
+    Functions that take a B also take a PackedB. A PackedB is immutable, and many threads may use it at once. It can be
+    pickled (see Notes), saved to a file and mapped from the file. ``copy.copy`` and ``copy.deepcopy`` return the matrix
+    itself.
 
     Attributes
     ----------
@@ -263,8 +264,8 @@ cdef class PackedB(Packed):
     -----
     A pickle contains only `data`. Loading it computes the sums and no-saturation proofs, so a pickle does not depend on
     the instruction set. With protocol 5, `data` may be an out-of-band buffer. The matrix keeps the buffer if the buffer
-    begins at a multiple of 64 bytes and no object can write to its memory. This holds for bytes, files mapped for
-    reading, and buffers of another PackedB. Any other buffer is copied, so writing to it later has no effect.
+    begins at a multiple of 64 bytes and no object can write to its memory. Bytes, files mapped for reading, and buffers
+    of another PackedB meet both conditions. Any other buffer is copied, so writing to it later has no effect.
 
     Examples
     --------
@@ -321,7 +322,7 @@ cdef class PackedB(Packed):
         find_squares(&self._matrix, squares)
         for i in range(columns):
             (<int32_t *>(squares + columns))[i] = <int32_t>squares[i]
-        # Another thread may have stored its array meanwhile. Keep the stored array, because it may be in use.
+        # Another thread may have stored an array in the meantime. Keep the stored array, because it may be in use.
         with cython.critical_section(self):
             if self._squares is None:
                 self._squares = array
@@ -395,7 +396,8 @@ cdef class PackedB(Packed):
                 same.fill(&own)
                 same.fill_split(&own, rows)
             with cython.critical_section(self):
-                # Another thread may have stored its matrix meanwhile. Keep the stored matrix, because it may be in use.
+                # Another thread may have stored a matrix in the meantime. Keep the stored matrix, because it may be in
+                # use.
                 if self._as_s8 is None:
                     if same is not None:
                         form[0] = own.panels

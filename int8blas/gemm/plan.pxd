@@ -1,4 +1,4 @@
-# Which path computes a product, and how (see plan.pyx).
+# The choice of a path for a product, and the plan of the product (see plan.pyx).
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_PANEL, I8_STACK_SIDE
@@ -77,8 +77,8 @@ cdef inline bint skips_plan(const Problem *g) noexcept nogil:
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
-    """Return whether to compute C.T, with the triangles exchanged, instead of C. This is possible because the product
-    is symmetric, and faster if columns of C are contiguous."""
+    """Return whether to compute C.T, with the triangles exchanged, instead of C. C.T has the elements of C because the
+    product is symmetric. C.T is faster to compute if columns of C are contiguous."""
     return g.c.half != WHOLE and not g.saturating and g.c.row == size_of_c(g) and g.c.column != size_of_c(g)
 
 
@@ -100,8 +100,8 @@ cdef inline void choose(const Problem *g, AnyPlan *plan) noexcept nogil:
             p.path = path[0]
             return
         path += 1
-    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`. Both
-    # would take a tenth of the product's time.
+    # Clear the plan, because paths do not set all members. The smallest products skip this step and `find_facts`, which
+    # would take a tenth of their time.
     memset(plan, 0, sizeof(plan[0]))
     start_plan(p)
     find_facts(g, p)

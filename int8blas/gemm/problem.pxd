@@ -238,8 +238,8 @@ cdef inline bint is_in_memory(const Machine *machine, double size) noexcept nogi
 
 
 cdef inline int64_t block_a_bytes(const Problem *g) noexcept nogil:
-    """Return the maximum bytes of a block of A. It is half of the L2 cache, because panels of B share the cache, or a
-    quarter if the block may be widened to 16 bits."""
+    """Return the maximum bytes of a block of A. The maximum is half of the L2 cache, because panels of B share the
+    cache, or a quarter if the block may be widened to 16 bits."""
     return min(g.kernels.tuning.a_bytes, g.machine.l2 // (4 if g.kernels.gemm.exact == I8_DOT2 else 2))
 
 
@@ -284,7 +284,7 @@ cdef inline bint has_contiguous_rows(const Problem *g) noexcept nogil:
 
 
 cdef inline const i8_matrix *matrix_of(const Problem *g) noexcept nogil:
-    """Return the matrix unit, or NULL if the CPU has none or the problem is too small for it."""
+    """Return the matrix unit, or NULL if the CPU has no matrix unit or the problem is too small for the unit."""
     if g.kernels.matrix is NULL or g.saturating or g.m < g.kernels.matrix.least_rows or g.k < g.kernels.matrix.least_k:
         return NULL
     return g.kernels.matrix
@@ -296,8 +296,8 @@ cdef inline double thread_work(const Problem *g) noexcept nogil:
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
 
 
-# The minimum bytes of a thread's part of C for which streaming stores write C past the caches. They are 1.2x as fast as
-# other stores if C is uncached, and half as fast if C is cached.
+# The minimum bytes of a thread's part of C for which streaming stores write C past the caches. Streaming stores are
+# 1.2x as fast as other stores if C is uncached, and half as fast if C is cached.
 cdef enum:
     STREAM_BYTES = 16 << 20
 

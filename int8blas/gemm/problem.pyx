@@ -11,8 +11,8 @@ from int8blas.gemm.operand cimport SHIFT, transposed
 from int8blas.gemm.problem cimport is_quantized, start_epilogue
 
 cdef enum:
-    # A value of 4 bits minus a zero point is at most 15 in magnitude. Minus two zero points, of B and of the group, it
-    # is at most 30.
+    # A value of 4 bits minus a zero point is at most 15 in magnitude. A value minus two zero points, of B and of the
+    # group, is at most 30 in magnitude.
     FOUR_BITS_SPAN = 30
 
 
@@ -77,9 +77,9 @@ cdef bint has_plain_formula(const Problem *g) noexcept nogil:
 
 
 cdef bint applies_from_registers(const Problem *g) noexcept nogil:
-    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they fit s32. It can store
-    s64 results or distances, whose only zero points are in the start values, and can compute the simplest formula of a
-    quantized primitive. A bare s32 product needs no epilogue."""
+    """Return whether a micro-kernel can apply the epilogue to the sums in its registers, if they fit s32. A
+    micro-kernel can store s64 results or distances, whose only zero points are in the start values, and can compute the
+    simplest formula of a quantized primitive. A bare s32 product needs no epilogue."""
     if not g.kernels.gemm.tile_output or stores_transposed(g):
         return False
     if g.epilogue.kind == I8_INT64 or g.epilogue.kind == I8_DISTANCES:

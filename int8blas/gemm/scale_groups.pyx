@@ -24,8 +24,8 @@ from int8blas.gemm.tiles cimport start_tiles, store_rows
 
 
 cdef void set_group_terms(const LoopState *loop) noexcept nogil:
-    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group, or of A' alone if
-    zero points are out of the range of their types."""
+    """Compute the row terms of each group, for zero points of B: the sums of A' - ao over the group. If zero points are
+    out of the range of their types, compute the sums of A'."""
     cdef const Problem *g = loop.g
     cdef const RowVectors *v = &loop.arena.rows
     cdef const i8_scale_groups *s = g.epilogue.scale_groups

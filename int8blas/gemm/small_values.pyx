@@ -1,10 +1,10 @@
 """Choose the fastest multiply-add that is exact for the values of both operands, on CPUs without VNNI.
 
-VPMADDUBSW adds the products of two neighbours along k in s16, but 255 * 127 + 255 * 127 does not fit s16. It is exact
-for any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small. So
-``find_range`` finds the largest value of A' in each M block before the block is packed, and packing finds the largest
-pair sum of each panel of B'. ``choose_dot`` takes the fastest multiply-add that is exact for both. A large value slows
-down only its M block or its panel.
+VPMADDUBSW adds the products of two neighbours along k in s16, but 255 * 127 + 255 * 127 does not fit s16. VPMADDUBSW is
+exact for any A' if the values of B' are small (B's no-saturation proof), and for any B' if the values of A' are small.
+So ``find_range`` finds the largest value of A' in each M block before the block is packed, and packing finds the
+largest pair sum of each panel of B'. ``choose_dot`` takes the fastest multiply-add that is exact for the values of both
+operands. A large value slows down only its M block or its panel.
 
 The shift by 128 makes small values large. Two methods avoid the shift. A u8 B without values above 127 needs no shift,
 because its bytes are s8 already (`unshift`). Each M block of an s8 A can be shifted so that its smallest value becomes
@@ -29,8 +29,8 @@ cdef enum:
     # multiply-add saves.
     LOOK_COLUMNS = 48
     # The minimum number of groups for I8_DOT_SMALL, which adds all groups in s16. The alternative I8_DOT8 adds two
-    # groups. For 4 groups I8_DOT_SMALL is 1.06x as fast as I8_DOT8 (AVX2), or 0.96x (AVX-512). For 8 groups it is 1.18x
-    # as fast (AVX2), or 1.07x (AVX-512).
+    # groups. For 4 groups I8_DOT_SMALL is 1.06x as fast as I8_DOT8 (AVX2), or 0.96x (AVX-512). For 8 groups
+    # I8_DOT_SMALL is 1.18x as fast (AVX2), or 1.07x (AVX-512).
     SMALL_GROUPS = 6
     MOST_GROUPS = 1 << 20       # more than any block has
 
@@ -61,7 +61,7 @@ cdef int small_triangle_dot(const Problem *g, int64_t *groups) noexcept nogil:
 
 
 cdef int64_t largest_that_helps(int64_t pair_sum) noexcept nogil:
-    """Return the largest value of A' for which s16 has room for more groups than it has for 255."""
+    """Return the largest value of A' for which s16 can hold the sum of more groups than for the value 255."""
     cdef int64_t groups = groups_that_fit(LARGEST_A, pair_sum)
     return 0 if groups == MOST_GROUPS else LARGEST_S16 // ((groups + 1) * pair_sum)
 
@@ -74,8 +74,8 @@ cdef int64_t pair_sum_of(const PackedBlock *b, int64_t panel) noexcept nogil:
 
 
 cdef bint may_rebase(const LoopState *loop) noexcept nogil:
-    """Return whether rows of A' may be rebased: the zero point must be in the start values of the tiles, which column
-    sums then correct."""
+    """Return whether rows of A' may be rebased: the term of the zero point must be in the start values of the tiles, so
+    that column sums can correct it."""
     return (
         loop.g.a.sign_flip != 0 and loop.g.a.zero_point != 0 and loop.b.col_sums is not NULL and not loop.p.common.wide
         and not zero_by_row(loop.g)
@@ -83,7 +83,7 @@ cdef bint may_rebase(const LoopState *loop) noexcept nogil:
 
 
 cdef void find_range(LoopState *loop) noexcept nogil:
-    """Find the largest value of A' in the M block, and rebase it if that helps the N block."""
+    """Find the largest value of A' in the M block. Rebase the M block if the N block is then faster."""
     cdef const Problem *g = loop.g
     cdef int64_t enough = 0, panel
     cdef uint8_t found[2]
@@ -101,8 +101,8 @@ cdef void find_range(LoopState *loop) noexcept nogil:
     if found[1] - found[0] > enough:
         return
     loop.largest = found[1]
-    # Widening reads the caller's A, without `rebase`. So rebase only if the maximum is then at most 127: all pair sums
-    # fit, and no panel is widened.
+    # Widening reads the caller's A, which is not rebased. So rebase only if the largest value is then at most 127. All
+    # pair sums then fit, and no panel is widened.
     if rebases and found[1] - found[0] <= LARGEST_S16 // I8_MAX_PAIR_SUM:
         loop.largest, loop.rebase = found[1] - found[0], found[0]
 
@@ -117,7 +117,8 @@ cdef void rebase_start(const LoopState *loop) noexcept nogil:
 
 
 cdef int64_t groups_in_s16(const LoopState *loop, int64_t panel, int width) noexcept nogil:
-    """Return how many groups of some panels can be added in s16; at most one if K is divided into scale groups."""
+    """Return the number of groups of some panels that can be added in s16. With scale groups the number is at most
+    1."""
     cdef int64_t pair_sum = 0, groups, i
     for i in range(width):
         pair_sum = max(pair_sum, pair_sum_of(&loop.b, panel + i))
@@ -164,7 +165,7 @@ cdef bint looks_at_values(const Problem *g) noexcept nogil:
 
 cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
     """If the values of a triangle's A span at most 127, set `other` to the triangle with a known spread, which the path
-    multiplies as bytes. Return whether it did."""
+    multiplies as bytes. Return whether `other` was set."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.k == 0 or (g.a.row != 1 and g.a.column != 1):
         return False
@@ -179,7 +180,8 @@ cdef bint rebase_triangle(Problem *other, const Problem *g) noexcept nogil:
 
 
 cdef bint unshift(Problem *other, const Problem *g) noexcept nogil:
-    """If no value of a u8 B is above 127, set `other` to the problem with B as s8, unshifted. Return whether it did."""
+    """If no value of a u8 B is above 127, set `other` to the problem with B as s8, unshifted. Return whether `other`
+    was set."""
     cdef uint8_t found[2]
     if not looks_at_values(g) or g.b.zero_points is not NULL or is_quantized(g):
         return False

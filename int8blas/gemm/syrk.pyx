@@ -1,6 +1,6 @@
 """Products of a matrix and its transpose, with SciPy's calling convention.
 
-Both functions compute one triangle of C, where op(A) is A or its transpose::
+``syrk_u8s32`` and ``syrk_s8s32`` compute one triangle of C, where op(A) is A or its transpose::
 
     C := sat_s32(rne(alpha * (op(A) - ao) @ (op(A) - ao).T + beta * C))
 
@@ -61,7 +61,7 @@ cdef cnp.ndarray new_c(Problem *g):
 
 cdef object call(str name, object alpha, object a, object beta, object c, object trans, object lower,
                  object overwrite_c, object ao, object numerics, int a_type):
-    """Check the arguments, set up the problem, and compute it, for both functions."""
+    """Check the arguments of either function, set up the problem, and compute the problem."""
     cdef Problem g
     cdef cnp.ndarray x, target, given, _ao_array, _bo_array
     cdef int saturated
@@ -110,10 +110,10 @@ def syrk_u8s32(alpha, a, beta=0.0, c=None, trans=False, lower=False, overwrite_c
     c : ndarray of int32, optional
         C of shape (N, N), any strides; zeros by default.
     trans : bool or int, optional
-        op(A) is A, or A transposed if it is true (1, or 2 as in BLAS): C is ``A @ A.T``, or ``A.T @ A``.
+        op(A) is A, or A transposed if the flag is true (1, or 2 as in BLAS): C is ``A @ A.T``, or ``A.T @ A``.
     lower : bool or int, optional
-        Compute the lower triangle, not the upper one. Both include the diagonal. The rest of C keeps the values of `c`,
-        or is zero without `c`.
+        Compute the lower triangle, not the upper triangle. Both triangles include the diagonal. The rest of C keeps the
+        values of `c`, or is zero without `c`.
     overwrite_c : bool, optional
         Compute in `c`, whatever its memory order, and return it. Otherwise `c` is left alone.
     ao : int, or array_like of int, optional

@@ -119,7 +119,7 @@ cdef void widen_panels(LoopState *loop) noexcept nogil:
     t.groups = 2 * groups
     t.ahead_step //= 2
     if loop.at.width > 1:
-        t.ahead = NULL  # prefetching uses b_panel too, which is the distance of the widened panels now
+        t.ahead = NULL  # prefetching would use b_panel, which is now the distance between widened panels
 
 
 cdef int64_t go_to_panels(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil:
@@ -161,8 +161,8 @@ cdef inline bint is_in_line(const LoopState *loop) noexcept nogil:
 
 
 cdef void choose_output(LoopState *loop) noexcept nogil:
-    """Decide whether the micro-kernel applies the epilogue to the tile. It can do so only if the tile ends with whole
-    panels of C and its rows are in one line of the output."""
+    """Decide whether the micro-kernel applies the epilogue to the tile. The tile must end with whole panels of C, and
+    its rows must be in one line of the output."""
     cdef int64_t end_column = first_column(loop) + loop.at.width * I8_PANEL
     loop.tile.output = NULL
     if loop.at.is_last and loop.p.common.to_output and end_column <= loop.g.n and is_in_line(loop):
@@ -170,8 +170,8 @@ cdef void choose_output(LoopState *loop) noexcept nogil:
 
 
 cdef int64_t go_to_rows(LoopState *loop, int64_t number, int64_t tiles) noexcept nogil:
-    """Go to the rows of tile `number` of `tiles` in the M block. Return how many tiles along M one call computes: tiles
-    of equal height, whose sums go to the same place and fit Arena.tile."""
+    """Go to the rows of tile `number` of `tiles` in the M block. Return the number of tiles along M that one call
+    computes. These tiles have equal height and one kind of destination, and their sums fit Arena.tile."""
     cdef Cursor *at = &loop.at
     cdef bint waits
     cdef int64_t room
@@ -191,8 +191,8 @@ cdef int64_t go_to_rows(LoopState *loop, int64_t number, int64_t tiles) noexcept
 
 
 cdef inline int32_t *partial_sums(const LoopState *loop) noexcept nogil:
-    """Return the address of the current tiles' sums of the earlier K blocks, tile by tile. Return NULL if there is one
-    K block."""
+    """Return the address of the sums of the earlier K blocks for the current tiles, tile by tile. Return NULL if there
+    is one K block."""
     cdef const Cursor *at = &loop.at
     if loop.arena.partial is NULL:
         return NULL
@@ -230,8 +230,8 @@ cdef inline void set_output(LoopState *loop) noexcept nogil:
 
 
 cdef void point_to_c(LoopState *loop) noexcept nogil:
-    """Set the start values of the current tiles' sums, and the address for the sums: in C, or in memory where they
-    wait."""
+    """Set the start values and the destination of the current tiles' sums. The destination is C, or memory in which the
+    sums wait."""
     cdef const Problem *g = loop.g
     cdef const Cursor *at = &loop.at
     cdef const Pending *z = &loop.pending
@@ -266,8 +266,8 @@ cdef inline void add_wide(const LoopState *loop) noexcept nogil:
 
 
 cdef inline bint is_full(LoopState *loop) noexcept nogil:
-    """Return whether the epilogue takes the sums that wait now: no more tiles follow that could wait with them, or
-    there is no room for the next tile."""
+    """Return whether to apply the epilogue now to the sums that wait. Apply it if no more tiles can wait with them, or
+    if there is no room for the sums of the next tile."""
     cdef const Cursor *at = &loop.at
     cdef Pending *z = &loop.pending
     if not z.along_m:

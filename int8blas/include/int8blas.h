@@ -115,8 +115,8 @@ struct int8blas_functions {
      *                         cosines ('C'); lower case is accepted
      *     queries, ldq        m rows of k elements, ldq apart
      *     count               rows to find, at least 1
-     *     indices, scores     m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. They must be
-     *                         aligned to 8 bytes and must not overlap other operands. Inner products and distances
+     *     indices, scores m rows of `count`, best first; -1 and 0.0 if the base has fewer rows. `indices` and `scores`
+     *     must be aligned to 8 bytes and must not overlap other operands. Inner products and distances
      *                         are whole numbers.
      */
     int (*nearest_s8)(char metric, int64_t m, int64_t n, int64_t k, const int8_t *queries, int64_t ldq,
@@ -127,8 +127,8 @@ struct int8blas_functions {
 
 static struct int8blas_functions int8blas; /* NULL pointers until import_int8blas() fills it */
 
-/* C signatures in Cython's form. They are the names of the capsules, so a function with another signature is an
- * error. */
+/* C signatures in Cython's form. The signatures are the names of the capsules, so a function with another signature is
+ * an error. */
 #define INT8BLAS_GEMM(A, B)                                                                                           \
     "int (char, char, char, int64_t, int64_t, int64_t, double, " A " const *, int64_t, int, " B                       \
     " const *, int64_t, int, double, int32_t *, int64_t, int32_t const *)"

@@ -7,8 +7,8 @@ their positions. Each operation is rounded once::
     y[j] = x[i] * sin + x[j] * cos
 
 New keys are stored directly in the cache. Each group of query heads shares a head of keys and values, which is read in
-place. If there is one new position, it is read once for the whole group. A cache of float16 or bfloat16 is converted to
-float32 in each call. Only the stored new keys and values are rounded.
+place. If there is one new position, this head is read once for the whole group. A cache of float16 or bfloat16 is
+converted to float32 in each call. Only the stored new keys and values are rounded.
 """
 
 from libc.math cimport sqrt

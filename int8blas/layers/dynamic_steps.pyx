@@ -5,9 +5,9 @@
       run_steps           in each thread: its units, step by step, with a barrier after each step
         run_step            quantize the state; for some panels of 16 units call the micro-kernel, then the cells
 
-A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state, because this is faster
-than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of sequences that have
-ended keep their last state, and the range of the whole state includes these rows.
+A state is a float32 matrix with a row for each sequence. Each thread quantizes the whole state, because quantizing is
+faster than a barrier: a row of the state is smaller than the weights by the factor 4 * units. Rows of sequences that
+have ended keep their last state, and the range of the whole state includes these rows.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

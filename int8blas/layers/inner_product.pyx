@@ -54,8 +54,8 @@ cdef class InnerProduct(QuantizedLayer):
     ----------
     weights : array_like of int8, uint8 or float32, or PackedB or PackedB4
         The shape is (oc, ic). All dimensions after oc are flattened, for example of (oc, ic, kh, kw). A PackedB is the
-        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. They need ``scales["weights"]``:
-        "per_channel", "per_tensor" (both max|w| / 127), or values.
+        transpose, (ic, oc). float32 weights are quantized to int8 in [-127, 127]. Such weights need
+        ``scales["weights"]``: "per_channel", "per_tensor" (both max|w| / 127), or values.
     bias : array_like of float32 or int32, optional
         Shape (oc,): float32 in real units, int32 in units of the accumulator.
     src_dtype : dtype, optional
@@ -98,7 +98,8 @@ cdef class InnerProduct(QuantizedLayer):
     bias : ndarray or None
         The given bias, read-only.
     group : int or None
-        The number of weights of an output channel that share a scale. It is None if all of them share one scale.
+        The number of weights of an output channel that share a scale. The number is None if all weights of an output
+        channel share one scale.
 
     Raises
     ------
@@ -119,8 +120,8 @@ cdef class InnerProduct(QuantizedLayer):
     declared, is ``(1 << 0) | (1 << 1)``. ``scales={"weights": "per_channel"}`` and `group` quantize each group of
     float32 weights by its own range. Zero points of the weights may be a matrix of this shape too. Scales and zero
     points of the source may have the shape (n, ic / group) and this mask, and executions may supply them. The sums of
-    groups are exact integers. They are scaled and added in float32 from the first group to the last, and each operation
-    is rounded once::
+    groups are exact integers. These sums are scaled and added in float32 from the first group to the last, and each
+    operation is rounded once::
 
         sum[g] = sum over k of group g of (src[n, k] - zp_src[n, g]) * (weights[oc, k] - zp_weights[g, oc])
         y = f32(sum[0]) * (scale_src[n, 0] * scale_weights[0, oc])
@@ -129,13 +130,13 @@ cdef class InnerProduct(QuantizedLayer):
 
     The bias must then be float32, and the requantization 'float' or 'onnx'.
 
-    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If it does not
+    **Weights of 4 bits** take half of the memory of int8 weights. A group is then a multiple of 8. If a group does not
     divide ic, the last group is shorter, and scales have the shape (ceil(ic / group), oc). ``zero_points["weights"]``
     may have this shape too.
 
     If a row of a dynamic source has an infinity or NaN, it has no range, and all its results are NaN before the
-    post-ops. With 'per_tensor' this holds for the whole source. An integer destination has no NaN, and gets its zero
-    point instead, which stands for 0.0.
+    post-ops. With 'per_tensor' one such element makes all results NaN. An integer destination has no NaN, and gets its
+    zero point instead, which stands for 0.0.
 
     Examples
     --------
@@ -324,7 +325,7 @@ cdef class InnerProduct(QuantizedLayer):
 
     @property
     def zero_points(self):
-        """The zero points of every execution."""
+        """The zero points that are constant for all executions."""
         constant = self.created().constants["zero_points"]
         return constant if self._given_zeros is None else MappingProxyType({**constant, "weights": self._given_zeros})
 

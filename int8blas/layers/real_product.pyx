@@ -52,7 +52,7 @@ cdef enum:
     # rows with the buffer.
     ROWS = 2
     # With at most this number of rows, a kernel transposes contiguous columns of b in registers, again for every four
-    # rows, and not in the buffer. This makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
+    # rows, and not in the buffer. This limit makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
     # (AVX-512, Zen 4).
     COLUMN_ROWS = 8
     ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
@@ -202,7 +202,7 @@ cdef inline bint by_row(const RealJob *j) noexcept nogil:
 
 
 cdef bint multiply_columns(const RealJob *j, const RealArea *area) noexcept nogil:
-    """Multiply one area without a copy of b, if its columns of b are contiguous, like keys of attention. Return False
+    """Multiply one area without a copy of b, if the columns of b are contiguous, like keys of attention. Return False
     without a result if the area has too many rows, or a size that the kernel does not take."""
     cdef i8_real_tile_args t
     cdef int64_t first = area.panel * I8_PANEL, end = min(first + area.panels * I8_PANEL, j.columns), at
@@ -350,13 +350,13 @@ cdef class RealProduct:
     bias : array_like of float32, optional
         (n,).
     group : int, optional
-        The number of consecutive weights of a column that share a scale, for float32 weights. It is a multiple of 4
-        that divides k, and at most 16384. With ``bits=4`` it is a multiple of 8.
+        The number of consecutive weights of a column that share a scale, for float32 weights. The number is a multiple
+        of 4 that divides k, and at most 16384. With ``bits=4`` the number is a multiple of 8.
     bits : {8, 4}, optional
         The bits of a weight. The weights of a PackedB4 have 4 bits.
     zero_points : array_like of int, optional
         The zero points of 4-bit integer weights, in the range of these weights: one value, one for each column, or an
-        array (k / group, n). They are subtracted from the weights.
+        array (k / group, n). The zero points are subtracted from the weights.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ cdef class RealProduct:
     bias : ndarray of float32 or None
         As given to the constructor.
     group : int or None
-        The number of weights of a column that share a scale. It is None if the whole column shares one scale.
+        The number of weights of a column that share a scale. The number is None if the whole column shares one scale.
     zero_points : ndarray of int32 or None
         The zero points, of shape (1, n) or (k / group, n).
 

@@ -111,7 +111,7 @@ cdef inline int64_t rows_before(const Layer *layer, int64_t time) noexcept nogil
 
 
 cdef inline int64_t rows_of(const Layer *layer, int64_t time) noexcept nogil:
-    """Return the number of rows that have a time step. These are the first rows."""
+    """Return the number of rows that have a time step. The first rows have this time step."""
     return rows_before(layer, time + 1) - rows_before(layer, time)
 
 

@@ -4,9 +4,9 @@ from libc.stdint cimport INT32_MIN, INT64_MIN, int32_t, int64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    # Up to this number of rows to find, entries are a heap; of more rows, a list that is shortened when it is full.
-    # A query of a base of 10,000 x 128 takes 6.9 us with a heap of 10 entries, 7.7 us with a list for 10 rows; for 20
-    # rows 9.7 and 9.3 us, for 64 rows 19.8 and 13.3 us (Zen 5).
+    # To find at most this number of rows, entries are a heap. To find more rows, entries are a list, which is shortened
+    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap of 10 entries, 7.7 us with a list for
+    # 10 rows; for 20 rows 9.7 and 9.3 us, for 64 rows 19.8 and 13.3 us (Zen 5).
     MOST_OF_HEAP = 16
 
 

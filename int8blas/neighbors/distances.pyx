@@ -1,4 +1,5 @@
-"""``sqeuclidean``: squared distances of rows. It is a product whose epilogue adds the squares of both operands."""
+"""``sqeuclidean``: squared distances of rows. The function computes a product whose epilogue adds the squares of both
+operands."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -67,8 +68,8 @@ cdef int run_in_place(Problem *g) except -1:
 cdef int product_threads(const Problem *g, cnp.ndarray x) noexcept:
     """Return the number of threads for the sums of squares of x: the product's number of threads, or 1.
 
-    A parallel region with fewer threads would end all other threads (core/team.h). Starting these again for the product
-    takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
+    A parallel region with fewer threads would end all other threads (core/team.h). Starting these threads again for the
+    product takes six times as long as the product itself (1024 x 1024 x 384, 16 threads).
     """
     return threads_of(g) if pays_for_threads(x) else 1
 
@@ -99,7 +100,7 @@ cdef int run_staged(Problem *g, cnp.ndarray a, PackedB packed) except -1:
 
 
 cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_squares) except -1:
-    """Replace products by distances. For a K this long it takes hardly any time compared with the products."""
+    """Replace products by distances. For a K this long, this step takes hardly any time compared with the products."""
     np.multiply(products, -2, out=products)
     np.add(products, x_squares[:, np.newaxis], out=products)
     np.add(products, y_squares, out=products)
@@ -107,7 +108,7 @@ cdef int add_squares(cnp.ndarray products, cnp.ndarray x_squares, cnp.ndarray y_
 
 
 cdef cnp.ndarray store_saturated(cnp.ndarray distances, cnp.ndarray given):
-    """Store int64 distances as int32, and warn if one does not fit."""
+    """Store int64 distances as int32, and warn if a distance does not fit."""
     result = np.empty((<object>distances).shape, np.int32) if given is None else given
     np.minimum(distances, INT32_MAX, out=result, casting="unsafe")
     if distances.max(initial=0) > INT32_MAX:
@@ -124,10 +125,10 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     x : array_like of uint8 or int8
         Vectors of shape (M, K), or one vector of shape (K,), with any strides.
     y : array_like of uint8 or int8, or PackedB
-        Vectors of shape (N, K), or one vector, with any strides. Its dtype may differ from the dtype of x. ``pack_b(y,
-        trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
+        Vectors of shape (N, K), or one vector, with any strides. The dtype of y may differ from the dtype of x.
+        ``pack_b(y, trans_b=True)`` is faster: a :class:`PackedB` of shape (K, N), which also keeps the sums of squares.
     out : ndarray of int32 or int64, optional
-        The array for the result. It must have the shape of the result, and may have any strides.
+        The array for the result. The array must have the shape of the result, and may have any strides.
     dtype : dtype, optional
         The dtype of the result, int32 or int64. The default is the dtype of `out`. Without `out` it is int32 if all
         distances fit (K up to 33,025 for equal dtypes, up to 14,639 for different dtypes), and int64 otherwise.
@@ -155,7 +156,7 @@ def sqeuclidean(x, y, *, out=None, dtype=None):
     Notes
     -----
     The result is computed as ``sum(x**2) + sum(y**2) - 2 * (x @ y.T)`` in integers, in one pass over the result. For
-    bool arrays it is the Hamming distance, the number of positions in which two vectors differ.
+    bool arrays the result is the Hamming distance, the number of positions in which two vectors differ.
 
     Examples
     --------

@@ -107,7 +107,7 @@ def hamming(x, y, *, out=None):
     y : array_like of uint8, or PackedB
         Rows of shape (N, K), or one row, with any strides. A PackedB, ``pack_b(y, trans_b=True)``, is faster.
     out : ndarray of int32, optional
-        The array for the result. It must have the shape of the result, and may have any strides.
+        The array for the result. The array must have the shape of the result, and may have any strides.
 
     Returns
     -------

@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef inline bint takes_in_place(const Problem *g) noexcept nogil:
-    """Return whether rows y are read in place. This needs few rows x, plain and contiguous rows y, and int32
+    """Return whether rows y are read in place. There must be few rows x, plain and contiguous rows y, and int32
     distances."""
     return (
         g.panels.data is NULL and 0 < g.m <= (FEW_X if g.k >= STEP else PADDED_ROWS) and g.k > 0

@@ -3,7 +3,7 @@
 The squares of a row y take as many multiply-adds as a product with two rows x. With few rows x, a kernel reads y once
 and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the squares of
 some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x. Kernels without
-VNNI take too few rows x for this. Then a product multiplies one block of y at a time, and may pack the block.
+VNNI take too few rows x. With these kernels a product multiplies one block of y at a time, and may pack the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -183,7 +183,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     job.wide = NULL
     if takes_wide(g) and start_wide(&job):
         return -1
-    # Reading y takes as long as multiplying y by several rows x. So the work has at least this number of rows.
+    # Reading y takes as long as multiplying y by several rows x. So the work counts at least this number of rows x.
     status = run_work(
         block_distances, &job, ceil_div(g.n, job.rows),
         <double>g.n * g.k * max(<double>g.m, thread_work(g) / THREAD_BYTES), thread_work(g), GIL_WORK

@@ -1,4 +1,4 @@
-"""``Index``: vectors with ids. It converts float vectors to int8, and integer scores to floats."""
+"""``Index``: vectors with ids. The index converts float vectors to int8, and integer scores to floats."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Index:
     dim : int
         The number of elements of a vector.
     metric : {'cosine', 'inner', 'sqeuclidean', 'hamming'}, optional
-        The score of a vector, as in :func:`nearest`. The best vectors have the largest cosines or inner products, or
-        the smallest squared distances or numbers of different bits.
+        The score of a vector, as in :func:`nearest`. The best vectors have the largest cosines, the largest inner
+        products, the smallest squared distances, or the fewest different bits.
     dtype : dtype, optional
         The type in which vectors are stored: int8, for floats or int8 vectors, or uint8, for uint8 vectors. The default
         is int8, or uint8 for Hamming distances, whose vectors are packed bits.
@@ -89,7 +89,7 @@ class Index:
     dim, metric, dtype
         As given to the constructor.
     scale : float or None
-        The given scale, or the scale that the first floats have set. It is None for cosines, and as long as the index
+        The given scale, or the scale that the first floats have set. The scale is None for cosines, and while the index
         has only integers.
 
     See Also
@@ -106,7 +106,7 @@ class Index:
     division of vectors among calls of `add` either.
 
     **Threads.** All methods may be called from several threads at the same time. A search sees the vectors that the
-    index has when the search begins. It releases the GIL.
+    index has when the search begins. Searches release the GIL.
 
     **Memory.** A vector takes ``dim`` bytes (rounded up to a multiple of 4), 8 for its id and 4 for a scale. Removed
     vectors keep their memory until half of a shard of up to 262,144 vectors is removed.
@@ -326,7 +326,7 @@ class Index:
         -------
         scores : ndarray of float64
             Scores, best first, of shape (M, k), or (k,) for one query. If fewer than k vectors are searched, there is a
-            column for each of them.
+            column for each searched vector.
         ids : ndarray of int64
             Ids, of the same shape. If scores are equal, the vector that was added first comes first.
 

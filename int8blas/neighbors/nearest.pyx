@@ -192,7 +192,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
         `base` are uint8, with 8 K packed bits each.
     base : PackedB, array_like of uint8 or int8, or list of these
         The vectors x: an array of shape (N, K), or ``pack_b(array, trans_b=True)``, which is faster. A list of such
-        shards of any sizes is searched as one base. Its rows are numbered from shard to shard.
+        shards of any sizes is searched as one base. The rows of this base are numbered from shard to shard.
     k : int
         The number of rows to find for each query, at least 1.
     metric : {'inner', 'sqeuclidean', 'cosine', 'hamming'}, optional
@@ -231,7 +231,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     from K = 33,026 on for equal dtypes, and from 14,640 for different dtypes.
 
     A cosine is computed in double precision from exact integers: the product of the two sums of squares, its square
-    root, and the quotient, each rounded once. Rows are sorted by this value. It is 0.0 if q or x is 0.
+    root, and the quotient, each rounded once. Rows are sorted by this value. A cosine is 0.0 if q or x is 0.
 
     The result does not depend on the CPU, the number of threads, packing or shards. The search compares scores with the
     worst of a query's best rows while the scores are in cache. Each thread stores the scores of only one block. The

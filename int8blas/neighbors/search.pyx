@@ -13,7 +13,7 @@ distances, a separate kernel (hamming.pyx) takes the place of the product.
 The best rows of a query are the best of all rows that the threads have found. Rows are ordered by score and then by
 index, without ties, so results do not depend on threads, blocks or shards.
 
-The key of an entry is an integer, and larger keys are better. It is the inner product; |q|^2 minus the squared
+The key of an entry is an integer, and larger keys are better. The key is the inner product; |q|^2 minus the squared
 distance; ~d for a Hamming distance d, where the sum is ~d too; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64,
 mapped to an integer of the same order. Cosines are compared with a threshold in f32 that is slightly too low, so that
 no row is lost by rounding.
@@ -102,16 +102,16 @@ cdef inline int64_t panel_bytes(const Search *s) noexcept nogil:
 
 
 cdef inline int64_t copied_rows(const Search *s) noexcept nogil:
-    """Return the maximum number of rows that are copied for a block, in whole panels. It is one panel if no mask
-    excludes rows."""
+    """Return the maximum number of rows that are copied for a block, in whole panels. The maximum is one panel if no
+    mask excludes rows."""
     if s.excluded is NULL:
         return I8_PANEL
     return min(block_rows(s), max(<int64_t>1, COPIED_BYTES // max(<int64_t>1, panel_bytes(s))) * I8_PANEL)
 
 
 cdef inline ptrdiff_t sums_row(const Search *s) noexcept nogil:
-    """Return the bytes from one query's sums to the next query's sums. They include an extra cache line, because with
-    a power of two all queries would use the same cache sets."""
+    """Return the bytes from one query's sums to the next query's sums. The bytes include an extra cache line, because
+    with a power of two all queries would use the same cache sets."""
     return block_rows(s) * (8 if s.wide else 4) + LINE
 
 
@@ -264,7 +264,7 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
         own.panels.split.panels = NULL
         own.panels.as_s8 = NULL
     if own.a.sign_flip:
-        # The queries have been shifted to u8 before, for all blocks.
+        # The queries are u8 already: the search has shifted them once for all blocks.
         own.a.data, own.a.sign_flip = s.unsigned_rows, 0
     if not b.copied:
         slice_panels(&own.panels, panel, own.k)

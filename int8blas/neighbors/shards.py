@@ -121,8 +121,8 @@ def made(vectors: Vectors) -> Shard:
 
 
 def appended(shards: Iterable[Shard], vectors: Vectors) -> list[Shard]:
-    """Return the shards with vectors appended. Merge two neighbours if the first is not larger than the second. So
-    there are few shards, and no row is packed many times."""
+    """Return the shards with vectors appended. Merge two neighbours if the first shard is not larger than the second
+    shard. So there are few shards, and no row is packed many times."""
     result = list(shards)
     if result and len(result[-1]) < LEAST:
         vectors = joined([result.pop().vectors(), vectors])

@@ -65,7 +65,7 @@ class MinMaxObserver(Observer):
 
     ``low = min(x)``, ``high = max(x)``
 
-    No value is clipped. This suits weights, and activations without outliers.
+    No value is clipped. This range suits weights, and activations without outliers.
 
     Parameters
     ----------
@@ -262,8 +262,8 @@ class EntropyObserver(HistogramObserver):
     Notes
     -----
     The method is from Szymon Migacz, "8-bit Inference with TensorRT" (2017), extended to ranges that are not symmetric.
-    It needs many values, at least thousands. ``parameters()`` takes about a tenth of a second for each channel. The
-    parameters do not depend on the order of values and batches.
+    The method needs many values, at least thousands. ``parameters()`` takes about a tenth of a second for each channel.
+    The parameters do not depend on the order of values and batches.
 
     Examples
     --------

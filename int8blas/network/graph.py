@@ -48,8 +48,8 @@ def calibrate(
     network : sequence of (str, callable), or callable
         Either a sequence of layers, or a function that computes the whole network. Each layer has the name of its
         result, and a callable that takes the result of the previous layer. A function is called as
-        ``network(batch, report)``. It passes each activation that is to be quantized to ``report(name, activation)``,
-        which returns the activation.
+        ``network(batch, report)``. The function passes each activation that is to be quantized to ``report(name,
+        activation)``, which returns the activation.
     batches : iterable
         The inputs of the network, at least one. Activations must be float arrays, or convert to NumPy arrays.
     observer : callable, optional
@@ -236,8 +236,9 @@ def fuse_quantization(
     point of its addend (:meth:`LayerQuantization.sum`).
 
     If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise the union
-    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. Its
-    parameters are the parameters of a range that is not symmetric, in the table of :mod:`int8blas.calibration`.
+    goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The
+    parameters of the union are the parameters of a range that is not symmetric, in the table of
+    :mod:`int8blas.calibration`.
 
     Examples
     --------
@@ -380,10 +381,10 @@ def move_strides(
 
     Notes
     -----
-    "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower Numerical Precision Inference with
-    Intel Deep Learning Boost". The greatest common divisor of the readers' strides moves. The results have the same
-    bits, in int8 as in float32. Padding stays unchanged. `strides` must not have deconvolutions, whose strides are
-    steps in the destination.
+    The method is described in "Model and Graph Optimizations" and Figure 6 of Intel's article "Accelerate Lower
+    Numerical Precision Inference with Intel Deep Learning Boost". The greatest common divisor of the readers' strides
+    moves. The results have the same bits, in int8 as in float32. Padding stays unchanged. `strides` must not have
+    deconvolutions, whose strides are steps in the destination.
 
     Examples
     --------

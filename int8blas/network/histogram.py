@@ -132,10 +132,10 @@ class Histogram:
 def divergence(counts: npt.NDArray[np.int64], start: int, stop: int, levels: int) -> float:
     """Return the Kullback-Leibler divergence sum p log(p / q) of clipped values from their quantization.
 
-    p has the counts of bins start..stop. Its first and last bin also have the counts outside. q has only the counts of
-    these bins, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share the count of the
-    stretch evenly. In a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0. Both p and q
-    are normalized.
+    p has the counts of bins start..stop. The first bin and the last bin of p also have the counts outside. q has only
+    the counts of these bins, in `levels` equal stretches of bins. The occupied bins (p > 0) of a stretch share the
+    count of the stretch evenly. In a stretch without counts, q is p * EMPTY, because the sum is undefined for q = 0.
+    Both p and q are normalized.
     """
     inside = counts[start:stop].astype(np.float64)
     p = inside.copy()

@@ -143,7 +143,7 @@ def parallel_matmul_nbits(
 
 
 def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
-    """Return a key that nodes must have in common to become one product; None for other nodes."""
+    """Return a key. Nodes with equal keys become one product. Return None for nodes that cannot be merged."""
     if node.kind != "com.microsoft.MatMulNBits":
         return None
     b, scales, zeros = (constants.get(node.input(i)) for i in (1, 2, 3))

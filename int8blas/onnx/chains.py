@@ -232,8 +232,8 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | No
 
 
 def gated_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, Chain | None]:
-    """Return the float32 tensor x and the chain that begins with x * f(x), if a node is the first of f. Other nodes may
-    read x too."""
+    """Return the float32 tensor x and the chain that begins with x * f(x), if a node is the first node of f. Other
+    nodes may read x too."""
     for name in node.inputs:
         for product in pattern.consumers.get(name, []) if name in known else []:
             chain = Chain(node)

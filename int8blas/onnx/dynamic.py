@@ -3,9 +3,10 @@
     y = f32(sum) * (x_scale * scale) + bias, post-ops
 
 Only the source is variable. The layers of dynamic quantization quantize the source by its range, like
-DynamicQuantizeLinear. Their inputs are the source, the weights, the scale and zero point of the weights, and a bias.
-The layers of static quantization take an 8-bit source. Their inputs are the inputs of QLinearConv, but with a float
-bias. If the scale of the result is absent, the result is y. Otherwise it is ``sat(rne(y * (1 / y_scale)) + y_zero)``.
+DynamicQuantizeLinear. The inputs of these layers are the source, the weights, the scale and zero point of the weights,
+and a bias. The layers of static quantization take an 8-bit source. The inputs of these layers are the inputs of
+QLinearConv, but with a float bias. If the scale of the result is absent, the result is y. Otherwise it is ``sat(rne(y *
+(1 / y_scale)) + y_zero)``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ UINT8 = np.dtype(np.uint8)
 
 def of_range(layer: Call, x: Array) -> Array:
     """Apply a layer. All results are NaN if the source has a number that is not finite, or a range that overflows,
-    because it then has no finite scale."""
+    because such a source has no finite scale."""
     quantized, scale, zero = quantize_whole(x)
     finite = math.isfinite(scale)
     y: Array = layer(quantized, scales={"src": scale if finite else 1.0}, zero_points={"src": zero})

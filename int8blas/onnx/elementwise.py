@@ -22,11 +22,11 @@ from int8blas.stage.attributes import Eltwise, PReLU
 FLOAT32 = np.dtype(np.float32)
 
 
-# Post-ops check their numbers when they are created, which takes longer than a small array does.
+# Creating a post-op checks its numbers, which takes longer than computing a small array.
 post_op = functools.lru_cache(1024)(Eltwise)
 # The number of shapes and layouts for which a PRelu keeps its post-op.
 LAYOUTS = 16
-# A prepared function for each function and each shape. It repeats its last call in a microsecond.
+# A prepared function for each function and each shape. A prepared function can repeat its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
@@ -161,7 +161,7 @@ def hard_swish(x: Array) -> Array:
 
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
-    """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
+    """Limit x, first from below and then from above. Old versions pass the limits as attributes."""
     if min is not None and max is not None and x.dtype == FLOAT32:
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:

@@ -11,10 +11,10 @@ operator is the real value of its formula, rounded once, with ties to even::
     y = sat(rne(value) + y_zero)
 
 An operator on one int8 tensor is a table. For two tensors, and for sums, the kernels compute in float32 with scales
-that give the exact result for all values. A search finds these scales. It divides all scales by one number, which keeps
-the value but changes the rounding errors. It also changes a scale by units in the last place, which may correct wrong
-roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie. An operator on a sum is
-monotone, so the search compares the sums on both sides of each step of the result.
+that give the exact result for all values. A search finds these scales. The search divides all scales by one number,
+which keeps the value but changes the rounding errors. The search also changes a scale by units in the last place, which
+may correct wrong roundings. For two tensors, the search compares all pairs of bytes whose result is near a tie. An
+operator on a sum is monotone, so the search compares the sums on both sides of each step of the result.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ UNITS = sorted(range(-4, 5), key=abs)
 PAIRS = sorted(itertools.product(UNITS, UNITS), key=lambda pair: abs(pair[0]) + abs(pair[1]))
 # With scales in this range, no number of a kernel is subnormal or infinite.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-60, 2.0**50
-# The maximum error of a computation in floats, in units of the last place of its largest values. It covers a dozen
-# roundings, and the changes of scales in the search.
+# The maximum error of a computation in floats, in units of the last place of its largest values. The error includes a
+# dozen roundings, and the changes of scales in the search.
 ERROR = 32
 # The number of decimal digits with which a sigmoid is computed. No sigmoid is this close to a tie, except at 0, where
 # the sigmoid is exact.
 DIGITS = 60
-# If the magnitude of its argument exceeds this, a sigmoid is 0 or 1 to DIGITS digits.
+# If the magnitude of its argument exceeds this number, a sigmoid is 0 or 1 to DIGITS digits.
 LARGEST = 1000
-# The error of a float64 value that rounds to 8 bits is below this.
+# The error of a float64 value that rounds to 8 bits is below this bound.
 FAR_FROM_TIE = 1e-9
-# Results up to this do not overflow int64.
+# Results up to this number do not overflow int64.
 LARGEST_INTEGER = 1 << 62
 # At most this number of integers are rounded one by one, in 8 us each. For more integers, the steps of all results are
 # computed, in 470 us.
@@ -177,7 +177,7 @@ def rounded_sums(
     a: Array, b: Array, scales: tuple[float, float, float], zero: int, dtype: np.dtype[Any]
 ) -> Array | None:
     """Return the sums of 9-bit integers, rounded once, by float64 numbers. Return None if not all of these numbers are
-    exact. They are exact if both scales are float32 and of similar size."""
+    exact. The numbers are exact if both scales are float32 and of similar size."""
     first, second, last = scales
     x, y = a * first, b * second
     values = x + y
@@ -311,8 +311,9 @@ near = functools.lru_cache(256)(move_by_units)
 
 
 def find_rounding_of_sums(ratio: tuple[float, int, float], y_zero: int, y_dtype: np.dtype[Any]) -> Rounding:
-    """Return the function that rounds int32 sums times scale / (count * y_scale). It is sat(rne(f32(sum) * factor) +
-    zero) if a factor gives the right result for every sum, else a search among the steps. Both scales are positive."""
+    """Return the function that rounds int32 sums times scale / (count * y_scale). The function is sat(rne(f32(sum) *
+    factor) + zero) if a factor gives the right result for every sum. Otherwise the function searches among the steps.
+    Both scales are positive."""
     scale, count, y_scale = ratio
     exact = Fraction(scale) / (count * Fraction(y_scale))
     limits = np.iinfo(np.int32)

@@ -35,9 +35,9 @@ class Call(NamedTuple):
         "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, and
         "other" for other operators. The last bits of onnxruntime's results depend on the CPU.
     seconds : float or None
-        The call's time. It is 0 if the results depend on shapes alone and the plan remembers them, and None without a
-        run. In a subgraph it is the sum over all runs of the subgraph. The time of an If, Loop or Scan does not include
-        the time of its subgraphs.
+        The call's time. The time is 0 if the results depend on shapes alone and the plan remembers them, and None
+        without a run. In a subgraph the time is the sum over all runs of the subgraph. The time of an If, Loop or Scan
+        does not include the time of its subgraphs.
     nodes : tuple of str
         The nodes of the file that the call computes.
     reason : str

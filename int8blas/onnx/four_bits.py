@@ -3,8 +3,8 @@
     MatMul or Gemm(a, DequantizeLinear(int4))       MatMulNBits
     Gather(DequantizeLinear(int4), indices)         GatherBlockQuantized
 
-Weights may also be uint4. They have one scale, one scale for each column (each row of a Gather), or one scale for each
-block of the other axis. They are never stored as float32.
+Weights may also be uint4. The weights have one scale, one scale for each column (each row of a Gather), or one scale
+for each block of the other axis. The weights are never stored as float32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from int8blas.onnx.types import FLOAT32, FOUR_BITS
 from int8blas.stage.weights_scales import MAX_GROUP
 
 INT8 = 4  # the accuracy level for int8 sources
-LEAST_BLOCK = 16  # block sizes of MatMulNBits are powers of 2 from this on; a single block of all k is a multiple of it
+# Block sizes of MatMulNBits are powers of 2 from LEAST_BLOCK on. A single block of all k is a multiple of LEAST_BLOCK.
+LEAST_BLOCK = 16
 
 
 class Blocks(NamedTuple):

@@ -56,8 +56,8 @@ FLOAT_STEPS = [
     if domain == MICROSOFT and STEPS.keys() <= attributes_of(rows[0].function).keys()
 ]
 
-# A function of a node and the QuantizeLinear after it. It returns the node or the ordered nodes that replace both, or
-# None if there is no replacement.
+# A function of a node and the QuantizeLinear after it. The function returns the node or the ordered nodes that replace
+# both nodes, or None if there is no replacement.
 Rewrite = Callable[[Pattern, Node, Node], Node | list[Node] | None]
 
 
@@ -91,7 +91,7 @@ def moved_bytes(pattern: Pattern, node: Node, last: Node) -> Node | None:
 
 def quantized_before(pattern: Pattern, node: Node) -> list[Node] | None:
     """Move a QuantizeLinear with one positive scale from after an operator that only moves elements, or after a
-    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between them keeps it too.
+    MaxPool, to before it. Such a scale keeps the order of numbers. A Relu between both nodes keeps this order too.
     """
     real = TABLE.traits_of(node).moves and pattern.dequantized(node.inputs[0]) is None
     last = pattern.end(node) if (real or node.kind == "MaxPool") and len(node.outputs) == 1 else None

@@ -5,8 +5,8 @@ ONNX first rounds half to even, then adds the zero point, then saturates::
     y = sat(rne(x / scale) + zero_point)
     y = sat(rne(f32(sum) * ((a_scale * b_scale) / y_scale)) + zero_point)
 
-QuantizeLinear uses the first formula, and products use the second. ONNX leaves the order of operations with scales
-open. int8blas uses this order, in float32, on every CPU.
+QuantizeLinear uses the first formula, and products use the second formula. ONNX leaves the order of operations with
+scales open. int8blas uses this order, in float32, on every CPU.
 """
 
 from __future__ import annotations

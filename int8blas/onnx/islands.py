@@ -67,9 +67,9 @@ def grouped(graph: Graph, own: set[str], free: set[str]) -> list[list[Node]]:
     """Return the connected sets of nodes whose labels are not in `own`. No path leaves a set and enters it again. Nodes
     that make tensors of `free` belong to no set.
 
-    There are two kinds of nodes: with a label in `own`, and with another label. The level of a node is the largest
-    number of changes between the kinds along a path that leads to the node. A path that leaves the nodes of one level
-    and kind never returns to these nodes.
+    There are two kinds of nodes: nodes with a label in `own`, and nodes with another label. The level of a node is the
+    largest number of changes between the kinds along a path that leads to the node. A path that leaves the nodes of one
+    level and kind never returns to these nodes.
     """
     bound = [node for node in graph.nodes if free.isdisjoint(node.outputs)]
     producers = {name: node for node in bound for name in node.outputs if name}

@@ -33,7 +33,8 @@ class Function(NamedTuple):
     values : ndarray
         The result for each byte of the source, indexed by its bits as a number from 0 to 255.
     ndim : int
-        The minimum number of dimensions of the tensor. It is the largest number of dimensions of a constant operand.
+        The minimum number of dimensions of the tensor. The number is the largest number of dimensions of a constant
+        operand.
     parts : tuple of str
         The nodes that compute the tensor.
     """

@@ -130,8 +130,8 @@ def fused_binary(name: Any, numbers: Sequence[Array]) -> Call:
 
 
 def by_table(site: Site, in_steps: Callable[[Array], Array], table_of: Callable[..., Array] | None) -> Call:
-    """Return an operator on one tensor. It computes its 256 values once and then looks them up. `table_of` computes
-    these values exactly."""
+    """Return an operator on one tensor. The operator computes its 256 values once and then looks them up. `table_of`
+    computes these values exactly."""
 
     def values(dtype: Any, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None) -> Array:
         end = zero_of(y_zero, dtype)
@@ -409,7 +409,7 @@ def dynamic_lstm(
     activations: Sequence[str] | None = None, clip: float | None = None, direction: Direction = "forward",
     hidden_size: int, input_forget: int = 0,
 ) -> Call:  # fmt: skip
-    """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all of them are
+    """Quantize the input as a whole and the state at each step. Use the layer that holds the weights if all weights are
     constant and the layer supports the node's attributes.
     """
     n = len(recurrent.directions_of(direction))

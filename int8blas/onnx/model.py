@@ -39,7 +39,7 @@ TYPES = {
 UNLIMITED = contextlib.nullcontext()
 # The relative error of a product of two numbers in float16.
 FLOAT16_TOLERANCE = 2.0**-10
-# The number of plans with replaced constants that a model keeps. Each has its own packed weights.
+# The number of plans with replaced constants that a model keeps. Each plan has its own packed weights.
 MOST_PLANS = 4
 
 
@@ -137,7 +137,7 @@ class Model:
         Raises
         ------
         TypeError, ValueError
-            If a feed is missing or violates its declaration. Nothing is computed then. Also if a node rejects its
+            If a feed is missing or violates its declaration (nothing is computed then), or if a node rejects its
             inputs. A note of the error then names the node.
 
         Notes
@@ -208,8 +208,8 @@ class Model:
     def warm_up(self, *feeds: Mapping[str, Any]) -> None:
         """Run the model on feeds, so that later runs on inputs of the same types and shapes take the usual time.
 
-        The first run creates layers for the types of its tensors, and sessions of onnxruntime if `floats` asks for
-        them. The first run with new shapes computes all values that depend on shapes alone. A model remembers these
+        The first run creates layers for the types of its tensors, and sessions of onnxruntime if `floats` requires
+        sessions. The first run with new shapes computes all values that depend on shapes alone. A model remembers these
         values for the last 8 combinations of shapes.
 
         Parameters
@@ -326,7 +326,8 @@ class Model:
         return self._plan_of(replaced) if replaced else self._plan, arguments
 
     def _plan_of(self, replaced: tuple[Value, ...]) -> Plan:
-        """Return the plan that takes these constants as inputs. Several threads may call this at the same time."""
+        """Return the plan that takes these constants as inputs. Several threads may call this method at the same
+        time."""
         names = tuple(value.name for value in replaced)
         plan = self._others.get(names)
         if plan is None:

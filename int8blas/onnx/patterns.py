@@ -197,8 +197,8 @@ class Pattern:
         return (low, high) if usable else None  # type: ignore[return-value]
 
     def saturates(self, last: Node, low: float, high: float) -> bool:
-        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. If so, a
-        Clip to these limits before it has no effect."""
+        """Return whether a QuantizeLinear gives its least result for `low` and its largest result for `high`. A Clip to
+        these limits before such a QuantizeLinear has no effect."""
         scale, zero = self.constant(last.inputs[1]), self.zero_of(last)
         if scale is None or zero is None or not positive_finite(scale):
             return False
@@ -312,7 +312,7 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def is_close(pattern: Pattern, a: Polynomial | None, b: Polynomial) -> bool:
-    """Return whether a polynomial equals another one, up to the errors of the file's numbers."""
+    """Return whether two polynomials are equal, up to the errors of the file's numbers."""
     if a is None or a.keys() != b.keys():
         return False
     return all(math.isclose(a[key], b[key], rel_tol=pattern.tolerance) for key in b)

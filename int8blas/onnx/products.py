@@ -298,8 +298,8 @@ def source_of(pattern: Pattern, node: Node, scale: str) -> tuple[str, str, Array
 
 def of_columns(pattern: Pattern, matrix: str, scale: str, zero: str, bias: str) -> bool:
     """Return whether a matrix is constant and a layer takes its scale, zero point and bias. Scale and zero point must
-    have one number, or one for each column. The bias must have one for each column. None of them may add dimensions to
-    a result that is a vector."""
+    have one number, or one for each column. The bias must have one for each column. No operand may add dimensions to a
+    result that is a vector."""
     weights = pattern.constant(matrix)
     if weights is None or weights.ndim != 2 or not weights.size:
         return False

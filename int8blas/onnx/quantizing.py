@@ -10,7 +10,7 @@ Weights are int8, with a scale for each column or output channel. Biases stay re
                        the tensors before them, as far back as operators compute bytes
 
 The source and the result of an operator that moves or chooses elements share a scale. The calibration finds the scales
-with the least squared error. Rare large values saturate if this gives a smaller error than a larger scale.
+with the least squared error. Rare large values saturate if saturation gives a smaller error than a larger scale.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class Reader:
         return array
 
     def sparse(self, proto: Any) -> Array:
-        """Convert a sparse tensor to a dense one."""
+        """Convert a sparse tensor to a dense tensor."""
         what = f"constant {proto.values.name!r}"
         values, indices = self.tensor(proto.values, what), self.tensor(proto.indices, what)
         array = np.zeros(allowed(proto.dims, values.dtype), values.dtype)
@@ -266,7 +266,7 @@ class Reader:
 
 def packed_floats(proto: Any, count: int) -> Array:
     """Return the numbers in a tensor's float_data. Protobuf stores them like raw bytes, at the end of a message without
-    other fields. Protobuf's list of them would take 40 times as long."""
+    other fields. Protobuf's list of the numbers would take 40 times as long."""
     alone = type(proto)()
     alone.MergeFrom(proto)
     for field, _ in proto.ListFields():

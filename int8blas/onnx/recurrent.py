@@ -1,4 +1,4 @@
-"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs share with them.
+"""Float LSTM, GRU and RNN, and the parts that quantized LSTMs also use.
 
 Constant weights are transposed once. Steps of a float32 LSTM, GRU or RNN with the usual activations run in
 :mod:`int8blas.layers.real_steps`; all other steps run in NumPy.
@@ -22,11 +22,12 @@ from int8blas.onnx.types import is_short, wide
 Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
 Product = Callable[[Array], Array]
-# A function for a step of one direction. It takes the gates of the input and the states, and returns new states.
+# A function for a step of one direction, from the gates of the input and the states to new states.
 Cell = Callable[[Array, "States"], "States"]
 States = tuple[Array, ...]
-# A function for all steps of one direction. It takes the gates of the input, the first states and the lengths of the
-# rows. It returns the outputs of all steps, and the last states. An output is the first state after a step.
+# A function for all steps of one direction. The function takes the gates of the input, the first states and the lengths
+# of the rows. The function returns the outputs of all steps, and the last states. An output is the first state after a
+# step.
 Steps = Callable[[Array, States, "Array | None"], "tuple[Array, States]"]
 
 # Activations by name, with ONNX's defaults of alpha and beta. None stands for a parameter that the function lacks.
@@ -107,7 +108,7 @@ def lstm_cell(
     product: Product, bias: Array | None, peepholes: Array | None, f: Sequence[Function], clip: float | None,
     input_forget: int,
 ) -> Cell:  # fmt: skip
-    """Return an LSTM cell. Its gates are in the order i, o, f, c, its peepholes in the order i, o, f."""
+    """Return an LSTM cell. The gates are in the order i, o, f, c, and the peepholes in the order i, o, f."""
     limited = clipped(clip)
 
     def cell(gates: Array, states: States) -> States:
@@ -127,7 +128,7 @@ def lstm_cell(
 
 
 def gru_cell(r: Array, bias: Array | None, f: Sequence[Function], clip: float | None, linear_before_reset: int) -> Cell:
-    """Return a GRU cell, for transposed weights of the state. Its gates are in the order z, r, h."""
+    """Return a GRU cell, for transposed weights of the state. The gates are in the order z, r, h."""
     size, limited = len(r), clipped(clip)
     both_gates, last_gate = times(r[:, : 2 * size]), times(r[:, 2 * size :])
     wb = np.zeros(3 * size, r.dtype) if bias is None else bias[: 3 * size]
@@ -216,7 +217,7 @@ def sum_of_halves(bias: Array) -> Array:
 
 
 def is_usual(names: Sequence[str] | None, default: Sequence[str], directions: int) -> bool:
-    """Return whether the activations are the default ones."""
+    """Return whether the activations are the defaults."""
     return [name.lower() for name in names or ()] in ([], [name.lower() for name in default] * directions)
 
 

@@ -92,8 +92,8 @@ def kernel(distance: Array, way: Way) -> Array:
 
 
 def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]:
-    """Return positions and weights, of shape (outputs, taps) each. Positions outside are clipped to the edge or have
-    weight 0."""
+    """Return positions and weights, as two arrays of shape (outputs, taps). Positions outside are clipped to the edge
+    or have weight 0."""
     shrink = min(scale, 1.0) if way.antialias else 1.0
     reach = (1 if way.mode == "linear" else 2) / shrink
     first = np.floor(where) - math.ceil(reach) + 1
@@ -109,7 +109,7 @@ def taps(where: Array, size: int, scale: float, way: Way) -> tuple[Array, Array]
 def find_sources(
     size: int, count: int, scale: float, region: tuple[float, float], way: Way, dtype: np.dtype[Any]
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return the input positions and the weights of each output position, of shape (taps, outputs) each."""
+    """Return the input positions and the weights of each output position, as two arrays of shape (taps, outputs)."""
     where = coordinates(size, count, scale, region, way).astype(np.float64)
     if way.mode == "nearest":
         return np.clip(nearest_index(where, way.nearest), 0, size - 1)[None], np.ones((1, count), dtype)
@@ -131,9 +131,9 @@ def sizes_from(
 
 
 class Steps(NamedTuple):
-    """How to resize an array: the shape of the result, the order of dimensions in memory, and the order back. `along`
-    has a resized axis in this order, and the input positions and weights of its outputs. `outside` says which outputs
-    lie outside the input along an axis."""
+    """The data for resizing arrays: the shape of the result, the order of dimensions in memory, and the order back.
+    `along` has a resized axis in this order, and the input positions and weights of its outputs. `outside` says which
+    outputs lie outside the input along an axis."""
 
     shape: tuple[int, ...]
     order: list[int]

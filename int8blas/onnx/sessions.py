@@ -15,7 +15,7 @@ from int8blas.onnx.graph import Array, Graph, Value
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
 # The session's model includes smaller constants, because onnxruntime may need their values. The session reads larger
-# ones from the network's own memory.
+# constants from the network's own memory.
 SHARED_BYTES = 1 << 12
 
 

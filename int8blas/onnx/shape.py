@@ -373,7 +373,7 @@ def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted:
 
 def few_of_many(x: Array, count: int, largest: int) -> Array | None:
     """Return the indices of the largest or smallest elements of each row in ascending order. Return None if sorting
-    whole rows is as fast, or if further elements equal the last chosen one."""
+    whole rows is as fast, or if further elements equal the last chosen element."""
     size = x.shape[-1]
     if not 0 < count <= size // SORTED or x.size == 0:
         return None

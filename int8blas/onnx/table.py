@@ -5,9 +5,9 @@ A row has the operator's name, a function, and the versions for which the functi
     Operator("Softmax", softmax_of_rows, 1, 12),
     Operator("Softmax", softmax, 13),
 
-The function takes the inputs of a node in their order, None for absent inputs, and the attributes by their ONNX names.
-Its defaults are ONNX's. If older versions pass an input as an attribute, the input and the attribute have the same
-name, and one parameter takes both. The function returns an array or a tuple of arrays.
+The function takes the inputs of a node in their order, with None for absent inputs, and the attributes by their ONNX
+names. The function has ONNX's defaults. If older versions pass an input as an attribute, the input and the attribute
+have the same name, and one parameter takes both. The function returns an array or a tuple of arrays.
 
 `traits` tell the rewriting passes which fusions the operator allows.
 
@@ -138,7 +138,7 @@ class Traits:
 UNKNOWN = Traits()
 # The traits of an operator whose inputs' shapes determine the results' shapes.
 SHAPED = Traits(sized_by=())
-# The traits of such an operator whose results have the first input's type.
+# The traits of an operator with these shapes, whose results have the first input's type.
 SAME_TYPE = Traits(typed_by=0, sized_by=())
 # The traits of an operator that multiplies matrices or draws samples.
 HEAVY = replace(SAME_TYPE, heavy=True)

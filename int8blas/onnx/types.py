@@ -46,7 +46,7 @@ CONVERSIONS = {(HALF, SINGLE), (SINGLE, HALF)}
 
 
 def converted(x: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an array in another type. For float16 this is four times as fast as NumPy."""
+    """Return an array in another type. For float16 the function is four times as fast as NumPy."""
     return np.asarray(eltwise(x, (), dst_dtype=dtype)) if (x.dtype, dtype) in CONVERSIONS else x.astype(dtype)
 
 

@@ -1,8 +1,8 @@
 """Compute float16 networks in float32. Weights are converted once at load, and inputs and outputs in each run.
 
 In float16 each operator would convert its inputs and round its result, and sums in float16 would lose digits. Networks
-without float16 weights are not changed. Networks with quantized operators are not changed either, because their
-rounding depends on float16.
+without float16 weights are not changed. Networks with quantized operators are not changed either, because the rounding
+of quantized operators depends on float16.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def widened(network: Network) -> Network:
 
 
 def cache_names(graph: Graph) -> set[str]:
-    """Return the inputs and outputs that are a cache, which one node reads and updates. They keep their types."""
+    """Return the inputs and outputs that are a cache, which one node reads and updates. These inputs and outputs keep
+    their types."""
     inputs, outputs = ({value.name for value in values} for values in (graph.inputs, graph.outputs))
     names = [name for node in graph.nodes for name in node.inputs]
     found: set[str] = set()

@@ -31,8 +31,9 @@ TURNS = {n: ((0, *range(2, n), 1), (0, n - 1, *range(1, n - 1))) for n in range(
 SAME = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower"}
 # For at most this number of windows, products have a row for each window. Otherwise they have a column for each window.
 FEW_WINDOWS = 8
-# With fewer weights, copies for such a product, and for padding, take longer than the product: 64 filters of 128
-# x 3 with padding take 16 us, as columns 11 us. 256 filters of 256 x 3 take 31 us, as columns 42 us (AVX-512, Zen 5).
+# With fewer weights, copies for such a product, and for padding, take longer than the product: 64 filters of 128 x 3
+# with padding take 16 us with rows and 11 us with columns. 256 filters of 256 x 3 take 31 us with rows and 42 us with
+# columns (AVX-512, Zen 5).
 FEW_WEIGHTS, FEW_PADDED = 1 << 15, 1 << 16
 
 
@@ -168,7 +169,8 @@ def conv(
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
     n, oc, count, depth = x.shape[0], w.shape[0], math.prod(at.outputs), w.shape[1] * math.prod(at.kernel)
-    # The product below has a row for each of few windows. real_convolution takes all other images, and single channels.
+    # For few windows, the product below has a row for each window. real_convolution takes all other images, and single
+    # channels.
     many = w.size >= (FEW_PADDED if any(map(any, at.padding)) else FEW_WEIGHTS)
     few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1 and (many or x.dtype != np.float32)
     if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:
@@ -352,7 +354,7 @@ def sum_of_image(x: Array) -> Array:
 
 
 def find_counts(spatial: tuple[int, ...], at: Windows, with_padding: bool, dtype: np.dtype[Any]) -> Array:
-    """Return how many elements count in each window: elements of the image, and of the declared padding if
+    """Return the number of elements that count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
@@ -365,7 +367,7 @@ counts = functools.lru_cache(find_counts)
 
 @wide
 def global_mean(x: Array) -> Array:
-    """Return the mean over all pixels. If channels are last in memory, sum all of them at once."""
+    """Return the mean over all pixels. If channels are last in memory, sum all channels at once."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
         return sum_of_image(x) / np.float32(math.prod(x.shape[2:]))
     return np.asarray(average(x, tuple(range(2, x.ndim))), x.dtype)

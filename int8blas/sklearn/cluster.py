@@ -194,16 +194,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
 
 class MiniBatchKMeans(KMeans):
-    """k-means clustering of bytes by steps of a few samples, with the attributes of scikit-learn's ``MiniBatchKMeans``.
+    """k-means clustering of bytes, with a few samples in each step, and with the attributes of scikit-learn's
+    ``MiniBatchKMeans``.
 
     Parameters
     ----------
     n_clusters : int, optional
         The number of clusters.
     init : {'k-means++', 'random'} or array_like of shape (n_clusters, n_features), optional
-        The first centers, as for :class:`KMeans`. They are drawn from three batches.
+        The first centers, as for :class:`KMeans`. The centers are drawn from three batches.
     n_init : int, optional
-        The number of draws of first centers. The draw with the least inertia of three batches is used.
+        The number of draws of first centers. The fit uses the draw with the least inertia of three batches.
     max_iter : int, optional
         The maximum number of passes. The number of steps of a pass is the number of samples divided by `batch_size`.
     batch_size : int, optional

@@ -1,7 +1,7 @@
 """Represent samples as bytes, and matrices of floats as two matrices of bytes.
 
 uint8 and int8 samples are not quantized. uint8 becomes int8 by subtracting 128, which changes no distance and no
-covariance. Other samples are floats. They are quantized to int8, with the middle of each feature's range as 0.
+covariance. Other samples are floats, and are quantized to int8, with the middle of each feature's range as 0.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Coding:
 
 
 class Words:
-    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. Their product with int8 is two products of bytes.
+    """Vectors of floats in 16 bits, ``step * (256 * high + low)``. The product of such vectors with int8 is two
+    products of bytes.
 
     Each vector has one step. If `steps` is None, the largest element of a vector is 127 * 256 steps. `held` has the
     vectors after rounding to 16 bits.

@@ -65,8 +65,8 @@ def quantize_estimator(estimator: Any) -> Any:
     Returns
     -------
     MLPClassifier or MLPRegressor
-        A copy for predictions, with all attributes. Its weights have a scale for each unit. Each layer quantizes each
-        sample with a separate scale (:meth:`int8blas.InnerProduct.dynamic`).
+        A copy for predictions, with all attributes. The weights of the copy have a scale for each unit. Each layer
+        quantizes each sample with a separate scale (:meth:`int8blas.InnerProduct.dynamic`).
 
     Raises
     ------

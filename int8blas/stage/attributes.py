@@ -67,7 +67,7 @@ def _real(value: Any, name: str) -> float:
 
 
 class _PostOp:
-    """Register a dataclass for files. Its fields restore an object."""
+    """Register a dataclass for files. The fields of the class restore an object."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
@@ -151,11 +151,11 @@ class Eltwise(_PostOp):
                                         rounded; for ``|x|`` above 2**102 plus 2**-122
     ==================================  ===============================================================================
 
-    The result for an infinity is the limit of the function. For -inf it is -0.0 for gelu_erf, gelu_tanh, swish and
-    hardswish. NaN stays NaN. With an alpha of 0, linear, hardswish and hardsigmoid give NaN for an infinity. log gives
-    NaN for negative numbers. pow gives NaN for negative numbers if the exponent is not an integer. Every number, and
-    NaN, to the power 0 is 1. clip_v2 differs from clip in one case: if alpha is 0, clip_v2 gives alpha for 0.0 and
-    -0.0.
+    The result for an infinity is the limit of the function. For -inf the result of gelu_erf, gelu_tanh, swish and
+    hardswish is -0.0. NaN stays NaN. With an alpha of 0, linear, hardswish and hardsigmoid give NaN for an infinity.
+    log gives NaN for negative numbers. pow gives NaN for negative numbers if the exponent is not an integer. Every
+    number, and NaN, to the power 0 is 1. clip_v2 differs from clip in one case: if alpha is 0, clip_v2 gives alpha for
+    0.0 and -0.0.
 
     Examples
     --------
@@ -195,7 +195,7 @@ if Eltwise.__doc__:  # Python without docstrings (-OO) has none
 
 
 def ReLU(slope: float = 0.0, scale: float = 1.0) -> Eltwise:  # noqa: N802  (it is used like the other classes)
-    """Post-op: y = scale * (y if y >= 0 else slope * y). It is ``Eltwise("relu", slope, 0, scale)``.
+    """Post-op: y = scale * (y if y >= 0 else slope * y). This function returns ``Eltwise("relu", slope, 0, scale)``.
 
     Parameters
     ----------
@@ -360,12 +360,12 @@ class Attributes:
         y = sat_s32(requantized(acc, scale_src * scale_weights / scale_dst) + zp_dst)
         dst = min(max(y, low), high)
 
-    The factor is computed from the float32 scales in float64, once or for each output channel. It becomes a multiplier
-    and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the destination's
-    type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. Its limits narrow the
-    range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is in float32, and is rounded to
-    nearest, ties away from zero. A bias is int32. The source has one scale, and is not quantized dynamically. This is
-    the arithmetic of TensorFlow Lite's reference kernels for int8.
+    The factor is computed from the float32 scales in float64, once or for each output channel. The factor becomes a
+    multiplier and a power of two (:func:`int8blas.quantized_multiplier`). `low` and `high` are the range of the
+    destination's type, uint8, int8 or int32. One post-op is allowed, ReLU or ``Eltwise("clip", alpha, beta)``. The
+    limits of this post-op narrow the range: each limit becomes ``zp_dst + round(limit / scale_dst)``. The quotient is
+    in float32, and is rounded to nearest, ties away from zero. A bias is int32. The source has one scale, and is not
+    quantized dynamically. This is the arithmetic of TensorFlow Lite's reference kernels for int8.
 
     ``requantization="onnx"`` differs from 'float' in one step: a destination of 8 bits is rounded before its zero point
     is added, ``dst = sat(rne(y * (1 / scale_dst)) + zp_dst)``. The zero point must be in the range of its dtype. With

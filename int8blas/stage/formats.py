@@ -31,8 +31,8 @@ AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 class GroupedWeights:
     """Integer weights with a scale for each group of k and each output channel.
 
-    They stand for ``w[n, k] = scales[g, n] * (weights[n, k] - zero_points[g, n]) + minimums[g, n]``, where k is in
-    group g.
+    The integers stand for ``w[n, k] = scales[g, n] * (weights[n, k] - zero_points[g, n]) + minimums[g, n]``, where k is
+    in group g.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class GroupedWeights:
         dict
             ``weights``, ``scales``, ``zero_points``, ``group`` and ``bits``. A group whose scale is 0 gets the scale 1
             and weights that are its zero points. With 8 bits, the zero points are subtracted from the weights if all
-            differences fit int8. With 4 bits, they are subtracted if all of them are 8.
+            differences fit int8. With 4 bits, the zero points are subtracted if all of them are 8.
 
         Raises
         ------
@@ -183,7 +183,7 @@ def from_float(
     w : array_like of float32, float16 or bfloat16
         Finite weights of shape (oc, ic).
     group : int
-        The number of consecutive k with one scale and one zero point, a multiple of 8. It need not divide ic.
+        The number of consecutive k with one scale and one zero point, a multiple of 8. The number need not divide ic.
     bits : {4, 8}, optional
         The bits of a quantized weight.
     search : bool, optional

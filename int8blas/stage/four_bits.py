@@ -1,7 +1,7 @@
 """Weights of 4 bits with scales and zero points by groups of k: checked, quantized, and padded to whole groups.
 
-A group is a multiple of 8 k. The group need not divide K. If it does not, the last group is shorter. Rows of weights
-that equal its zero points complete the last group.
+A group is a multiple of 8 k. If a group does not divide K, the last group is shorter. Rows of weights that equal the
+zero points of the last group complete it.
 """
 
 from typing import Any

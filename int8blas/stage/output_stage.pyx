@@ -1,8 +1,8 @@
 """The epilogue of a quantized primitive: make the ``i8_stage`` that the kernels read from attributes and values.
 
-A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. It
-combines them with the values of one execution to a ``Bound``, which has C structures and the arrays to which the
-structures point. If executions supply no values, one ``Bound`` serves all executions.
+A ``Layer`` has the values that are known when a primitive is created: attributes, bias, types and constants. A
+``Layer`` combines these values with the values of one execution to a ``Bound``, which has C structures and the arrays
+to which the structures point. If executions supply no values, one ``Bound`` serves all executions.
 """
 
 from types import MappingProxyType
@@ -212,8 +212,8 @@ cdef class Layer:
 
     cdef object zero_point_type(self, str tensor):
         """Return the type whose range limits a zero point. Zero points of operands may be any int32. A zero point of
-        the destination may be any int32 too, because the real values of the destination need not contain 0. If it is
-        added after rounding, it must have the type of the destination."""
+        the destination may be any int32 too, because the real values of the destination need not contain 0. A zero
+        point that is added after rounding must have the type of the destination."""
         if tensor == "dst":
             return self.dtypes[tensor] if self.attributes.requantization == "onnx" else INT32
         return INT32
@@ -441,8 +441,8 @@ cdef class Layer:
         return layouts.aligned(layouts.spread(np.asarray(values), logical, axes, name), logical, axes).astype(FLOAT32)
 
     cdef list spread_before(self, dict scales, tuple logical):
-        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). They come
-        before all other post-ops."""
+        """Remove the spread scales of sums from `scales`, and return them as post-ops (kinds and operands). These
+        post-ops come before all other post-ops."""
         if self.attributes.output_scales is not None and self.attributes.output_scales[0] not in (0, 2):
             mask, values = self.attributes.output_scales
             return [(I8_MUL, self.spread_values("output_scales", values, mask, logical))]
@@ -458,8 +458,8 @@ cdef class Layer:
             return [(I8_MUL, src * weights)]
 
     cdef list spread_after(self, dict scales, dict zero_points, tuple logical):
-        """Remove the spread scales and zero points of the destination, and return them as post-ops. They come after all
-        other post-ops: first the scale, then the zero point."""
+        """Remove the spread scales and zero points of the destination, and return them as post-ops. These post-ops come
+        after all other post-ops: first the scale, then the zero point."""
         cdef list ops = []
         cdef dict masks = {parameter: self.masks[parameter].get("dst", 0) for parameter in ("scales", "zero_points")}
         cdef bint shifts = self.length("zero_points", "dst", masks["zero_points"]) == "spread"
@@ -681,7 +681,7 @@ cdef class Bound:
     cdef int set_far(self, int64_t depth, object rows=None, object columns=None) except -1:
         """Set whether a zero point is outside the range of its type, because products may then exceed 32 bits. Refuse
         zero points with which sums of `depth` products may exceed 64 bits. If a row or a column has several zero
-        points, `rows` and `columns` have all of them."""
+        points, `rows` and `columns` have all zero points."""
         cdef object a, b, largest_a, largest_b
         rows = self._ao_rows if rows is None else rows
         columns = self._bo_cols if columns is None else columns

@@ -27,9 +27,9 @@ def by_outputs(weight: Tensor, groups: int) -> Tensor:
 class Int8Conv(Int8Module):
     """A convolution, or a transposed convolution, with int8 weights. A call quantizes each image of its source.
 
-    :func:`quantize_` creates it from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``, ``ConvTranspose2d``
-    and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are fastest, and give
-    results with channels last.
+    :func:`quantize_` creates this module from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``,
+    ``ConvTranspose2d`` and ``ConvTranspose3d``. Images with their channels last in memory (``torch.channels_last``) are
+    fastest, and give results with channels last.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class Int8Module(nn.Module):
 class Int8Linear(Int8Module):
     """A linear layer with int8 weights. A call quantizes each row of its source, unless only weights are int8.
 
-    :func:`quantize_` creates it. The result has the dtype of the source: float32, bfloat16 or float16.
+    :func:`quantize_` creates this module. The result has the dtype of the source: float32, bfloat16 or float16.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
 class Int8MultiheadAttention(nn.Module):
     """``nn.MultiheadAttention`` with int8 weights in its four products. torch computes all other steps in floats.
 
-    :func:`quantize_` creates it.
+    :func:`quantize_` creates this module.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The operators ``int8blas::linear``, ``convolution`` and ``embedding``: int8 layers for compilers of torch.
 
-An operator takes the tensors of a layer. It finds the layer of these tensors. If there is none, it creates the layer,
-because a program that torch.export wrote and another process loaded has only the tensors.
+An operator takes the tensors of a layer, and finds the layer of these tensors. If no such layer exists, the operator
+creates the layer, because a program that torch.export wrote and another process loaded has only the tensors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def told_of(kind: str, name: str) -> str:
 
 
 def lowered(y: Tensor) -> Tensor:
-    """Return a result in the dtype of torch.autocast, if this is on for the CPU, like torch's own products."""
+    """Return a result in the dtype of torch.autocast, if autocast is on for the CPU, like torch's own products."""
     if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
         return y.to(torch.get_autocast_dtype("cpu"))
     return y

@@ -125,8 +125,8 @@ def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
     if is_conv1d(module) or integers_of(module) is not None:
         return nn.Linear
-    # torch.nn.utils.parametrize gives each parametrized module a separate class. Its attributes return the weights that
-    # forward would use.
+    # torch.nn.utils.parametrize gives each parametrized module a separate class. The attributes of this class return
+    # the weights that forward would use.
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
 
 
@@ -361,7 +361,7 @@ def torchao_config() -> Any:
 
     @dataclass
     class Int8DynamicConfig(AOBaseConfig):
-        """:class:`Int8Dynamic` for ``torchao.quantize_``. It needs the package torchao.
+        """:class:`Int8Dynamic` for ``torchao.quantize_``. This class needs the package torchao.
 
         Parameters
         ----------

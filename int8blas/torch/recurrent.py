@@ -227,7 +227,7 @@ recurrent.register_vmap(refuse_vmap("Int8Recurrent", "give it all sequences, (st
 class Int8Recurrent(Int8Module):
     """An LSTM, a GRU or an RNN with int8 weights, which quantizes sources and states in each call.
 
-    :func:`quantize_` creates it from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
+    :func:`quantize_` creates this module from ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``, with any number of layers, both
     directions, `batch_first`, packed sequences and projections. An LSTM without projections quantizes all sequences of
     a call by common ranges, like :class:`int8blas.DynamicLSTM`. All other layers quantize each row by its own range.
 
@@ -421,7 +421,7 @@ CELLS: dict[Any, Any] = {nn.LSTMCell: nn.LSTM, nn.GRUCell: nn.GRU, nn.RNNCell: n
 class Int8RecurrentCell(nn.Module):
     """One step of a recurrent layer with int8 weights, computed as in :class:`Int8Recurrent`.
 
-    :func:`quantize_` creates it from ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
+    :func:`quantize_` creates this module from ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``.
 
     Parameters
     ----------

@@ -189,8 +189,8 @@ def report(model: nn.Module, inputs: Any, *, reference: nn.Module | None = None)
     inputs : Tensor, tuple or mapping
         The inputs of one call: a tensor, the arguments, or the keyword arguments.
     reference : nn.Module, optional
-        The float model, with the structure of `model`. By default it is `model` with dequantized weights. Then errors
-        do not include the rounding of the weights.
+        The float model, with the structure of `model`. The default is `model` with dequantized weights. Then errors do
+        not include the rounding of the weights.
 
     Returns
     -------

@@ -172,7 +172,8 @@ network.register_vmap(refuse_vmap("Int8Network", "give it the whole batch"))
 
 
 class Int8Network(Int8Module):
-    """A part of a model that int8blas computes, as an :class:`int8blas.onnx.Model`. Its inner tensors are int8.
+    """A part of a model that int8blas computes, as an :class:`int8blas.onnx.Model`. The inner tensors of the network
+    are int8.
 
     :func:`convert` creates it.
 
@@ -289,7 +290,7 @@ def restored_model(state: dict[str, Any], nodes: list[Any], codegen: Any) -> Sta
 
 
 class Chosen(OperatorSupportBase):
-    """Tells torch's partitioner which nodes int8blas computes."""
+    """An object that tells torch's partitioner which nodes int8blas computes."""
 
     def __init__(self, nodes: set[fx.Node]) -> None:
         self.nodes = nodes
@@ -536,8 +537,8 @@ def prepare(model: nn.Module, config: Int8Static | None = None, *, filter: Filte
     Parameters
     ----------
     model : nn.Module
-        A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. It does not change. The static network
-        has the dtypes of the model. All operators that are not int8 are computed in float32.
+        A model of float32, bfloat16 or float16 on the CPU, in evaluation mode. `prepare` does not change the model. The
+        static network has the dtypes of the model. All operators that are not int8 are computed in float32.
     config : Int8Static, optional
         The configuration.
     filter : callable, optional
@@ -589,8 +590,8 @@ def convert(model: nn.Module, example_inputs: Any = None) -> fx.GraphModule:
     Returns
     -------
     fx.GraphModule
-        A module with the arguments and results of the model, for tensors of any sizes that the model allows. Its int8
-        parts are modules of class Int8Network.
+        A module with the arguments and results of the model, for tensors of any sizes that the model allows. The int8
+        parts of the result are modules of class Int8Network.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from int8blas.torch.ops import embedding, find_rows, runs_now
 class Int8Embedding(Int8Module):
     """A table of int8 with a scale for each row. It takes a quarter of the memory of float32.
 
-    :func:`quantize_` creates it from ``nn.Embedding``. The result has the dtype of the original table.
+    :func:`quantize_` creates this module from ``nn.Embedding``. The result has the dtype of the original table.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Int8Embedding(Int8Module):
 class Int8EmbeddingBag(Int8Embedding):
     """Sums, means or maxima of rows of an int8 table with a scale for each row.
 
-    :func:`quantize_` creates it from ``nn.EmbeddingBag``. The result has the dtype of the original table.
+    :func:`quantize_` creates this module from ``nn.EmbeddingBag``. The result has the dtype of the original table.
 
     Parameters
     ----------

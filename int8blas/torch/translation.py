@@ -1,7 +1,8 @@
-"""Operators of torch.export's graphs as nodes of int8blas.onnx, so that both front ends share its fusion and plans.
+"""Operators of torch.export's graphs as nodes of int8blas.onnx, so that both front ends share the fusion and plans of
+int8blas.onnx.
 
 A function of OPERATORS takes the translation and the operator's arguments, in which names of tensors replace the nodes.
-It returns the name of the result. If it raises UnsupportedError, torch computes the operator.
+The function returns the name of the result. If the function raises UnsupportedError, torch computes the operator.
 """
 
 from __future__ import annotations

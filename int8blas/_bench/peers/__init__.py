@@ -1,8 +1,8 @@
 """The contestants: int8blas, float32 BLAS, and int8 libraries that are installed.
 
 A new peer is a module with a function `peers(reuse_c)`, which returns its `Peer` objects or raises `UnavailableError`.
-With `reuse_c`, functions that can store to a given result do so, and do not create a new result. This package has the
-peers that need no compiler and give an exact int32 result. The benchmarks of a checkout have more peers.
+With `reuse_c`, functions that can store to a given result do not create a new result. This package has the peers that
+need no compiler and give an exact int32 result. The benchmarks of a checkout have more peers.
 """
 
 from __future__ import annotations

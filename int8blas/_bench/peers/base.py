@@ -55,7 +55,7 @@ class Peer(ABC):
 
     @abstractmethod
     def prepare(self, operands: Any, threads: int) -> Prepared:
-        """Convert, pack and bind the operands of a problem. This is not timed."""
+        """Convert, pack and bind the operands of a problem. The benchmark does not time this method."""
 
 
 def compare(operands: Operands, result: np.ndarray) -> str:

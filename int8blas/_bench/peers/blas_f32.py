@@ -1,7 +1,7 @@
 """float32 matrix products: scipy.linalg.blas.sgemm and numpy.matmul.
 
-They compute on float32 copies of the operands, in the memory order that the function takes without another copy. Their
-results may have a relative error of K float32 rounding errors.
+Both functions compute on float32 copies of the operands, in the memory order that the function takes without another
+copy. The results may have a relative error of K float32 rounding errors.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ static void i8_flat_prepare(const i8_depthwise_args *t, const i8_flat *f)
     }
 }
 
-/* Interleave a group of lines. Lines after the last one have weights of 0. */
+/* Interleave a group of lines. Lines after the last line have weights of 0. */
 static void i8_flat_interleave(const i8_depthwise_args *t, const i8_flat *f, int group)
 {
     const int first = group * I8_DEPTHWISE_LINES;

@@ -4,7 +4,7 @@
  *
  * The columns of a line are in `stride` runs, `end` bytes apart: run r has columns r, r + stride, ... Bytes are u8. The
  * sums of output line h begin at dst + h * i8_depthwise_flat_row(t). `output` is NULL. Kernels read whole vectors of a
- * line and write whole vectors of sums. They ignore `flip`, `first`, `column_step` and `c_line`.
+ * line and write whole vectors of sums. Kernels ignore `flip`, `first`, `column_step` and `c_line`.
  *
  * `interleaved` has 4 * I8_MAX_DEPTHWISE bytes for each I8_MAX_DEPTHWISE bytes of a line and each group of
  * depthwise_lines lines. `prepared` has i8_depthwise_flat_prepared() bytes. */

@@ -1,6 +1,6 @@
-/* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b). It adds dot
- * products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED it multiplies pairs of s16 instead,
- * from widened weights.
+/* Convolution in groups of 4 or 8 channels (i8_grouped_args). convolution.c defines I8_STEP(acc, a, b). I8_STEP adds
+ * dot products of 4 u8 and 4 s8 in every s32 lane (isa/shared_dots.h). With I8_PAIRED it multiplies pairs of s16
+ * instead, from widened weights.
  *
  * A lane has four neighbouring channels of one group, and the sum of one output of that group. So the kernel reads
  * channels in the order of memory, and multiplies no channel by a weight of 0. At the end it adds the lanes of a group,

@@ -1,6 +1,6 @@
 /* CRC-32 by carry-less multiplication. The bytes are a polynomial over GF(2). Multiplying a part of the polynomial by
- * x**n, modulo the polynomial of CRC-32, moves the part n bits towards the end. The loop moves four vectors by 64 bytes
- * at a time. Then the four vectors are moved to one vector. */
+ * x**n, modulo the polynomial of CRC-32, moves the part n bits towards the end. Each iteration of the loop moves four
+ * vectors by 64 bytes, and adds the next 64 bytes. Then the loop's four vectors are moved to one vector. */
 #include "core/checksum.h"
 
 #include <string.h>

@@ -18,8 +18,8 @@ void i8_free(void *memory);
 void *i8_acquire(size_t size);
 void i8_release(void *memory);
 /* Open and close an arena scope. Scopes may be nested. Inside a scope a thread keeps its released blocks for its next
- * acquisitions. If several products write to one result, a scope ensures that only the first product can fail for lack
- * of memory, as long as it needs the most memory. */
+ * acquisitions. Suppose that several products write to one result, and that the first product needs the most memory. In
+ * a scope, only the first product can then fail for lack of memory. */
 void i8_open_arena(void);
 void i8_close_arena(void);
 /* Allocate and free memory for arrays. Each run of a network makes large arrays, so i8_keep keeps the blocks that were

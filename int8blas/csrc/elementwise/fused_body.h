@@ -79,8 +79,8 @@ static void i8_lookup(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *
         out[i] = table[x[i]];
 }
 
-/* Clamp bytes. This takes the time of a copy. A lookup in a table of 256 results takes 1.5 times (VBMI) to 6 times as
- * long. */
+/* Clamp bytes. A clamp takes the time of a copy. A lookup in a table of 256 results takes 1.5 times (VBMI) to 6 times
+ * as long. */
 static void i8_clamp(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high)
 {
     int64_t i = 0;

@@ -9,11 +9,9 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
- *                If this would overflow or lose precision of f32 (i8_is_ordinary):
- *                x = f32(src) * 2**-k                  2**k from the largest |x|
- *                d = x - sum(x) / n; d = d - sum(d) / n
- *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))        in f64
- *                y = d * r * gamma + beta
+ *                If these steps would overflow or lose precision of f32 (i8_is_ordinary): x = f32(src) * 2**-k 2**k
+ *                from the largest |x| d = x - sum(x) / n; d = d - sum(d) / n r = f32(scale * 2**k / sqrt((scale *
+ *                2**k)**2 * (sum(d * d) / n) + epsilon)) in f64 y = d * r * gamma + beta
  *
  *   dst = y * dst_scale                                  for floats, rounded to f16 or bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             for u8 and s8; dst_zero if y is NaN
@@ -419,8 +417,9 @@ static void i8_softmax_across(const i8_normalize_args *a)
         i8_store_affine(&across, a->dst + j * a->dst_row, x + j * room, 1.0f);
 }
 
-/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. It is not exact if a term
- * overflows, if a term is a subnormal number, which has fewer bits, or if the rounding error of the mean matters. */
+/* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. The quotient is less exact
+ * if a term overflows, if a term is a subnormal number, which has fewer bits, or if the rounding error of the mean
+ * matters. */
 I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsilon)
 {
     const float squares = scale * scale * variance;

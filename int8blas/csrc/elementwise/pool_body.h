@@ -1,5 +1,5 @@
 /* Pooling along runs of contiguous elements, which are channels, or pixels of one channel. For every byte j < n of
- * every run r, the window begins at src + r * src_step + j. It has a.counts elements x, a.strides apart:
+ * every run r, the window begins at src + r * src_step + j. The window has a.counts elements x, a.strides apart:
  *
  *   maximum   out[r, j] = max(x)
  *   average   out[r, j] = rne(f32(sum(x)) / divisor[r, j])       f32: the quotient; s32: the sum
@@ -71,7 +71,7 @@ I8_INLINE i8_vec i8_load_words(const uint8_t *x, const int is_signed)
     return is_signed ? i8_words_s8(x) : i8_words_u8(x);
 }
 
-/* Widen a vector of words, and add it to `sums` in order, or store it there if `first`. */
+/* Widen a vector of words, and add it to `sums` in order. If `first`, store it in `sums` instead. */
 I8_INLINE void i8_add_words(int32_t *sums, i8_vec words, const int is_signed, int first)
 {
     I8_FOR(half, 2) {

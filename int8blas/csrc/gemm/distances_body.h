@@ -12,7 +12,7 @@
  *
  * Each y takes two multiply-adds, and one more for each x. All multiply-adds read one form of y, u or v, so that the
  * sums of y are not needed. Terms that depend only on x are an offset. Without VNNI, VPMADDWD squares differences in
- * s16. This takes three instructions for each x, and one instruction that widens y.
+ * s16. A step takes three instructions for each x, and one instruction that widens y.
  *
  * With several rows x, the kernel reads several rows y side by side, so that each load of x is used several times, and
  * prefetches rows y. With a single row x, it reads rows y one after the other, because memory delivers one stream 1.5x
@@ -262,7 +262,8 @@ static void i8_column_squares(int32_t *squares, const int8_t *panel, int64_t gro
         }                                                                                                              \
         panel += 4 * I8_PANEL;                                                                                         \
     } while (0)
-    /* Add b (b + 128) for two groups at a time, because each multiply-add of one chain waits for the previous one. */
+    /* Add b (b + 128) for two groups at a time, because each multiply-add of one chain waits for the previous
+     * multiply-add. */
     for (; groups > 1; groups -= 2)
         I8_FOR(d, 2) I8_ADD_SQUARES(d);
     if (groups > 0)

@@ -10,8 +10,8 @@
  * longer parts of each row of B. Kernels of many rows compute half a block at a time: two vectors, with half of the
  * shuffles.
  *
- * If products of bytes are added in s16, the kernel interleaves rows in pairs. This takes half of the shuffles and
- * keeps the order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
+ * If products of bytes are added in s16, the kernel interleaves rows in pairs. Pairs take half of the shuffles and keep
+ * the order of columns. I8_STEP_PAIR(acc, a, b) adds the products of a pair to the sums of two vectors.
  *
  * If both operands of I8_STEP have one sign, B is shifted to the sign of A. Each sum then needs I8_SHIFT times the sum
  * of the row of A as a correction.

@@ -17,7 +17,7 @@
  *
  * Contract of a micro-kernel
  *   - A: the kernel reads dword g of row i at a.data + i * a.row + g * a.group, unaligned, for `groups` dwords. Then it
- *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous one. Then it
+ *     reads `groups` dwords in each of more_segments segments, each a.segment bytes after the previous segment. Then it
  *     reads a.tail[i], if a.tail is not NULL. It reads nothing else, because A may be the user's matrix.
  *   - B: panel p starts at b.data + p * b.panel. The kernel reads 64 bytes for each dword of A, and skips b.segment
  *     bytes between two segments. B is fastest if aligned to 64 bytes.
@@ -48,8 +48,8 @@
 #define I8_MAX_NP 3
 #define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which also keeps f32 sums in registers */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
-/* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. They
- * may lie side by side along N. */
+/* The maximum rows of a short tile of `np` panels. Prefetching does not help short tiles, so they ignore `ahead`. Short
+ * tiles may lie side by side along N. */
 #define I8_SHORT_TILE(np) ((np) > 1 ? 4 : 2)
 #define I8_MATRIX_ROWS 16 /* rows of a matrix unit's register, and bytes of k in each row */
 #define I8_MATRIX_K 64
@@ -111,7 +111,7 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 
 /* The limits of the machine, for benchmarks (limits_body.h). */
 typedef struct {
-    i8_peak_fn peak; /* NULL if the compiler cannot be kept from shortening the loop */
+    i8_peak_fn peak; /* NULL for a compiler that would shorten the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
      * gap, then advances p by `step` bytes. `gap` and `step` determine whether these are one stream or four streams. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
@@ -248,8 +248,8 @@ typedef struct {
  *     I8_STACK_DOTS    m or n is 1; the other size and k are from 2 to I8_STACK_DEPTH
  *
  * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
- * byte. The kernel XORs bytes with `flip`, which makes them u8. The zero points of the u8 operands are from -255 to
- * 255. The kernel reads and writes nothing outside the stack. */
+ * byte. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8 operands are from -255
+ * to 255. The kernel reads and writes nothing outside the stack. */
 enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64 };
 typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {
@@ -363,13 +363,13 @@ typedef struct {
 /* The multiply-adds of tiles.
  *   I8_DOT4      the exact sum of four u8 * s8 products (VPDPBUSD; without VNNI, for few rows, widened in registers)
  *   I8_DOT4_SAT  two sums of two u8 * s8 products, each saturated to s16, added in s32 (VPMADDUBSW, VPMADDWD, VPADDD);
- *                exact if B' is certified
+ *                exact if B' has a no-saturation proof
  *   I8_DOT2      the exact sum of two s16 * s16 products of widened operands (VPMADDWD, VPADDD)
  *   I8_DOT8      two groups at a time: two sums of four products in s16, added in s32 (VPMADDUBSW, VPADDW, VPMADDWD,
  *                VPADDD); exact for the dense part of a split B' (outliers_body.h), and for small values
  *   I8_DOT_SMALL i8_tile_args.small_groups groups at a time: two sums of all their products, which fit s16 (VPMADDUBSW
- *                and VPADDW for each group; then VPMADDWD and VPADDD once). It takes one segment of A, and only tiles
- *                of I8_MR rows or one less, and I8_NP panels or one less. I8_DOT8 takes other tiles
+ *                and VPADDW for each group; then VPMADDWD and VPADDD once). A tile has one segment of A, I8_MR rows or
+ *                one less, and I8_NP panels or one less. All other tiles use I8_DOT8
  *   I8_DOT_INTERLEAVED  I8_DOT4 of an interleaved A (i8_interleaved_kernels), for one segment of up to
  *                I8_INTERLEAVED_K k and one panel */
 enum {

@@ -3,18 +3,18 @@
  * with i8_repeat_some, i8_fold_lanes, i8_fold_units, i8_words_s8 and i8_words_u8.
  *
  * Each of the rows * columns sums has its own accumulators. If there are few sums, each has several accumulators, so
- * that a multiply-add does not wait for the previous one. The products of a segment are added in s32, and segments in
- * s64. A stretch is I8_LANES segments: each lane adds the products of one segment, so only the sum of the lanes needs
- * s64. Leaving the loop after each segment would be 1.02x slower for vectors from memory.
+ * that a multiply-add does not wait for the previous multiply-add. The products of a segment are added in s32, and
+ * segments in s64. A stretch is I8_LANES segments: each lane adds the products of one segment, so only the sum of the
+ * lanes needs s64. Leaving the loop after each segment would be 1.02x slower for vectors from memory.
  *
  * If an instruction multiplies bytes, a step has one vector of bytes of each operand. VNNI multiplies u8 by s8. On
  * AArch64, the dot product takes two operands of one sign (I8_ALIKE); the matrix multiplication extension also takes
  * different signs. If no instruction takes the signs of the operands, the kernel shifts x by 128, and corrects the
- * result by the sums of y. These sums are products with a vector of ones. They need one more multiply-add for each
- * vector y, which takes hardly any time, because loads limit the speed.
+ * result by the sums of y. These sums are products with a vector of ones. The sums of y need one more multiply-add for
+ * each vector y, which takes hardly any time, because loads limit the speed.
  *
- * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs. This takes 8
- * instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
+ * If no instruction multiplies bytes, a load widens half a vector of bytes, and VPMADDWD takes any signs. Widening
+ * takes 8 instructions for 64 bytes with AVX2. Splitting bytes into halves would take 7.5 instructions for operands of
  * different signs and 10.5 for equal signs. Shifting x would take 9 instructions. */
 #define I8_LONG_K_STEP ((I8_PAIRED ? 2 : 4) * I8_LANES)
 #define I8_LONG_K_STRETCH (I8_LANES * (int64_t)I8_LONG_K_SEGMENT)

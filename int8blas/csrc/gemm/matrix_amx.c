@@ -41,7 +41,8 @@ static void i8_amx_enter(int unit_rows)
 
 static void i8_amx_leave(void) { __asm__ volatile("tilerelease" : :); }
 
-/* Multiply one step. Registers 0 and 1 hold the sums of the first 16 rows, 2 and 3 the sums of the next 16. */
+/* Multiply one step. Registers 0 and 1 hold the sums of the first 16 rows. Registers 2 and 3 hold the sums of the next
+ * 16 rows. */
 I8_INLINE void i8_amx_step(const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, const int units,
                            const int panels)
 {

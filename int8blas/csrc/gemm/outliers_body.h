@@ -8,7 +8,7 @@
  * limit, packing reduces the largest of them until they meet it. The differences are the outliers.
  *
  * Outliers are stored column by column. An i8_outliers has four k of one column. The kernel reads A' by columns, and
- * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2 this takes 20
+ * interleaves four columns of A' to groups of 4, for two vectors of rows at a time. With AVX2 the outliers take 20
  * instructions for 128 products: 8 are shuffles and 8 use the multiplier. The dense part takes 10 instructions. */
 
 /* Among four values, reduce the values with the sign `sign` (1 or -1) until their magnitudes sum to at most 128. The

@@ -47,7 +47,7 @@ typedef struct {
                      ptrdiff_t k_stride, uint8_t flip);
     /* Sum the columns of a packed panel of B'. */
     void (*panel_sums)(int64_t *sums, const int8_t *panel, int64_t groups);
-    /* Multiply n of these sums by a factor, modulo 2**32. The results are the terms of a zero point. */
+    /* Multiply n sums by a factor, modulo 2**32, to get the terms of a zero point. */
     void (*scale_sums)(int32_t *restrict dst, const int64_t *restrict sums, int64_t n, int32_t factor);
     /* Sum the squares of each of `rows` vectors of k bytes, s8 or u8, or of each column of a packed panel of B'. */
     void (*row_squares)(int64_t *sums, int64_t rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride,
@@ -63,10 +63,10 @@ typedef struct {
      * values, and the sum of the magnitudes of its negative values. Return I8_MAX_PAIR_SUM if a pair sum exceeds
      * `enough`. */
     int (*panel_pair_sum)(const int8_t *panel, int64_t groups, int enough);
-    /* Widen operands for I8_DOT2 to s16. Both are NULL in portable C, which has no I8_DOT2. widen_a reads rows of k
-     * bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). It XORs them with flip, and pads rows with
-     * zeros to a multiple of 4. dst_row is in elements. widen_b writes each group of a panel as the pairs (k, k + 1) of
-     * all columns, then the pairs (k + 2, k + 3) of all columns. */
+    /* Widen operands for I8_DOT2 to s16. Both functions are NULL in portable C, which has no I8_DOT2. widen_a reads
+     * rows of k bytes, or a micro-panel (src_group is not 4, k is a multiple of 4). widen_a XORs the bytes with flip,
+     * and pads rows with zeros to a multiple of 4. dst_row is in elements. widen_b writes each group of a panel as the
+     * pairs (k, k + 1) of all columns, then the pairs (k + 2, k + 3) of all columns. */
     void (*widen_a)(uint16_t *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, ptrdiff_t src_group,
                     int64_t rows, int64_t k, uint8_t flip);
     void (*widen_b)(int16_t *restrict dst, const int8_t *restrict src, int64_t groups);

@@ -1,12 +1,12 @@
 /* Tiles by an instruction that multiplies 8 bytes by 8 bytes to s16 (SMULL). tile_body.h calls the add_products that
- * this file defines. It multiplies 16 k of a row of A' - 128 by 16 k of a column of B':
+ * this file defines. add_products multiplies 16 k of a row of A' - 128 by 16 k of a column of B':
  *
  *     acc += (products of k 0 to 7) + (products of k 8 to 15)          neighbours are added in s32
  *
  * If no column of B' has -128 at both k and k + 8, the sum of both products fits s16, and one SADALP adds it to the
  * sums. Otherwise each product has its own SADALP. A sum has four lanes, which are added at the end. The kernel
- * multiplies 3 or 4 rows by 4 columns at a time. This takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1 for
- * products.
+ * multiplies 3 or 4 rows by 4 columns at a time. The loop takes 22 of 32 registers: 16 for sums, 4 for A, 1 for B and 1
+ * for products.
  *
  * The tiles take four groups of k together. In B', the dwords of a column are then adjacent: first all k of 4 columns,
  * then all k of the next 4 columns. i8_interleave_panel brings B' into this order once for all tiles along M.
@@ -127,7 +127,7 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
         sums[i][v] = i8_add(sums[i][v], I8_VEC(made[i][2 * v], made[i][2 * v + 1]));
 }
 
-/* Compute the tiles of `t` with an interleaved B. Their sums start with the shift of A'. */
+/* Compute the tiles of `t` with an interleaved B. The sums of the tiles start with the shift of A'. */
 #define I8_SHIFTS_A 1
 #define I8_PREPARE(t, mr, np)                                                                                          \
     _Alignas(64) int8_t interleaved[I8_INTERLEAVED_K * I8_PANEL];                                                      \

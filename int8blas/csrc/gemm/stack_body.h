@@ -4,7 +4,8 @@
  * A unit of 128 bits holds a whole matrix of A, and another unit holds a matrix of B. One shuffle of each unit copies
  * the bytes of two k into the words of each lane, from the row of A and the column of B that belong to the lane's
  * element. A multiply-add of words then takes any signs and zero points. With AVX-512, 3 x 3 by 3 x 3 takes 2 loads, 2
- * XORs, 4 shuffles, 4 subtractions, 2 multiply-adds and a store. This takes 3.5 ns, where tiles take 60 ns (Zen 4). */
+ * XORs, 4 shuffles, 4 subtractions, 2 multiply-adds and a store. The kernel takes 3.5 ns, and tiles take 60 ns (Zen
+ * 4). */
 #define I8_STACK_VECTORS (I8_STACK_UNIT / I8_LANES)
 #define I8_STACK_PAIRS (I8_STACK_UNIT / 2)
 
@@ -94,8 +95,8 @@ I8_INLINE void i8_keep_matrix(i8_stack_operand *x, uint8_t unit[I8_STACK_UNIT])
 /* Matrices that do not fit a unit have up to I8_STACK_SIDE rows, columns and k. The kernel widens both matrices to
  * words, and subtracts zero points. A dword of B has the words of two k in one column. For a row of C, the kernel
  * broadcasts each pair of words of the row of A, and multiplies it by the dwords of B. 8 x 8 by 8 x 8 takes 25 ns with
- * AVX-512 on an Intel CPU with AMX, where tiles take 64 ns. */
-enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes after a matrix that are read, and words after words that are written */
+ * AVX-512 on an Intel CPU with AMX, and tiles take 64 ns. */
+enum { I8_STACK_SPARE = 4 * I8_LANES }; /* bytes read after a matrix, and words written after a result */
 
 /* An operand in lines, which are its rows or its columns, `step` bytes apart. Elements of a line are `inner` bytes
  * apart. If `inner` is not 1, the kernel copies lines. */
@@ -161,7 +162,7 @@ I8_INLINE void i8_widen_lines(int16_t *dst, const i8_stack_lines *s, const uint8
         i8_store(dst + i, i8_line_words(s, p + i));
 }
 
-/* The index in a unit of the byte that becomes the first word of each lane, and of the byte that becomes the second. */
+/* Two bytes of a unit become the first and the second word of each lane. The struct has the indices of these bytes. */
 typedef struct {
     uint8_t of[2][I8_STACK_VECTORS][4 * I8_LANES];
 } i8_stack_orders;

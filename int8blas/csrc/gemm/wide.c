@@ -143,7 +143,7 @@ I8_NOINLINE void i8_wide_put_some(const i8_wide_tile_args *t, const int64_t *sum
 
 /* A term is the sum of two products, minus 1. `sums` has the sums of terms modulo 2**32, and `upper` has the sums of
  * the upper halves of terms. Convert the sums to s64, and add the number of terms. The sums of the lower halves, sums -
- * 2**16 * upper, are u32. Subtracting 2**31 makes them s32. */
+ * 2**16 * upper, are u32. Subtracting 2**31 converts these sums to s32. */
 I8_INLINE void i8_join_halves(i8_vec sums, i8_vec upper, int64_t groups, i8_vec *low, i8_vec *high)
 {
     const int64_t shift = ((int64_t)1 << 31) + groups;

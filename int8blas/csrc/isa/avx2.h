@@ -1,4 +1,4 @@
-/* AVX2 with F16C and FMA, which every CPU with AVX2 has. These are Haswell, Zen and later CPUs.
+/* AVX2 with F16C and FMA, which every CPU with AVX2 has. Haswell, Zen and later CPUs have AVX2.
  *
  *   VPMADDUBSW, VPMADDWD ymm   latency 5 (Intel), 3 (Zen); two a cycle
  *   VPADDD ymm                 latency 1; three a cycle (Intel, ports shared with the multiplier), four (Zen)

@@ -29,7 +29,7 @@ static uint64_t xgetbv(void)
 #ifdef I8_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
-/* Linux saves tile registers only after the process has requested this once. The request fails if the alternate signal
+/* Linux saves tile registers only after the process has requested them once. The request fails if the alternate signal
  * stack of a thread is too small for these registers. */
 static int may_use_tiles(void)
 {

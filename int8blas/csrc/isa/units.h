@@ -17,7 +17,7 @@
 #endif
 
 /* Interleave 4 vectors within units. `low` and `high` interleave elements, low_of_pairs and high_of_pairs interleave
- * pairs. Each four elements of a result then come from the four vectors. */
+ * pairs. Each group of four elements of a result then has one element of each vector. */
 #define I8_ZIP_4(type, v, low, high, low_of_pairs, high_of_pairs)                                                      \
     do {                                                                                                               \
         const type lo01 = low((v)[0], (v)[1]), hi01 = high((v)[0], (v)[1]);                                            \

@@ -62,7 +62,7 @@ I8_INLINE i8_vec i8_saturate_64(i8_vec x)
 
 I8_INLINE void i8_store_some(int32_t *p, i8_vec v, int n)
 {
-    /* VPMASKMOVD stores are slow on some CPUs, so rare widths go through memory. */
+    /* VPMASKMOVD stores are slow on some CPUs, so copy rare widths through memory. */
     int32_t lanes[I8_LANES];
     if (n >= I8_LANES)
         i8_store(p, v);
@@ -216,7 +216,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
     _mm_storeu_si128((__m128i *)p, _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm256_castsi256_ps(x); }
-/* i8_bits has a selected bit of every byte as the top bit of the byte. i8_choose selects y for bytes whose bit is set,
+/* i8_bits moves a selected bit of every byte to the top of the byte. i8_choose selects y for bytes whose bit is set,
  * and x for other bytes. */
 typedef __m256i i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm256_slli_epi16(x, 7 - bit); }

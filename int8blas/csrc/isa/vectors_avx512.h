@@ -263,7 +263,7 @@ I8_INLINE void i8_store_low_bytes(void *p, i8_vec x)
 /* Load 16 bytes as f32. */
 I8_INLINE i8_floats i8_floats_from_u8(const uint8_t *p) { return i8_to_f32(i8_load_u8(p)); }
 I8_INLINE i8_floats i8_floats_from_s8(const int8_t *p) { return i8_to_f32(i8_load_s8(p)); }
-/* Load 16 f16 or bf16 as f32. They may be unaligned. */
+/* Load 16 f16 or bf16 as f32. The numbers may be unaligned. */
 I8_INLINE i8_floats i8_floats_from_f16(const char *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 I8_INLINE i8_floats i8_floats_from_bf16(const char *p)
 {
@@ -290,7 +290,8 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
 }
 I8_INLINE void i8_floats_store_s32(char *p, i8_floats x) { _mm512_storeu_si512(p, i8_to_s32(x)); }
 I8_INLINE i8_f32 i8_as_f32(i8_vec x) { return _mm512_castsi512_ps(x); }
-/* i8_bits has a selected bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other bytes. */
+/* i8_bits returns a selected bit of every byte. i8_choose selects y for bytes whose bit is set, and x for other
+ * bytes. */
 typedef __mmask64 i8_bits;
 I8_INLINE i8_bits i8_bits_of_bytes(i8_vec x, const int bit) { return _mm512_test_epi8_mask(x, i8_set_8(1 << bit)); }
 I8_INLINE i8_vec i8_choose(i8_bits bits, i8_vec x, i8_vec y) { return _mm512_mask_blend_epi8(bits, x, y); }

@@ -93,7 +93,7 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
     const i8_vec sums = I8_MM(add_epi16)(I8_MM(maddubs_epi16)(a, b), I8_MM(maddubs_epi16)(c, d));
     return i8_add(acc, I8_MM(madd_epi16)(sums, i8_set_16(1)));
 }
-/* Add dot products in s16. The caller limits their number, so that the sums fit s16. */
+/* Add dot products in s16. The caller limits the number of dot products, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
 /* The total over all lanes is the total of i8_dot2. A lane may add any two of the products. */
@@ -229,7 +229,7 @@ I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n) { return I8_MM(srl_epi16)(x,
 /* Widen half a vector of 16-bit elements to s32. */
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return I8_MM(cvtepu16_epi32)(i8_half_of(x, half)); }
 I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return I8_MM(cvtepi16_epi32)(i8_half_of(x, half)); }
-/* Saturate 4 vectors of s32 to bytes. This undoes the order of i8_interleave. */
+/* Saturate 4 vectors of s32 to bytes. Packing undoes the order of i8_interleave. */
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v)
 {
     return I8_MM(packus_epi16)(I8_MM(packs_epi32)(v[0], v[1]), I8_MM(packs_epi32)(v[2], v[3]));

@@ -30,9 +30,9 @@ typedef int64_t (*i8_above_fn)(const i8_above_args *);
  *
  *     dst[i * dst_row + j] = flip ^ (the number of bits in which row i and column j differ)
  *
- * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes. Its sign flip and its padding are equal
- * to the sign flip and the padding of the panels. Distances fit s32. The kernel reads whole panels and stores no more
- * than `columns` columns. `flip` is 0, or -1 to store ~distance, which is larger for a smaller distance. */
+ * for `rows` rows and `columns` columns. A row x has I8_GROUP * groups bytes. The sign flip and the padding of the row
+ * are equal to the sign flip and the padding of the panels. Distances fit s32. The kernel reads whole panels and stores
+ * no more than `columns` columns. `flip` is 0, or -1 to store ~distance, which is larger for a smaller distance. */
 typedef struct {
     int64_t rows, columns, groups;
     const uint8_t *x;

@@ -4,9 +4,9 @@
 
 #include "gemm/gemm.h"
 
-/* A cell of a recurrent layer computes the new state of `rows` rows of `panels` * 16 units. It takes the sums of its
- * gates: x from the source, and h from the previous state. Sums, scale and bias are stored gate after gate for each 16
- * units:
+/* A cell of a recurrent layer computes the new state of `rows` rows of `panels` * 16 units. The cell reads the sums of
+ * its gates: x from the source, and h from the previous state. Sums, scale and bias are stored gate after gate for each
+ * 16 units:
  *
  *     gate = f32(x + h) * scale + bias
  *     I8_LSTM:         c = logistic(f) * c + logistic(i) * tanh(c~);  y = logistic(o) * tanh(c)     gates i, f, c~, o

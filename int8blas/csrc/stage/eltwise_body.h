@@ -186,7 +186,7 @@ I8_INLINE double i8_exp2_double(double y)
 }
 
 /* Return x**beta for a beta that is not 0. The power multiplies the relative error of the logarithm by beta * log(x),
- * so the computation is in f64. `whole` is 1 if beta is an integer, and `odd` is 1 if it is odd. */
+ * so the computation is in f64. `whole` is 1 if beta is an integer, and `odd` is 1 if beta is odd. */
 I8_INLINE float i8_pow(float x, float beta, const int whole, const int odd)
 {
     const float a = fabsf(x), zero = beta < 0 ? INFINITY : 0.0f, infinite = beta < 0 ? 0.0f : INFINITY;

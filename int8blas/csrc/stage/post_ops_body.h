@@ -143,8 +143,8 @@ static void i8_eltwise(const i8_post_op *op, float *y, const float *from, int64_
 }
 #undef I8_MAP
 
-/* Set each number of y to an expression of x and w, the numbers of `from` and z at the same place. The next chunk of z
- * is z_step numbers further: with 0 all chunks have one operand. */
+/* Set each number of y to an expression of x and w, the corresponding numbers of `from` and z. The next chunk of z
+ * begins z_step numbers after the previous chunk. If z_step is 0, all chunks have one operand. */
 #define I8_MAP(expression)                                                                                             \
     do {                                                                                                               \
         for (int64_t i = 0; i < n; i += I8_CHUNK, z += z_step) {                                                       \
@@ -185,7 +185,8 @@ static void i8_with_operand(const i8_post_op *op, float *y, const float *from, c
 }
 #undef I8_MAP
 
-/* Set y to the results of a post-op on the numbers of `from`, which may be y. z is its operand, if it has one. */
+/* Apply a post-op to the numbers of `from`, and store the results in y, which may be `from`. z is the operand of the
+ * post-op, if it has one. */
 static void i8_apply(const i8_post_op *op, float *y, const float *from, const float *z, int64_t z_step, int64_t n)
 {
     if (op->kind < I8_ELTWISE)

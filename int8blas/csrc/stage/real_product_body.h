@@ -129,7 +129,8 @@ I8_INLINE void i8_real_columns_of(const i8_real_tile_args *t, const int rows, co
     I8_FOR(i, rows) I8_FOR(v, vecs) i8_store_f32(t->c + i * t->c_row + I8_LANES * v, sums[i][v]);
 }
 
-/* One or two rows have too few chains of multiply-adds, so they take two vectors of columns at a time. */
+/* A tile of one or two rows has too few chains of multiply-adds, so the kernel takes two vectors of columns at a
+ * time. */
 #define I8_REAL_COLUMNS(rows, vecs)                                                                                    \
     I8_NOINLINE void i8_real_columns_##rows##x##vecs(const i8_real_tile_args *t) { i8_real_columns_of(t, rows, vecs); }
 I8_REAL_COLUMNS(1, 1)

@@ -51,7 +51,8 @@ typedef struct {
  *
  * The operations are in f32, in this order. The rounder is -0.0, which changes no value, or I8_ROUNDER for bytes whose
  * zero point is added after rounding. dst_zero is then the zero point minus I8_ROUNDER. If the tile has a row_scale,
- * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Both change no y.
+ * row_scale[i] * scale[j] replaces scale[j]. An absent scale is 1, and an absent addend is -0.0. Neither value changes
+ * y.
  *
  * If `integral`, the formula is C[i, j] = sat_s32(X + offset[j]), in integers. The zero points of C are then part of
  * co. If these sums do not fit s32, `offset` has the zero points; otherwise it is NULL.
@@ -141,9 +142,9 @@ typedef struct {
  *     X[i, j] = acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]
  *
  * With acc64, X is exact in s64. With acc32, X is computed modulo 2**32, and must fit s32. ao and col_sum are both
- * given or both NULL, and so are bo and row_term. NULL stands for zeros. With a `stage` in f32, acc_f32 may replace
- * acc32 and acc64. acc_f32 has f32(X), and no other terms are added. The driver sets most members once for many
- * tiles. */
+ * given or both NULL, and bo and row_term are both given or both NULL. NULL stands for zeros. With a `stage` in f32,
+ * acc_f32 may replace acc32 and acc64. acc_f32 has f32(X), and no other terms are added. The driver sets most members
+ * once for many tiles. */
 typedef struct {
     const i8_epilogue *epilogue;
     int rows, cols;
@@ -186,11 +187,11 @@ static inline void i8_set_part(i8_output_args *part, const i8_output_args *o, in
  *     y[i, j] = y[i, j] + f32(acc[i, j] - ao[i] * col_sum[j] - bo[j] * row_term[i]) * (row_scale[i] * scale[j])
  *
  * The integers are computed modulo 2**32, and their sum must fit s32. The other operations are in f32, in the order
- * written. If zero points are out of the range of their types, `far_size` is the k of a group, row_term has the sums of
- * A' without zero points, and the integers are s64, with row_term[i] - far_size * ao[i] in place of row_term[i].
- * Otherwise far_size is 0. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be NULL. bo
- * and row_term are both given or both NULL (zeros). Without row_scale the factor is scale[j]. Tiles have whole panels:
- * scale and col_sum have 16 values for each panel, panel_step elements apart. */
+ * written. If zero points are out of the range of their types, `far_size` is the k of a group, and otherwise 0. With a
+ * far_size, row_term has the sums of A' without zero points. The integers are then s64, with row_term[i] - far_size *
+ * ao[i] in place of row_term[i]. ao[i] is ao_rows[i], or `ao` if ao_rows is NULL. If all ao[i] are 0, col_sum may be
+ * NULL. bo and row_term are both given or both NULL (zeros). Without row_scale the factor is scale[j]. Tiles have whole
+ * panels: scale and col_sum have 16 values for each panel, panel_step elements apart. */
 typedef struct {
     int rows, panels;
     const int32_t *acc;

@@ -24,8 +24,8 @@ from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quant
 
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
-    # it: MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves, otherwise FEW_ROWS. If the path reads A
-    # in place, C has at most as many columns as a dot kernel.
+    # it. The number is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves. Otherwise it is FEW_ROWS.
+    # If the path reads A in place, C has at most as many columns as a dot kernel.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
@@ -368,7 +368,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
     memset(y + size, 1, g.k)
     memset(y + size + g.k, 0, one_size - g.k)
     o.direct = p.common.identity and is_zero(&o.y_zeros) and o.x.zeros.values is NULL
-    # If there is nothing to do between rows, one call of the kernel takes all of x.
+    # If the kernel stores C, one call of the kernel takes all of x.
     o.block = end - first if o.direct else BLOCK
     for i in range(o.pieces):
         o.piece[i].y = y
@@ -391,7 +391,7 @@ cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
 
 
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:
-    """Describe the plan: the size of a dot kernel; threads divide the vectors that are read in place."""
+    """Describe the plan: the size of a dot kernel, and the vectors read in place, which threads divide."""
     cdef bint by_rows = (<const FewColumnsPlan *>plan).by_rows
     d.tile[0], d.tile[1] = g.kernels.gemm.dots.rows, g.kernels.gemm.dots.columns
     d.unit[0], d.unit[1] = 1 if by_rows else g.m, g.n if by_rows else 1

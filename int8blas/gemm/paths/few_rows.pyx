@@ -170,7 +170,8 @@ cdef int pack_tile(const void *job, int64_t tile, int64_t _tiles) noexcept nogil
     cdef int64_t own = min(end, g.m) - row
     cdef int height = <int>(end - row)
     cdef uint8_t *halved = w.a + row * w.groups * w.group
-    # If the kernel splits bytes into halves, first pack to the second half of the memory.
+    # If the kernel splits bytes into halves, pack the tile to the second half of its memory. Splitting then fills all
+    # of it.
     cdef uint8_t *a = halved + height * w.groups * (w.group - I8_GROUP)
     g.kernels.packing.pack_panel(a, height, <int>own, g.k, address(&g.a, row, 0), g.a.row, g.a.column, 0)
     if own < height:
@@ -212,7 +213,8 @@ cdef void multiply(const Problem *g, const Rows *w, i8_few_rows_args *t, int64_t
 
 
 cdef int64_t own_column(const Problem *g, const FewRowsPlan *p, int64_t block) noexcept nogil:
-    """Return the first column that a block stores. It stores all columns up to the first column of the next block."""
+    """Return the first column that a block stores. A block stores all columns up to the first column of the next
+    block."""
     return 0 if block == 0 else min(p.head + (block - (p.head > 0)) * g.kernels.gemm.few_rows.columns, g.n)
 
 

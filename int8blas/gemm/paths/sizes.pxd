@@ -12,13 +12,13 @@ cdef enum:
     SMALL_K_ROWS = 64
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
-    # few_columns: the minimum K, if more than two vectors are packed. For 1000 x 4 x 32 dot products take 3.5 us and
-    # tiles 2.6 us; for 1000 x 1 x 16 dot products take 1.0 us and tiles 1.9 us (AVX512-VNNI).
+    # few_columns: the minimum K, if more than two vectors are packed. For 1000 x 4 x 32, dot products take 3.5 us and
+    # tiles 2.6 us. For 1000 x 1 x 16, dot products take 1.0 us and tiles 1.9 us (AVX512-VNNI).
     MIN_DOT_K = 64
     # few_columns in a tiny problem: the maximum number of packed vectors, and the minimum number of bytes that are read
-    # in place for each packed vector. For 16 vectors tiles are as fast. For fewer bytes the path tiny is faster,
-    # because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI). A vector of less than TINY_DOT_K
-    # bytes counts as TINY_DOT_K bytes.
+    # in place for each packed vector. For 16 vectors, tiles are as fast as few_columns. For fewer bytes the path tiny
+    # is faster, because it needs no plan: 8 x 1 x 128 takes 0.28 us on both paths (AVX512-VNNI). A vector of less than
+    # TINY_DOT_K bytes counts as TINY_DOT_K bytes.
     TINY_DOT_VECTORS = 8
     TINY_DOT_BYTES = 1 << 10
     TINY_DOT_K = 16

@@ -229,7 +229,7 @@ cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept no
 cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
     """Compute a planned problem. Return 0, or -1 if there is no memory.
 
-    Each thread prepares all of B, because this takes less time than fetching B from another core.
+    Each thread prepares all of B, because preparing B takes less time than fetching it from another core.
     """
     cdef Planned job = Planned(g, plan)
     return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))

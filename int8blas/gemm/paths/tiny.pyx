@@ -1,6 +1,6 @@
 """The path for very small problems. It keeps all data on the stack, uses one thread and needs no plan.
 
-It uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
+The path uses the micro-kernels of ``blocks``. Planning would take most of the time of such problems.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -209,8 +209,8 @@ cdef inline const int8_t *prepare(const Problem *g, i8_tile_args *t, ColumnsOfB 
 
 cdef inline int take_rows(const Problem *g, i8_tile_args *t, RowsOfA *rows, int i, int tiles, int64_t room,
                           int64_t place, int64_t *first) noexcept nogil:
-    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. Their rows must fit `room` rows of sums.
-    Return the height. Store the terms of the rows from index `place` on."""
+    """Prepare tiles of equal height along M, from tile `i` of `tiles` on. The rows of these tiles must fit `room` rows
+    of sums. Return the height. Store the terms of the rows from index `place` on."""
     cdef int height = <int>g.m, count
     cdef const uint8_t *a
     t.tiles = 1
@@ -310,7 +310,7 @@ cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b,
         for i in range(n):
             init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
         return
-    # Multiply a row of ones by B. This cannot saturate: pair sums are at most 2 * 128.
+    # Multiply a row of ones by B. The product cannot saturate: pair sums are at most 2 * 128.
     t.a.data, t.a.row, t.a.group = <const uint8_t *>&ones, 0, 0
     t.tiles = 1
     multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)

@@ -16,8 +16,8 @@ rows.
 
 A cell has 16 x 16 elements of C: a panel of rows times a panel of columns. With a matrix unit a cell is a tile of the
 unit: two panels of rows times two panels of columns. Cells are numbered row by row. Each thread has the same number of
-consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise they
-stay in memory of the call.
+consecutive cells. Between two K blocks the sums stay in C, if C has the bare sums and contiguous rows. Otherwise the
+sums stay in memory of the call.
 
 Fetching a cache line that another core has packed takes 12 ns; packing the line takes 2.3 ns (Zen 4). So each thread
 packs the panels that it needs, if packing is little work compared with its products.
@@ -51,8 +51,8 @@ cdef enum:
     WHOLE_COLUMNS_K = 80
     LARGE_C = 8 << 20
     LARGE_K = 128
-    # The smallest K with a matrix unit. For a smaller K the unit computes the other half in less time than the CPU
-    # stores the mirror.
+    # The smallest K for which a call mirrors a triangle that a matrix unit computes. For a smaller K the unit computes
+    # the other half in less time than the CPU stores the mirror.
     MATRIX_WHOLE_K = 4096
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
@@ -79,7 +79,7 @@ cdef struct TrianglePlan:
     bint private_panels         # each thread packs the panels that its cells need
 
 
-# How the panels are multiplied.
+# The multiply-add of the panels, and their values.
 cdef struct Form:
     int dot                     # the multiply-add: I8_DOT4 and so on
     int64_t small_groups        # groups that I8_DOT_SMALL adds in s16
@@ -214,7 +214,8 @@ cdef bint stores_sums(const Problem *g, const TrianglePlan *p) noexcept nogil:
 
 
 cdef const i8_matrix *matrix_of_triangle(const Problem *g) noexcept nogil:
-    """Return the matrix unit, or NULL if the CPU has none or A has too few rows for its registers."""
+    """Return the matrix unit, or NULL if the CPU has no matrix unit or A has too few rows for the registers of the
+    unit."""
     return matrix_of(g) if g.n >= I8_MATRIX_ROWS else NULL
 
 
@@ -229,7 +230,8 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
     p.panels = ceil_div(g.n, I8_PANEL)
     p.grid_np, p.nc = 1, p.panels
     if p.matrix is not NULL:
-        # Compute one row of tiles at a time. Its A stays in the L1 cache, and a block of B stays in the L2 cache.
+        # Compute one row of tiles at a time. The A of the row stays in the L1 cache, and a block of B stays in the L2
+        # cache.
         p.mr, p.np = p.matrix.mr, p.matrix.np
         p.kc = even_size(k, p.matrix.kc, I8_MATRIX_K)
         p.mc, p.grid_np = p.mr, p.np
@@ -260,7 +262,7 @@ cdef void plan_triangle(const Problem *g, Plan *plan) noexcept nogil:
 cdef void carve_packed(const Problem *g, const TrianglePlan *p, Triangle *t, char **memory) noexcept nogil:
     """Set the pointers to A' and B' and their vectors in `memory`."""
     cdef int64_t columns = p.panels * I8_PANEL
-    # If A' and B' are not the same bytes they differ by 128, so one of them has a zero point.
+    # If A' and B' are not the same bytes, they differ by 128, so A' or B' has a zero point.
     cdef bint has_zeros = not t.form.shares_panels or g.b.zero_points is not NULL or g.b.zero_point + t.form.shift != 0
     t.packed.b = <int8_t *>carve(memory, p.packed_k_blocks * t.packed.block_size)
     t.packed.a = <uint8_t *>t.packed.b
@@ -327,7 +329,7 @@ cdef int64_t row_of(const Triangle *t, int64_t cell) noexcept nogil:
 
 cdef void start_columns(const Triangle *t, int64_t column, int64_t columns) noexcept nogil:
     """Find the start values, or the terms of zero points, for some columns of B' and the corresponding rows of A'. The
-    sums of these columns must be complete."""
+    column sums must be complete."""
     cdef const Problem *g = t.g
     cdef int64_t i, ao, bo, term
     for i in range(column, column + columns):
@@ -463,7 +465,7 @@ cdef void start_output(const Triangle *t, i8_output_args *o, int64_t row, int64_
 
 
 cdef void multiply_row(const Triangle *t, int64_t row, int64_t column, int width, int64_t block) noexcept nogil:
-    """Compute `width` cells along N, none of them on the diagonal."""
+    """Compute `width` cells along N. No cell is on the diagonal."""
     cdef const Problem *g = t.g
     cdef const TrianglePlan *p = t.p
     cdef bint is_first = block == 0, is_last = block == p.k_blocks - 1
