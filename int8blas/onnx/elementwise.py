@@ -225,7 +225,7 @@ def erf(x: Array) -> Array:
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     to, back = order_of(x)
-    y: Array = elements.erf(np.ascontiguousarray(x.transpose(to), np.float32), ERF)
+    y: Array = elements.erf(np.asarray(x.transpose(to), np.float32, order="C"), ERF)
     return y.transpose(back).astype(x.dtype, copy=False)
 
 

@@ -67,8 +67,7 @@ class Windows(NamedTuple):
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
             slices = [
-                slice(start, start + (n - 1) * s + 1, s)
-                for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
+                slice(start, start + n * s, s) for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
             ]
             yield tap, (..., *slices)
 
