@@ -162,7 +162,7 @@ def hard_swish(x: Array) -> Array:
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Limit x. The upper limit wins. Old versions pass the limits as attributes."""
-    if min is not None and max is not None and x.dtype == FLOAT32:
+    if min is not None and max is not None and x.dtype == FLOAT32 and np.ndim(min) == np.ndim(max) == 0:
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:
             return applied(x, post_op("clip", low, high), np.asarray)
