@@ -344,7 +344,7 @@ def average_pool(
 def sum_of_image(x: Array) -> Array:
     """Return the sum of all pixels."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
-        pixels = x.transpose(TURNS[x.ndim][0]).reshape(len(x), -1, x.shape[1])
+        pixels = np.ascontiguousarray(x.transpose(TURNS[x.ndim][0])).reshape(len(x), -1, x.shape[1])
         sums = reduce_windows(pixels, 1, (pixels.shape[1], 1, 1, 0), 1, False)
         return sums.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
     return np.asarray(np.add.reduce(x, tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype))
