@@ -263,7 +263,8 @@ def max_pool(
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
 ) -> Any:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and x.size:
+    some = 0 not in (x.size, *at.outputs)
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and some:
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
     y = reduced(x, at, True)
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))

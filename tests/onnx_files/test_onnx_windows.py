@@ -161,3 +161,11 @@ def test_means_of_images_whose_dimensions_have_any_order(operator, rng):
     for order in permutations(range(4)):
         given = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
         assert_same(model.run(None, {"x": given})[0], expected, order=order)
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+def test_maxima_of_no_windows(kind):
+    model = loaded(
+        f"g ({kind}[n,c,w] x) => ({kind} y) {{ y = MaxPool<kernel_shape = [3], dilations = [2], strides = [2]>(x) }}"
+    )
+    assert model.run(None, {"x": np.zeros((1, 1, 4), F if kind == "float" else np.int8)})[0].shape == (1, 1, 0)
