@@ -162,7 +162,7 @@ def hard_swish(x: Array) -> Array:
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Limit x, first from below and then from above. Old versions pass the limits as attributes."""
-    if min is not None and max is not None and x.dtype == FLOAT32:
+    if min is not None and max is not None and x.dtype == FLOAT32 and np.ndim(min) == np.ndim(max) == 0:
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:
             return applied(x, post_op("clip", low, high), np.asarray)
@@ -225,7 +225,7 @@ def erf(x: Array) -> Array:
     if x.dtype == np.float64:
         return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
     to, back = order_of(x)
-    y: Array = elements.erf(np.ascontiguousarray(x.transpose(to), np.float32), ERF)
+    y: Array = elements.erf(np.asarray(x.transpose(to), np.float32, order="C"), ERF)
     return y.transpose(back).astype(x.dtype, copy=False)
 
 

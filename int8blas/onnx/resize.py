@@ -147,7 +147,7 @@ def find_steps(
     scales: tuple[float, ...], sizes: tuple[int, ...], axes: tuple[int, ...], policy: str, way: Way,
 ) -> Steps:  # fmt: skip
     ndim, crop, n = len(shape), way.coordinates == "tf_crop_and_resize", len(axes)
-    over = [axis % ndim for axis in axes]
+    over = [range(ndim)[axis] for axis in axes]
     counts, factors = sizes_from(shape, scales, sizes, over, policy)
     order = sorted(range(ndim), key=lambda axis: -strides[axis])
     back = [order.index(axis) for axis in range(ndim)]

@@ -68,8 +68,7 @@ class Windows(NamedTuple):
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
             slices = [
-                slice(start, start + (n - 1) * s + 1, s)
-                for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
+                slice(start, start + n * s, s) for start, n, s in zip(starts, self.outputs, self.strides, strict=True)
             ]
             yield tap, (..., *slices)
 
@@ -266,7 +265,8 @@ def max_pool(
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
 ) -> Any:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and x.size:
+    some = 0 not in (x.size, *at.outputs)
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and some:
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
     y = reduced(x, at, True)
     return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
@@ -347,7 +347,7 @@ def average_pool(
 def sum_of_image(x: Array) -> Array:
     """Return the sum of all pixels."""
     if x.dtype == np.float32 and has_channels_last(x) and x.size:
-        pixels = x.transpose(TURNS[x.ndim][0]).reshape(len(x), -1, x.shape[1])
+        pixels = np.ascontiguousarray(x.transpose(TURNS[x.ndim][0])).reshape(len(x), -1, x.shape[1])
         sums = reduce_windows(pixels, 1, (pixels.shape[1], 1, 1, 0), 1, False)
         return sums.reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
     return np.asarray(np.add.reduce(x, tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype))

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx_models import as_value, check, node_modules, node_tests
+from onnx_models import as_value, check, loaded, node_modules, node_tests
 
 import int8blas.onnx
 from int8blas.core.arrays import bfloat16_dtype
@@ -103,6 +103,10 @@ def test_an_operator_computes_in_float32_and_rounds_16_bit_floats_once(operator)
       for name, result in (("ReduceMax", -3), ("ReduceMean", -3), ("ReduceL1", 3)) for keep in (0, 1)),
     ("y = ReduceMean<noop_with_empty_axes = 1>(x)", [4.0], [4]),
     ("y = ReduceMean<keepdims = 0>(x, i)", [[-3.0, 4], np.zeros(1, np.int64)], [0.5]),
+    ("y = Erf(x)", [0.0], [0]),
+    ("y, a = MaxPool<kernel_shape = [3], dilations = [2], strides = [2]>(x)", [np.zeros((1, 1, 4))],
+     [np.zeros((1, 1, 0))] * 2),
+    ("y = Clip(x, o, o)", [[-1.0, 3, np.nan]], [[1, 1, np.nan]]),
     ("y = CumSum<exclusive = 1>(x, i)", [np.ones((2, 0)), np.int64(1)], [np.ones((2, 0))]),
     ("y = NonZero(x)", [7.0], [np.empty((0, 1))]),
     ("y = NonZero(x)", [0.0], [np.empty((0, 0))]),
@@ -120,8 +124,16 @@ def test_cases_that_onnx_does_not_test(text, inputs, results):
         f'<ir_version: 10, opset_import: ["": 18]> g ({ports}) => ({", ".join(f"float {name}" for name in names)})'
         f"{{ {text} }}"
     )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "o"))
     for port in model.graph.input:
         port.type.tensor_type.ClearField("shape")
     found = int8blas.onnx.load(model).run(None, {port.name: given[port.name] for port in model.graph.input})
     for result, wanted in zip(found, results, strict=True):
         np.testing.assert_array_equal(result, wanted, strict=False)
+
+
+@pytest.mark.parametrize("text", ["y = Resize<axes = [3]>(x, , f)", "y = ReduceMean(x, i)"])
+def test_axes_that_do_not_exist_are_refused(text):
+    model = loaded(f"g (float[a,b,c] x, float[k] f, int64[k] i) => (float y) {{ {text} }}")
+    with pytest.raises(ValueError, match=r"IndexError|AxisError"):
+        model.run(None, {"x": np.ones((2, 3, 4), np.float32), "f": np.ones(1, np.float32), "i": np.array([5])})

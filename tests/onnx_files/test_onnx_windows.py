@@ -1,6 +1,6 @@
 """Windows whose padding depends on sizes: auto_pad, ceil_mode and count_include_pad in combination."""
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -151,3 +151,21 @@ def test_transposed_convolution_has_any_number_of_dimensions(n, rng):
         f"g (float[{dims}] x, float[{dims.upper()}] w) => (float y) {{ y = ConvTranspose<strides = {strides}>(x, w) }}"
     )
     assert_same(model.run(None, {"x": x, "w": w})[0], expected)
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "AveragePool<kernel_shape = [3, 2]>"])
+def test_means_of_images_whose_dimensions_have_any_order(operator, rng):
+    model = loaded(f"g (float[n,c,h,w] x) => (float y) {{ y = {operator}(x) }}")
+    x = rng.integers(-9, 10, (2, 4, 3, 2)).astype(F)
+    expected = x.sum((2, 3), keepdims=True) / F(6)
+    for order in permutations(range(4)):
+        given = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        assert_same(model.run(None, {"x": given})[0], expected, order=order)
+
+
+@pytest.mark.parametrize("kind", ["float", "int8"])
+def test_maxima_of_no_windows(kind):
+    model = loaded(
+        f"g ({kind}[n,c,w] x) => ({kind} y) {{ y = MaxPool<kernel_shape = [3], dilations = [2], strides = [2]>(x) }}"
+    )
+    assert model.run(None, {"x": np.zeros((1, 1, 4), F if kind == "float" else np.int8)})[0].shape == (1, 1, 0)
