@@ -117,9 +117,14 @@ cdef inline void bounds(cnp.ndarray array, uintptr_t *low, uintptr_t *high) noex
     cdef cnp.npy_intp *shape = cnp.PyArray_DIMS(array)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(array)
     cdef int axis
-    cdef ptrdiff_t extent
+    cdef ptrdiff_t extent = cnp.PyArray_ITEMSIZE(array)
     low[0] = <uintptr_t>cnp.PyArray_DATA(array)
-    high[0] = low[0] + cnp.PyArray_ITEMSIZE(array)
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        for axis in range(cnp.PyArray_NDIM(array)):
+            extent *= shape[axis]
+        high[0] = low[0] + extent
+        return
+    high[0] = low[0] + extent
     for axis in range(cnp.PyArray_NDIM(array)):
         if shape[axis] == 0:
             high[0] = low[0]

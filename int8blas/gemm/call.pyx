@@ -14,7 +14,6 @@ from int8blas.core.verbose cimport LINE_BYTES, seconds, verbose, write_line
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.operand cimport SHIFT
-from int8blas.gemm.packed cimport Packed
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport LOWER, WHOLE
 
@@ -110,7 +109,7 @@ cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
     bounds(a, &from_, &to)
     if low < to and from_ < high:
         return False
-    if b is None or isinstance(b, Packed):
+    if not isinstance(b, cnp.ndarray):
         return True
     bounds(<cnp.ndarray>b, &from_, &to)
     return low >= to or from_ >= high
