@@ -19,10 +19,10 @@
 # Column-major matrices, as in Fortran, are transposed row-major matrices. For such matrices swap A with B and all of
 # their arguments, M with N, and 'C' with 'R'; gemm_u8s8s32 then multiplies an s8 A by a u8 B.
 #
-# The result is 0 for success. It is -i if argument i, counted from 1, is the first wrong argument; nothing is written
-# then. It is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the functions at the
-# same time, even threads that Python has not created. A call in a parallel region of the caller uses one thread. Any
-# other call uses the threads of a call from Python.
+# The result is 0 for success. The result is -i if argument i, counted from 1, is the first wrong argument; nothing is
+# written then. The result is 1 if there is no memory for the workspace; C is undefined then. Any threads may call the
+# functions at the same time, even threads that Python has not created. A call in a parallel region of the caller uses
+# one thread. Any other call uses the threads of a call from Python.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 cdef int gemm_u8s8s32(char transa, char transb, char offsetc, int64_t m, int64_t n, int64_t k, double alpha,

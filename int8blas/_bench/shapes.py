@@ -66,7 +66,7 @@ class Product:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions, counted as two."""
+        """The number of multiplications and additions. A multiply-add counts as two."""
         return 2 * self.m * self.n * self.k
 
 

@@ -65,7 +65,7 @@ class Draws:
         return np.ldexp(self.integers(shape, np.int64, 1 << 23, (1 << 24) - 1).astype(np.float32), exponent - 23)
 
     def scale(self, exponent: int = -7) -> np.float32:
-        """Return one float32 number, like `scales`."""
+        """Return one number of `scales`, as a float32."""
         return np.float32(self.scales(1, exponent)[0])
 
     def values(self, shape: Shape, dtype: npt.DTypeLike) -> Array:

@@ -21,7 +21,7 @@ cdef enum:
 # A function that runs one part of a job. Any thread may run any part, in any order. The function returns 0, or -1 if
 # there is no memory.
 ctypedef int (*part_fn)(const void *job, int64_t part, int64_t parts) noexcept nogil
-# A function that runs one thread's share of a job. All threads of a region call it, and may wait for one another.
+# Run one thread's share of a job. All threads of a region call the function, and may wait for each other.
 ctypedef void (*member_fn)(const void *job, int thread, int threads) noexcept nogil
 
 

@@ -224,7 +224,7 @@ cdef void do_share(const void *shares, int thread, int threads) noexcept nogil:
 
 
 cdef void run_shares(Shares *s, int threads) noexcept nogil:
-    """Run `do_share` for `threads` threads, even if the runtime supplies fewer."""
+    """Run `do_share` for `threads` threads, even if the runtime supplies fewer threads."""
     cdef Region region
     cdef int thread
     begin_region(&region, threads)

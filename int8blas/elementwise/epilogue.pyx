@@ -148,7 +148,7 @@ cdef Epilogue epilogue_of(cnp.ndarray src, object scales, object zero_points, ob
     self.post_ops = checked_ops(post_ops, name)
     self.given = bool(self.post_ops)
     self.scale = self.dst_scale = 1
-    # Most calls have no such values. Small problems must not spend time on checking them.
+    # A small problem without scales and zero points must not spend time on checks.
     if scales is not None:
         values = by_tensor(scales, "scales", TENSORS)
         self.scale = scale_from(values.get("src", 1), "scales['src']")

@@ -198,8 +198,8 @@ cdef void set_forms(const Problem *g, BlocksPlan *p) noexcept nogil:
     else:
         p.mr = tile_rows(g, p.common.from_registers or p.common.to_output)
         p.np, p.grid_np = tile_panels(g.kernels, g.m), g.kernels.gemm.np
-    # With few rows, each thread packs small B blocks for itself: a block is used only a few times, and stays in the L2
-    # cache until then. With many rows, larger blocks save time because tiles read A less often.
+    # With few rows, each thread packs small B blocks for itself: a block stays in the L2 cache for its few uses.
+    # With many rows, larger blocks save time because tiles read A less often.
     p.common.private_columns = can_be_private(g, p) and g.m <= middle_rows(g, p)
 
 

@@ -17,7 +17,7 @@ cdef enum:
     A_BY_COLUMNS = 4                # u8, for outliers
 
 
-# Where the loops are. Rows are rows of C. Panel numbers begin with 0 at the first panel of the packed B block.
+# The position of the loops. Rows are rows of C. Panel numbers begin with 0 at the first panel of the packed B block.
 cdef struct Cursor:
     int64_t row, rows               # M block
     int64_t panel, panels           # N block

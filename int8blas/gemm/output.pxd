@@ -1,4 +1,4 @@
-# From sums to C (see output.pyx).
+# The epilogue, from sums to C (see output.pyx).
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 

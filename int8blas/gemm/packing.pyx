@@ -488,7 +488,7 @@ cdef class PackedB(Packed):
         Returns
         -------
         numpy.ndarray
-            B, of shape (K, N) and its dtype.
+            B, of shape (K, N) and of the dtype of this object.
         """
         cdef UnpackJob job
         cdef cnp.npy_intp shape[2]

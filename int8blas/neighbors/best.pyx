@@ -152,7 +152,7 @@ cdef void sort_list(Best *best, Entry *scratch) noexcept nogil:
 
 
 cdef void finish_best(Best *best, int64_t most) noexcept nogil:
-    """Sort the entries, best first, and remove all after the `most` best."""
+    """Sort the entries, best first, and keep at most `most` entries."""
     cdef int64_t last
     cdef Entry entry
     if most > MOST_OF_HEAP:

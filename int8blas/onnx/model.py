@@ -310,7 +310,7 @@ class Model:
             return plan.run(arguments)
 
     def _prepared(self, feeds: Mapping[str, Any]) -> tuple[Plan, list[Any]]:
-        """Return the plan for these feeds and its checked arguments, in the order of its inputs."""
+        """Return the plan for these feeds, and the checked arguments in the order of the plan's inputs."""
         check_mapping(feeds, "feeds")
         replaced = tuple([value for value in self._network.overridable if value.name in feeds])
         values = self._inputs + replaced
@@ -493,7 +493,7 @@ def load(
     NotImplementedError
         If int8blas lacks operators of the file. The error names all of them, with their nodes.
     TypeError, ValueError
-        If the file is damaged or its graph is wrong. The error, or a note of it, names the node or tensor.
+        If the file is damaged or its graph is wrong. The error or its note names the node or tensor.
 
     Examples
     --------

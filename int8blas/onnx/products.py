@@ -54,7 +54,7 @@ LONG = "its windows are too long for a source of 16 bits"
 LONGEST = (2**31 - 1) // 255**2
 
 
-# ------------------------------------------------------------------------------------- what follows a product ------
+# --------------------------------------------------------------------------------- operators after a product ------
 
 
 @dataclass

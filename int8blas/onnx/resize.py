@@ -132,8 +132,8 @@ def sizes_from(
 
 class Steps(NamedTuple):
     """The data for resizing arrays: the shape of the result, the order of dimensions in memory, and the order back.
-    `along` has a resized axis in this order, and the input positions and weights of its outputs. `outside` says which
-    outputs lie outside the input along an axis."""
+    An element of `along` has a resized axis, counted in memory, and the input positions and weights of the outputs
+    along that axis. `outside` says which outputs lie outside the input along an axis."""
 
     shape: tuple[int, ...]
     order: list[int]

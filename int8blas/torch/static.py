@@ -175,7 +175,7 @@ class Int8Network(Int8Module):
     """A part of a model that int8blas computes, as an :class:`int8blas.onnx.Model`. The inner tensors of the network
     are int8.
 
-    :func:`convert` creates it.
+    :func:`convert` creates such networks.
 
     Parameters
     ----------

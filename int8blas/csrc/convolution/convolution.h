@@ -64,7 +64,7 @@ typedef struct {
  * output, channel of the 4). Each of size / 4 passes computes four outputs of all groups. i8_grouped_output chooses
  * these outputs such that the kernel's transpositions bring the sums into order. Each pass has the weights of `window`
  * taps of all lines. The sum begins with tap `first`. If i8_convolution_kernels.widen_grouped is not NULL, the caller
- * widens the weights with it.
+ * widens the weights with this kernel.
  *
  * `start` may be NULL. The kernel applies the epilogue `output`. If `output` is NULL, the kernel stores the sums in
  * dst, I8_MAX_GROUPED for each output. Kernels may write whole vectors of channels to dst, and read whole vectors from

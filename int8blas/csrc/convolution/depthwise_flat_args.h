@@ -1,6 +1,6 @@
 /* A call of the depthwise kernels for few channels: i8_depthwise_args whose `padding` is NULL. A line of the image is
- * one row of bytes, without gaps and with its padding. A line of sums has this form too. Vectors have neighbouring
- * pixels as well as channels, so they are full for any number of channels.
+ * one row of bytes, without gaps and with its padding. A line of sums has no gaps either. Vectors have neighbouring
+ * pixels as well as channels, so vectors are full for any number of channels.
  *
  * The columns of a line are in `stride` runs, `end` bytes apart: run r has columns r, r + stride, ... Bytes are u8. The
  * sums of output line h begin at dst + h * i8_depthwise_flat_row(t). `output` is NULL. Kernels read whole vectors of a

@@ -72,7 +72,7 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     s->low = e->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
 
-/* Store the first `count` bytes of a vector; `count` is more than half of its bytes. The last unit may overlap the
+/* Store the first `count` bytes of a vector; `count` is more than half of the bytes. The last unit may overlap the
  * previous unit. */
 I8_INLINE void i8_store_more_than_half(char *dst, i8_vec bytes, int count)
 {

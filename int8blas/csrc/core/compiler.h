@@ -7,7 +7,7 @@
 #define I8_X86_64 1
 #endif
 
-/* The kernels for AArch64 need Arm's language extensions, which Visual C does not have, and little-endian CPUs. */
+/* The kernels for AArch64 need a little-endian CPU, and Arm's language extensions, which Visual C does not have. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(__AARCH64EB__)
 #define I8_AARCH64 1
 #endif

@@ -5,7 +5,7 @@
  * no more threads than the trial could create. The trial is skipped if the process has run this many threads before.
  *
  * For a smaller region the runtime ends threads, and for the next larger region it creates new threads. The system may
- * still count the ending threads then. So the trial needs room for the ending threads and the new threads. Without this
+ * still count the ending threads. So the trial needs room for the ending threads and the new threads. Without this
  * room, a region requests no fewer threads than the previous region, and the additional threads have no work (see
  * threads.pyx). No region waits for ending threads. */
 #ifndef I8_TEAM_H

@@ -65,7 +65,7 @@ static inline int64_t i8_copy_reversed(uint8_t *dst, int64_t k, const uint8_t *s
 }
 
 /* Set dst[vector * dst_vector + k] = src[k * step + vector] for `count` vectors, 1 to 8. The function may also read the
- * bytes between two k, and up to `end` after the last k. */
+ * bytes between two k, and the bytes from the last k to `end`. */
 static inline void i8_copy_vectors(uint8_t *dst, ptrdiff_t dst_vector, int count, int64_t k, const uint8_t *src,
                                 ptrdiff_t step, const uint8_t *end)
 {

@@ -134,7 +134,7 @@ typedef struct {
     void (*pack)(uint8_t *dst, int rows, int64_t k, const uint8_t *src, ptrdiff_t row_stride, ptrdiff_t k_stride,
                  uint8_t flip);
     /* A thread calls `enter` before its first tile and `leave` after its last tile. `unit_rows` is the number of rows
-     * of a register: I8_MATRIX_ROWS, or the rows of A if A has fewer rows, which is faster. */
+     * of a register: I8_MATRIX_ROWS, or the rows of A if A has fewer rows. Fewer rows are faster. */
     void (*enter)(int unit_rows);
     void (*leave)(void);
     i8_peak_fn peak;

@@ -3,7 +3,7 @@
  *
  * 16 independent accumulators cover the latency of a multiply-add, 4 or 5 cycles, on two ports. With 16 registers of
  * 256 bits, or with two registers for each accumulator, there are 12 accumulators. I8_OPAQUE needs no instruction, but
- * makes the compiler assume a new value of `a` each time, so it cannot move instructions of a multiply-add out of the
+ * makes the compiler assume a new value of `a` each time, so no instruction of a multiply-add moves out of the
  * loop. Compilers without I8_OPAQUE have no function for the peak. */
 #if defined(__GNUC__)
 #ifdef I8_AARCH64

@@ -5,7 +5,7 @@
 #define I8_ADDRESS(set) &i8_kernels_##set,
 const i8_kernels *const i8_all_kernels[] = {I8_SETS(I8_ADDRESS) NULL};
 
-/* The default table of all threads. The package sets it once, during its import. */
+/* The default table of all threads. The package sets the default once, during its import. */
 static const i8_kernels *process_default = &i8_kernels_ref;
 static I8_THREAD_LOCAL const i8_kernels *thread_choice;
 

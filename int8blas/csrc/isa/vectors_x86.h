@@ -255,7 +255,7 @@ I8_INLINE float i8_half_top(__m256 y)
     const __m128 w = _mm_max_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_max_ss(w, _mm_movehdup_ps(w)));
 }
-/* Return the largest of 8 s32, which are the bits of f32 that are not negative. */
+/* Return the largest of 8 f32 from their bits as s32. No f32 is negative. */
 I8_INLINE float i8_half_top_magnitude(__m256i y)
 {
     const __m128i z = _mm_max_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
