@@ -53,11 +53,20 @@ cdef void copy_operand(Operand *x, const Problem *g, int64_t rows, int64_t colum
         x.row, x.column = 1, job.length
 
 
-cdef void spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y_step, ptrdiff_t *y_vector, int64_t few,
-                         int64_t k, int64_t spread_k, char *memory, bint dry_run) noexcept nogil:
-    """Replace the `few` vectors of y by copies that are spread like x, and let x include the bytes between its k. The
-    bytes of x and y are `x_step` and `y_step` apart along k, and the vectors of y begin `y_vector` apart."""
+cdef inline int64_t with_gaps(int64_t count, ptrdiff_t step) noexcept nogil:
+    """Return the size of the memory that `count` bytes span if they are `step` bytes apart."""
+    return (count - 1) * max(step, -step) + 1
+
+
+cdef int64_t spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y_step, ptrdiff_t *y_vector,
+                            int64_t few, int64_t k, char *memory) noexcept nogil:
+    """Replace the vectors of y by copies that are spread like x, and let x include the bytes between its k. Fill the
+    copies of the first `few` vectors. Return the new K.
+
+    The bytes of x and y are `x_step` and `y_step` apart along k, and the vectors of y begin `y_vector` apart.
+    """
     cdef ptrdiff_t step = max(x_step[0], -x_step[0])
+    cdef int64_t spread_k = with_gaps(k, step)
     cdef uint8_t *copy = <uint8_t *>memory
     cdef const uint8_t *line = y.data
     cdef ptrdiff_t line_step = y_step[0]
@@ -66,7 +75,7 @@ cdef void spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y
         x.data += (k - 1) * x_step[0]
         line += (k - 1) * line_step
         line_step = -line_step
-    for j in range(0 if dry_run else few):
+    for j in range(few):
         memset(copy, <uint8_t>zero_of(y, j) ^ y.sign_flip, spread_k)
         for i in range(k):
             copy[i * step] = line[i * line_step]
@@ -75,6 +84,7 @@ cdef void spread_operand(Operand *x, ptrdiff_t *x_step, Operand *y, ptrdiff_t *y
     y.data = <const uint8_t *>memory
     x_step[0] = y_step[0] = 1
     y_vector[0] = spread_k
+    return spread_k
 
 
 cdef bint shares_copy(const Problem *g) noexcept nogil:
@@ -82,11 +92,6 @@ cdef bint shares_copy(const Problem *g) noexcept nogil:
     return (
         copies_a(g) and copies_b(g) and g.m == g.n
         and g.a.data == g.b.data and g.a.row == g.b.column and g.a.column == g.b.row)
-
-
-cdef inline int64_t with_gaps(int64_t count, ptrdiff_t step) noexcept nogil:
-    """Return the size of the memory that `count` bytes span if they are `step` bytes apart."""
-    return (count - 1) * max(step, -step) + 1
 
 
 cdef size_t copied_bytes(const Problem *g) noexcept nogil:
@@ -110,12 +115,12 @@ cdef void copy_operands(Problem *own, const Problem *g, uint8_t *memory) noexcep
     cdef char *rest = <char *>memory
     own[0] = g[0]
     if spreads_b(g):
-        own.k = with_gaps(g.k, g.a.column)
-        spread_operand(&own.a, &own.a.column, &own.b, &own.b.row, &own.b.column, g.n, g.k, own.k, rest, g.c.dry_run)
+        own.k = spread_operand(&own.a, &own.a.column, &own.b, &own.b.row, &own.b.column, 0 if g.c.dry_run else g.n, g.k,
+                               rest)
         return
     if spreads_a(g):
-        own.k = with_gaps(g.k, g.b.row)
-        spread_operand(&own.b, &own.b.row, &own.a, &own.a.column, &own.a.row, g.m, g.k, own.k, rest, g.c.dry_run)
+        own.k = spread_operand(&own.b, &own.b.row, &own.a, &own.a.column, &own.a.row, 0 if g.c.dry_run else g.m, g.k,
+                               rest)
         return
     if skips_columns(g):
         own.n = with_gaps(g.n, g.b.column)
