@@ -357,9 +357,9 @@ cdef void set_flat_blocks(DepthwiseJob *j, double threads) noexcept:
 
 
 cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
-    """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch has
-    about as many lines as outputs in a line, so that few columns are interleaved twice. The interleaved columns of a
-    stretch fill three quarters of the L1 cache."""
+    """Choose the numbers of outputs and lines of a stretch, for kernels that take any number of lines. A stretch is
+    about as high as it is wide, so that its border is short: neighboring stretches both interleave the columns at their
+    border. The interleaved columns of a stretch fill three quarters of the L1 cache."""
     cdef int64_t kept = 3 * j.g.machine.l1 // 4 // (4 * j.g.kernels.convolution.depthwise_channels)
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])

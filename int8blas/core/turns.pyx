@@ -13,9 +13,8 @@ cdef extern from "core/turns.h" nogil:
     void i8_take_turn()
 
 # A call releases the GIL if its work is above a limit, because releasing takes time too. If another thread runs a
-# network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. With an encoder of 8
-# tokens, each of two threads then completes 0.64 times as many runs a second as a single thread; with SHARED_GIL = 1
-# the ratio is 0.57.
+# network, the limit is SHARED_GIL times as high, because getting the GIL back takes longer. If two threads run an
+# encoder of 8 tokens, each thread reaches 0.64 of the speed of one thread alone; with SHARED_GIL = 1 it reaches 0.57.
 cdef enum:
     SHARED_GIL = 10
 

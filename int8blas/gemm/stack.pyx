@@ -160,7 +160,7 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
 
 
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
-    """Compute a stack of problems, of which `g` is the first. Each thread gets an equal number of whole problems. All
+    """Compute a stack of problems. The first problem is `g`. Each thread gets an equal number of whole problems. All
     threads together compute the remaining problems one by one.
 
     Return whether an element saturated.

@@ -1,9 +1,10 @@
 """Distances of few rows x from plain rows y. Each row y is read from memory once.
 
-The squares of a row y take as many multiply-adds as a product with two rows x. With few rows x, a kernel reads y once
-and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the squares of
-some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x. Kernels without
-VNNI take too few rows x. With these kernels a product multiplies one block of y at a time, and may pack the block.
+The squares of a row y take twice the multiply-adds of its product with one row x. With few rows x, a kernel reads y
+once and computes squares and products together, in registers (csrc/gemm/distances_body.h). With more rows x, the
+squares of some rows y are computed first. These rows stay in the L1 cache, and are then multiplied by all rows x.
+Kernels without VNNI take too few rows x. With these kernels a product multiplies one block of y at a time, and may pack
+the block.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t

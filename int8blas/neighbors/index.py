@@ -315,8 +315,8 @@ class Index:
             The number of vectors to find, at least 1.
         include, exclude : range, array_like of int or bool, or callable, optional
             With `include` only these vectors are searched. The vectors in `exclude` are skipped. Each argument is a
-            range of ids; an array of ids, some of which may not exist; a mask of bool with an element for each id; or a
-            function from ids, an array of int64, to such a mask.
+            range of ids, an array of ids, a mask of bool with an element for each id, or a function. The function takes
+            the ids as an array of int64, and returns a mask. Ids that do not exist are ignored.
         rescore : array_like of float or callable, optional
             The float vectors: an array (which may be mapped from a file) whose row i has the vector with id i, or a
             function from ids to rows. The search finds the 4 k best vectors. Of these it returns the best k by the

@@ -187,7 +187,8 @@ I8_INLINE void i8_distance_offsets(int32_t *offsets, const i8_distance_args *t, 
 I8_INLINE void i8_distances(const i8_distance_args *t, const int rows, const int x_signed, const int y_signed,
                             const int known)
 {
-    /* A short row is a single step. Folding then takes most of the time, so many rows share one fold. */
+    /* A short row takes one step of multiply-adds, and adding up its lanes would take longer. So one fold of lanes
+     * serves many rows. */
     const int columns = I8_LANES == 16 ? 4 : 2, many = rows == 0 ? I8_LANES : columns;
     const int sequential = rows == 1 && t->count * t->k >= I8_DISTANCE_UNCACHED && t->k >= I8_DISTANCE_STEP &&
                         t->k <= I8_DISTANCE_TURN;

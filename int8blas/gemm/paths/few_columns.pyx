@@ -25,7 +25,7 @@ from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quant
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
     # it. The number is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves. Otherwise it is FEW_ROWS.
-    # If the path reads A in place, C has at most as many columns as a dot kernel.
+    # If the path reads A in place, the columns of C must fit one dot kernel.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
