@@ -107,7 +107,8 @@ cdef object multiply_arrays(
     """Check the arguments of a GEMM, set up the problem, and compute it."""
     cdef Problem g
     cdef cnp.ndarray target, given = None, _ao_array, _bo_array, _co_array
-    cdef bint transpose, overwrites = overwrite_c is not False and flag(overwrite_c, "overwrite_c")
+    cdef bint transpose, overwrites = (
+        overwrite_c is True or overwrite_c is not False and flag(overwrite_c, "overwrite_c"))
     cdef int saturated
     cdef cnp.npy_intp shape[2]
     start(&g, numerics is not EXACT and check_numerics(numerics))

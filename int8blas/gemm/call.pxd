@@ -10,7 +10,7 @@ cdef int set_a_operand(Problem *g, cnp.ndarray a, int a_type, object trans, str 
 cdef int set_b_operand(Problem *g, object b, int b_type, bint transpose) except -1
 cdef cnp.ndarray set_ao(Problem *g, object value, str count)
 cdef cnp.ndarray set_bo(Problem *g, object value, str count)
-cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b)
+cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b) noexcept
 cdef int run_problem(Problem *g, str name) except -1
 cdef int run_nogil(Problem *g, const char *name) noexcept nogil
 cdef int no_memory(str name) except -1

@@ -99,7 +99,7 @@ cdef cnp.ndarray add_zero_point(object value, str name, int64_t low, int64_t hig
     return array
 
 
-cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b):
+cdef bint is_usable(cnp.ndarray c, cnp.ndarray a, object b) noexcept:
     """Return whether the kernels may write to `c` itself: `c` is aligned and shares no memory with the operands. `b` is
     None if B is packed."""
     cdef uintptr_t low, high, from_, to

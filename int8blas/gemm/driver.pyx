@@ -1,4 +1,4 @@
-"""The GEMM driver: ``gemm`` gets a plan from ``plan.resolve``, and carries it out.
+"""The GEMM driver: ``gemm`` gets a plan from ``plan.plan_form``, and carries it out.
 
 The path of a plan runs most plans. In two kinds of plans each thread computes a smaller problem instead. The driver
 plans the smaller problem again, because its size decides path and blocks. In the first kind the smaller problem has a
@@ -28,7 +28,7 @@ from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Planned, planned_threads
 from int8blas.gemm.paths.tiny cimport run_tiny
-from int8blas.gemm.plan cimport Resolved, fit_threads, resolve, skips_plan
+from int8blas.gemm.plan cimport Resolved, choose_form, fit_threads, plan_form, skips_plan
 from int8blas.gemm.problem cimport (
     LOWER, STEP_K, UPPER, element, row_scales_from, slice_columns, slice_k, slice_rows, transpose_problem)
 from int8blas.gemm.squares cimport find_column_squares
@@ -200,9 +200,10 @@ cdef int gemm(const Problem *g, int *threads=NULL) noexcept nogil:
         return 0
     if copies_operands(g):
         return multiply_copies(g, threads)
-    if skips_plan(g):
-        return run_tiny(g, NULL)
-    resolve(g, &r)
+    choose_form(g, &r)
+    if g.epilogue.column_squares is NULL and skips_plan(r.problem):
+        return run_tiny(r.problem, NULL)
+    plan_form(&r)
     if planned_threads(p) > 1:
         fit_threads(&r)
     if threads is not NULL:

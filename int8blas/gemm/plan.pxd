@@ -71,9 +71,9 @@ cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
 
 
 cdef inline bint skips_plan(const Problem *g) noexcept nogil:
-    """Return whether a problem skips `resolve`. The problem must not be empty. `resolve` would take 5 % of the time of
-    the smallest problems, and would choose the path tiny for them."""
-    return is_tiny(g) and g.m < WHOLE_ROWS and g.epilogue.column_squares is NULL and not pays_to_transpose(g)
+    """Return whether a problem in its final form skips `plan_form`. The problem must not be empty. `plan_form` would
+    take 5 % of the time of the smallest problems, and would choose the path tiny for them."""
+    return is_tiny(g) and g.m < WHOLE_ROWS
 
 
 cdef inline bint pays_to_mirror(const Problem *g) noexcept nogil:
@@ -117,7 +117,7 @@ cdef inline void make_plan(const Problem *g, Plan *p) noexcept nogil:
 
 
 cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
-    """Choose the form of the problem (transposed if that is faster), and the first path that accepts this form."""
+    """Choose the form of the problem: transposed if that is faster."""
     r.given = r.problem = given
     r.transposed = False
     if given.c.half == WHOLE:
@@ -129,14 +129,18 @@ cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
         r.other.c.row, r.other.c.column = given.c.column, given.c.row
         r.other.c.half = UPPER if given.c.half == LOWER else LOWER
         r.problem, r.transposed = &r.other, True
+
+
+cdef inline void plan_form(Resolved *r) noexcept nogil:
+    """Fill in the plan of a problem whose form is chosen."""
     choose(r.problem, &r.plan)
+    if r.plan.common.path.specialize is not NULL and r.plan.common.path.specialize(&r.other, r.problem):
+        r.problem = &r.other
+        choose(r.problem, &r.plan)
+    make_plan(r.problem, &r.plan.common)
 
 
 cdef inline void resolve(const Problem *given, Resolved *r) noexcept nogil:
     """Fill in `r`: the problem in the form to compute, and its plan."""
-    cdef Plan *p = &r.plan.common
     choose_form(given, r)
-    if p.path.specialize is not NULL and p.path.specialize(&r.other, r.problem):
-        r.problem = &r.other
-        choose(r.problem, &r.plan)
-    make_plan(r.problem, p)
+    plan_form(r)

@@ -1,7 +1,8 @@
 """Make the plan of a product: all decisions that depend on its shape, before any memory is touched.
 
-``resolve`` transposes a problem if that is faster, and tries the paths in the order of the table. The first path that
-accepts the problem plans it. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
+``choose_form`` transposes a problem if that is faster. ``plan_form`` tries the paths in the order of the table, and the
+first path that accepts the problem plans it. ``resolve`` calls both functions. The driver calls them one by one,
+because the smallest problems need no plan. The driver carries out the plan; ``explain`` and INT8BLAS_VERBOSE report it.
 """
 
 from libc.stdlib cimport malloc
@@ -14,7 +15,7 @@ from int8blas.gemm.problem cimport transpose_problem
 from int8blas.gemm import blocks
 from int8blas.gemm.paths import few_columns, few_rows, four_bits, long_k, register, small_k, tiny, triangle
 
-# The table of paths, in the order in which `resolve` tries them. Paths that decide by sizes alone are first. The last
+# The table of paths, in the order in which `choose` tries them. Paths that decide by sizes alone are first. The last
 # path takes every problem.
 PATHS = (
     register,
@@ -74,6 +75,7 @@ cdef int threads_of(const Problem *given) noexcept nogil:
     """Return the number of threads that a product uses, without reading its operands."""
     cdef Resolved r
     choose_form(given, &r)
+    choose(r.problem, &r.plan)
     make_plan(r.problem, &r.plan.common)
     return planned_threads(&r.plan.common)
 

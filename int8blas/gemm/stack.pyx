@@ -21,7 +21,7 @@ from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.paths.register cimport multiply_registers, set_stack_operands
 from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.paths.tiny cimport run_tiny
-from int8blas.gemm.plan cimport skips_plan
+from int8blas.gemm.plan cimport pays_to_transpose, skips_plan
 from int8blas.gemm.problem cimport Problem, is_product, thread_work
 
 cnp.import_array()
@@ -115,7 +115,7 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
     ):
         d.kernels, d.k, d.x_signed, d.y_signed = g.kernels, g.k, g.a.sign_flip != 0, g.b.sign_flip == 0
         return BY_DOT
-    return BY_TILES if skips_plan(g) else BY_PLAN
+    return BY_TILES if skips_plan(g) and not pays_to_transpose(g) else BY_PLAN
 
 
 cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:

@@ -297,29 +297,18 @@ cdef inline void multiply_to(const Problem *g, int height, i8_tile_args *t, i8_t
             col_init += width * I8_PANEL
 
 
-cdef inline void sum_columns(const Problem *g, i8_tile_args *t, const int8_t *b, int64_t *sums,
+cdef inline void sum_columns(const Problem *g, const i8_tile_args *t, const int8_t *b, int64_t *sums,
                              int32_t *init) noexcept nogil:
     """Find -ao times the column sums of packed B. If each row of A has its own zero point, find only the sums."""
-    cdef uint32_t ones = 0x01010101, less = <uint32_t>-g.a.zero_point
-    cdef int n = <int>round_up(g.n, I8_PANEL)
-    cdef int i
-    if g.panels.data is not NULL:
-        if g.a.zero_points is not NULL:
-            memcpy(sums, g.panels.col_sums, n * sizeof(int64_t))
-            return
-        for i in range(n):
-            init[i] = <int32_t>(less * <uint32_t>g.panels.col_sums[i])
-        return
-    # Multiply a row of ones by B. The product cannot saturate: pair sums are at most 2 * 128.
-    t.a.data, t.a.row, t.a.group = <const uint8_t *>&ones, 0, 0
-    t.tiles = 1
-    multiply(g.kernels, I8_DOT4 if g.kernels.gemm.exact == I8_DOT4 else I8_DOT4_SAT, 1, t, b, NULL, init, n)
-    if g.a.zero_points is not NULL:
-        for i in range(n):
-            sums[i] = init[i]
-        return
-    for i in range(n):
-        init[i] = <int32_t>(less * <uint32_t>init[i])
+    cdef int64_t n = round_up(g.n, I8_PANEL), i
+    cdef const int64_t *found = sums if g.panels.data is NULL else g.panels.col_sums
+    if g.panels.data is NULL:
+        for i in range(n // I8_PANEL):
+            g.kernels.packing.panel_sums(sums + i * I8_PANEL, b + i * t.b.panel, t.groups)
+    elif g.a.zero_points is not NULL:
+        memcpy(sums, found, n * sizeof(int64_t))
+    if g.a.zero_points is NULL:
+        g.kernels.packing.scale_sums(init, found, n, <int32_t>-g.a.zero_point)
 
 
 cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows, int64_t *terms,
