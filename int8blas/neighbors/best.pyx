@@ -6,7 +6,7 @@ bound are removed. So each row that enters the list is moved about twice, for an
 heap or the list is sorted, by rank and then by index.
 """
 
-from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.split cimport ceil_div
@@ -90,12 +90,15 @@ cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *foun
     """Append short items that are below `bound`, with rising indices above all others, to a list. Return whether
     `bound` has changed."""
     cdef bint shortened = False
-    cdef int64_t done = 0, some, i
+    cdef int64_t done = 0, kept, some, i
+    cdef uint64_t bound
     while True:
         some = min(count - done, items_room(most) - best.count)
+        kept, bound = best.count, best.bound
         for i in range(done, done + some):
-            items[best.count] = found[i]
-            best.count += found[i] < best.bound
+            items[kept] = found[i]
+            kept += found[i] < bound
+        best.count = kept
         done += some
         if done == count:
             return shortened
@@ -124,17 +127,36 @@ cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uin
     low[0], high[0] = least, largest
 
 
+cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
+    """Keep the items below `high`, and the first `left` items that are equal to it. Return their number. Later rows of
+    rank `high` are not among the best. Any branch in these loops would often be mispredicted."""
+    cdef int64_t kept = 0, i
+    cdef bint is_tied
+    cdef Item item
+    if Item is Entry:
+        for i in range(count):
+            item = items[i]
+            is_tied = item.rank == high
+            items[kept] = item
+            kept += (item.rank < high) | (is_tied & (left > 0))
+            left -= is_tied
+    else:  # no two short items are equal
+        for i in range(count):
+            item = items[i]
+            items[kept] = item
+            kept += item <= high
+    return kept
+
+
 cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
     """Remove items that are not among the `most` best, until there are at most `most_listed`. Keep their order.
 
     The number of ranks with each leading digit tells which digit the worst of the `most` best items has. Items with a
     worse digit are removed. If too many items have this digit, their next digits are counted."""
-    cdef uint32_t counts[1 << SELECT_BITS]
+    cdef int64_t counts[1 << SELECT_BITS]
     cdef uint64_t low, high, span, rank
-    cdef int64_t i, kept, digit, left = most
+    cdef int64_t i, digit, left = most
     cdef int shift
-    cdef bint is_tied
-    cdef Item item
     if best.count <= most_listed(most):
         return
     find_range(items, best.count, &low, &high)
@@ -156,29 +178,17 @@ cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
         if most - left + counts[digit] <= most_listed(most):
             left = counts[digit]
             break
-    # Keep all items below `high`, and the first `left` items that are equal to it if all digits of it are known. A row
-    # with a higher index and the rank `high` is not among the best. Any branch in this loop would often be
-    # mispredicted.
-    left = left if low == high else best.count
-    kept = 0
-    for i in range(best.count):
-        item = items[i]
-        rank = rank_of(&item)
-        is_tied = rank == high
-        items[kept] = item
-        kept += (rank < high) | (is_tied & (left > 0))
-        left -= is_tied
-    best.count = kept
+    best.count = keep_up_to(items, best.count, high, left if low == high else best.count)
     best.bound = floor_of(high, items)
 
 
 cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogil:
     """Sort the items, best first, digit by digit from the last. Items with equal ranks keep their order, which is the
     order of their indices."""
-    cdef uint32_t starts[1 << SORT_BITS]
+    cdef int64_t starts[1 << SORT_BITS]
     cdef uint64_t low, high, mask, digit
     cdef int64_t i
-    cdef uint32_t some, at
+    cdef int64_t some, at
     cdef Item *source = items
     cdef Item *target = scratch
     cdef int bits, width, shift = 0 if Item is Entry else 32
