@@ -15,8 +15,8 @@ index, without ties, so results do not depend on threads, blocks or shards.
 
 The key of a row is an integer, and larger keys are better. The key is the inner product; |q|^2 minus the squared
 distance; ~d for a Hamming distance d, where the sum is ~d too; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64,
-mapped to an integer of the same order. Keys of 32 bits and their indices are short items (best.pxd). Cosines are compared with a threshold in f32 that is slightly too low, so that
-no row is lost by rounding.
+mapped to an integer of the same order. Keys of 32 bits and their indices are short items (best.pxd). Cosines are
+compared with a threshold in f32 that is slightly too low, so that no row is lost by rounding.
 """
 
 from libc.float cimport FLT_MAX
@@ -35,8 +35,8 @@ from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
 from int8blas.gemm.problem cimport Panels, Problem, slice_panels
 from int8blas.neighbors.best cimport (
-    MOST_OF_HEAP, Best, Entry, Item, append, finish_best, index_of, insert, items_room, key_of, key_of_real, merge,
-    rank_of_key, real_of_key, set_empty)
+    MOST_OF_HEAP, Best, Entry, Item, append, finish_best, index_of, insert, key_of, key_of_real, merge, rank_of_key,
+    real_of_key, set_empty)
 
 cdef enum:
     # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
