@@ -39,7 +39,8 @@ from int8blas.gemm.operand cimport transposed as transpose_of
 from int8blas.gemm.packing cimport PackedMatrix, find_facts, pack_data, set_packed
 from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport LOWER, UPPER, Problem, is_in_memory, set_product_type, start
-from int8blas.neighbors.search cimport Search, Shard, batch_size, parts_for, search_packed, term_bound
+from int8blas.neighbors.search cimport (
+    Search, Shard, batch_size, parts_for, search_packed, takes_short_items, term_bound)
 
 cdef extern from *:
     ptrdiff_t PTRDIFF_MAX
@@ -483,6 +484,7 @@ cdef int nearest(const char *name, char metric, int64_t m, int64_t n, int64_t k,
     shard.matrix, shard.squares, shard.first, shard.first_panel = packed, NULL, 0, 0
     s.kernels = shard.g.kernels
     s.wide = k > INT32_MAX // term_bound(s.metric, is_signed != packed.unsigned, is_signed)
+    s.short_items = takes_short_items(&s, n)
     set_product_type(&shard.g.epilogue, s.wide)
     s.most = min(count, n)
     s.exclude_first, s.exclude_end, s.excluded = 0, 0, NULL

@@ -624,13 +624,13 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING
 
     ctypedef struct i8_above_args:
-        int64_t count
+        int64_t count, first
         const int32_t *sums
         const int32_t *squares
         const float *lengths
         int32_t threshold
         float limit
-        int32_t *found
+        uint64_t *found
 
     ctypedef struct i8_neighbors_kernels:
         int64_t (*above[4])(const i8_above_args *) noexcept nogil

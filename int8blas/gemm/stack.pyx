@@ -2,8 +2,9 @@
 
 A decision for one product holds for all products of the stack, so it is made once. The innermost dimension of a stack
 is a run of evenly spaced matrices. The kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of matrices of up to
-32 rows and columns in one call. The kernel of dot products multiplies contiguous vectors. The path tiny multiplies
-small problems, without a plan. The driver resolves all other products one by one.
+32 rows and columns in one call, or some rows of a run of longer matrices. The kernel of dot products multiplies
+contiguous vectors. The path tiny multiplies small problems, without a plan. The driver resolves all other products one
+by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -11,18 +12,18 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_stack_args
-from int8blas.core.split cimport share
+from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_WORK, max_threads, run_work, threads_for
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.call cimport check_memory, run_problem
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport SHIFT
 from int8blas.gemm.paths.long_k cimport Dot, dot
-from int8blas.gemm.paths.register cimport multiply_registers, set_stack_operands
+from int8blas.gemm.paths.register cimport multiply_registers, multiply_slices, rows_of_slice, set_stack_operands
 from int8blas.gemm.paths.sizes cimport is_tiny
 from int8blas.gemm.paths.tiny cimport run_tiny
 from int8blas.gemm.plan cimport pays_to_transpose, skips_plan
-from int8blas.gemm.problem cimport Problem, is_product, thread_work
+from int8blas.gemm.problem cimport Problem, is_product, thread_work, transpose_problem
 
 cnp.import_array()
 
@@ -30,6 +31,7 @@ cnp.import_array()
 # The way to compute the products of a run.
 cdef enum Way:
     BY_REGISTER                 # the kernel of stacks
+    BY_SLICES                   # the kernel of stacks, for some rows or columns of C at a time
     BY_DOT                      # the kernel of dot products
     BY_TILES                    # the path tiny
     BY_PLAN                     # the driver
@@ -41,6 +43,8 @@ cdef struct StackJob:
     int64_t shared              # problems that threads divide: each thread computes whole problems
     Way way
     i8_stack_args kernel        # for BY_REGISTER; `step` of an operand belongs to the innermost dimension
+    int64_t slice               # for BY_SLICES: rows of C; with `transposed`, columns
+    bint transposed
     Dot dot                     # for BY_DOT
 
 
@@ -97,6 +101,20 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
         g.b.data = first.b.data + b
 
 
+cdef bint set_slices(StackJob *job, const Problem *g, int64_t count) noexcept nogil:
+    """Set the slices of long matrices. Return whether the kernel of stacks computes slices faster than other paths
+    compute whole matrices: a run of `count` matrices takes at most this number of kernel calls."""
+    cdef Problem t = g[0]
+    job.transposed = g.m == 1
+    if job.transposed:
+        transpose_problem(&t, g)
+    job.slice = rows_of_slice(&t)
+    if job.slice == 0 or ceil_div(t.m, job.slice) > count:
+        return False
+    t.m = min(t.m, job.slice)
+    return set_stack_operands(&job.kernel, &t, 0, 0)
+
+
 cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
     """Choose one way to compute all products of the stack, and set up its job."""
     cdef i8_stack_args *t = &job.kernel
@@ -110,6 +128,8 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
     if is_plain and set_stack_operands(t, g, s.a[last], s.b[last]):
         t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
         return BY_REGISTER
+    if is_plain and set_slices(job, g, s.shape[last]):
+        return BY_SLICES
     if is_plain and g.m == 1 and g.n == 1 and g.a.column == 1 and g.b.row == 1 and (
         g.a.zero_point == (SHIFT if g.a.sign_flip else 0) and g.b.zero_point == (-SHIFT if g.b.sign_flip else 0)
     ):
@@ -130,6 +150,19 @@ cdef void run_dot(const StackJob *j, const Problem *g) noexcept nogil:
         g.epilogue.saturated[0] = 1
 
 
+cdef void run_slices(const StackJob *j, const Problem *g, int64_t count) noexcept nogil:
+    """Compute a run of products, slice by slice; `g` is the first product."""
+    cdef const Stack *s = j.stack
+    cdef int last = s.dims - 1
+    cdef ptrdiff_t c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
+    cdef Problem t
+    if j.transposed:
+        transpose_problem(&t, g)
+        multiply_slices(&t, j.slice, s.b[last], s.a[last], c_step, count)
+    else:
+        multiply_slices(g, j.slice, s.a[last], s.b[last], c_step, count)
+
+
 cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's problems of a stack, run by run. Return 0, or -1 if there is no memory."""
     cdef const StackJob *j = <const StackJob *>job
@@ -143,6 +176,9 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
         run_end = min(end, index + s.shape[last] - index % s.shape[last])
         if j.way == BY_REGISTER:
             multiply_registers(&j.kernel, &g, run_end - index)
+            index = run_end
+        elif j.way == BY_SLICES:
+            run_slices(j, &g, run_end - index)
             index = run_end
         while index < run_end:
             if j.way == BY_DOT:

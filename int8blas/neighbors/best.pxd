@@ -1,37 +1,46 @@
 # The best rows of a query so far (see best.pyx).
 from libc.float cimport FLT_MAX
-from libc.stdint cimport INT32_MIN, INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, UINT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    # To find at most this number of rows, entries are a heap. To find more rows, entries are a list, which is shortened
-    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap of 10 entries, 7.7 us with a list for
+    # To find at most this number of rows, items are a heap. To find more rows, items are a list, which is shortened
+    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap of 10 items, 7.7 us with a list for
     # 10 rows; for 20 rows 9.7 and 9.3 us, for 64 rows 19.8 and 13.3 us (Zen 5).
     MOST_OF_HEAP = 16
 
 
-# A row of the base, by its running index. A larger key is better. For equal keys the lower index is better.
+# A row of the base, by its running index. A smaller rank is better. For equal ranks the lower index is better.
 cdef struct Entry:
-    int64_t key, index
+    uint64_t rank
+    int64_t index
 
 
-# The best rows of a query so far. When the query has enough entries, a row enters only if its key is above `worst`.
-# Rows are found in the order of their indices, so the first of several rows with equal keys stays. `threshold` and
-# `limit`, for csrc/neighbors/above_body.h, follow from `worst`.
+# An item is an Entry, or a short item: a u32 rank in the upper half and a u32 index in the lower half. A smaller short
+# item is better, and sorting moves only 8 bytes.
+ctypedef fused Item:
+    uint64_t
+    Entry
+
+
+# The best rows of a query so far. When the query has enough items, a row enters only if its rank, or short item, is
+# below `bound`. Rows are found in the order of their indices, so the first of several rows with equal ranks stays.
+# `threshold` and `limit`, for csrc/neighbors/above_body.h, follow from `bound`.
 cdef struct Best:
-    Entry *entries
-    int64_t count, worst
+    void *items
+    int64_t count
+    uint64_t bound
     int32_t threshold
     float limit
 
 
-cdef inline int64_t entries_room(int64_t most) noexcept nogil:
-    """Return the number of entries for which a query needs memory. Half of the memory is for sorting and merging."""
+cdef inline int64_t items_room(int64_t most) noexcept nogil:
+    """Return the number of items for which a query needs memory. Half of the memory is for sorting and merging."""
     return 2 * most_listed(most)
 
 
 cdef inline int64_t most_listed(int64_t most) noexcept nogil:
-    """Return the maximum number of entries of a shortened list. Keeping exactly the best rows would take longer."""
+    """Return the maximum number of items of a shortened list. Keeping exactly the best rows would take longer."""
     return most + most // 8
 
 
@@ -51,26 +60,31 @@ cdef inline double real_of_key(int64_t key) noexcept nogil:
     return x
 
 
-cdef inline void set_empty(Best *best, Entry *entries) noexcept nogil:
-    best.entries, best.count, best.worst = entries, 0, INT64_MIN
+cdef inline uint64_t rank_of_key(int64_t key) noexcept nogil:
+    """Return the rank of an Entry, so that larger keys have smaller ranks."""
+    return <uint64_t>INT64_MAX - <uint64_t>key
+
+
+cdef inline int64_t key_of(const Item *item) noexcept nogil:
+    if Item is Entry:
+        return <int64_t>(<uint64_t>INT64_MAX - item.rank)
+    else:
+        return <int32_t>(<uint32_t>INT32_MAX - <uint32_t>(item[0] >> 32))
+
+
+cdef inline int64_t index_of(const Item *item) noexcept nogil:
+    if Item is Entry:
+        return item.index
+    else:
+        return <uint32_t>item[0]
+
+
+cdef inline void set_empty(Best *best, void *items) noexcept nogil:
+    best.items, best.count, best.bound = items, 0, UINT64_MAX
     best.threshold, best.limit = INT32_MIN, -FLT_MAX
 
 
-cdef bint insert_in_heap(Best *best, int64_t most, Entry entry) noexcept nogil
-cdef void shorten(Best *best, int64_t most) noexcept nogil
-cdef void merge(Best *best, int64_t most, Best *other) noexcept nogil
-cdef void finish_best(Best *best, int64_t most) noexcept nogil
-
-
-cdef inline bint insert(Best *best, int64_t most, Entry entry) noexcept nogil:
-    """Insert an entry whose key is above `worst`, and whose index is above all others. Return whether `worst` has
-    changed."""
-    cdef bint shortened = False
-    if most <= MOST_OF_HEAP:
-        return insert_in_heap(best, most, entry)
-    if best.count == entries_room(most):
-        shorten(best, most)
-        shortened = True
-    best.entries[best.count] = entry
-    best.count += 1
-    return shortened
+cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogil
+cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil
+cdef void merge(Best *best, int64_t most, Best *other, Item *items) noexcept nogil
+cdef void finish_best(Best *best, int64_t most, Item *items) noexcept nogil

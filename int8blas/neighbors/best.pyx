@@ -1,57 +1,110 @@
 """The best rows of a query so far: a heap of a few rows, or a list of many rows.
 
 A heap has the worst row on top, and the next better row replaces it. Replacing takes longer if the search finds more
-rows. A list takes all rows above a threshold, in the order in which they are found. When it is full, the rows below a
-new threshold are removed. So each row that enters the list is moved about twice, for any length of the list. At the end
-the heap or the list is sorted, by key and then by index.
+rows. A list takes all rows below a bound, in the order in which they are found. When it is full, the rows above a new
+bound are removed. So each row that enters the list is moved about twice, for any length of the list. At the end the
+heap or the list is sorted, by rank and then by index.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.split cimport ceil_div
 
 cdef enum:
-    # The bits of a digit of keys for selecting. The number is small, because clearing and adding up the counts of all
+    # The bits of a digit of ranks for selecting. The number is small, because clearing and adding up the counts of all
     # digits takes time.
     SELECT_BITS = 8
     # The maximum number of bits of a digit for sorting.
     SORT_BITS = 11
 
 
-cdef inline bint is_worse(const Entry *x, const Entry *y) noexcept nogil:
-    return x.key < y.key or (x.key == y.key and x.index > y.index)
+cdef inline uint64_t rank_of(const Item *item) noexcept nogil:
+    """Return the integer by which items are selected: the rank of an Entry, or a short item."""
+    if Item is Entry:
+        return item.rank
+    else:
+        return item[0]
 
 
-cdef inline void sift_down(Entry *heap, int64_t count, Entry entry) noexcept nogil:
-    """Replace the top entry."""
+cdef inline uint64_t floor_of(uint64_t rank, const Item *_item) noexcept nogil:
+    """Return `rank` without an index: the bound of rows with higher indices."""
+    if Item is Entry:
+        return rank
+    else:
+        return rank >> 32 << 32
+
+
+cdef inline bint is_worse(const Item *x, const Item *y) noexcept nogil:
+    if Item is Entry:
+        return x.rank > y.rank or (x.rank == y.rank and x.index > y.index)
+    else:
+        return x[0] > y[0]
+
+
+cdef inline void sift_down(Item *heap, int64_t count, Item item) noexcept nogil:
+    """Replace the top item."""
     cdef int64_t at = 0, child = 1
     while child < count:
         if child + 1 < count and is_worse(&heap[child + 1], &heap[child]):
             child += 1
-        if not is_worse(&heap[child], &entry):
+        if not is_worse(&heap[child], &item):
             break
         heap[at] = heap[child]
         at, child = child, 2 * child + 1
-    heap[at] = entry
+    heap[at] = item
 
 
-cdef bint insert_in_heap(Best *best, int64_t most, Entry entry) noexcept nogil:
-    """Insert an entry as `insert` does."""
+cdef inline bint insert_in_heap(Best *best, int64_t most, Item *heap, Item item) noexcept nogil:
+    """Insert an item as `insert` does."""
     cdef int64_t at
     if best.count == most:
-        sift_down(best.entries, most, entry)
+        sift_down(heap, most, item)
     else:
         at = best.count
         best.count += 1
-        while at > 0 and is_worse(&entry, &best.entries[(at - 1) // 2]):
-            best.entries[at] = best.entries[(at - 1) // 2]
+        while at > 0 and is_worse(&item, &heap[(at - 1) // 2]):
+            heap[at] = heap[(at - 1) // 2]
             at = (at - 1) // 2
-        best.entries[at] = entry
+        heap[at] = item
         if best.count < most:
             return False
-    best.worst = best.entries[0].key
+    best.bound = floor_of(rank_of(&heap[0]), heap)
     return True
+
+
+cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogil:
+    """Insert an item that is below `bound`, and whose index is above all others. Return whether `bound` has changed."""
+    cdef bint shortened = False
+    if most <= MOST_OF_HEAP:
+        return insert_in_heap(best, most, items, item)
+    if best.count == items_room(most):
+        shorten(best, most, items)
+        shortened = True
+    items[best.count] = item
+    best.count += 1
+    return shortened
+
+
+cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil:
+    """Append short items that are below `bound`, with rising indices above all others, to a list. Return whether
+    `bound` has changed."""
+    cdef bint shortened = False
+    cdef int64_t done = 0, kept, some, i
+    cdef uint64_t bound
+    while True:
+        some = min(count - done, items_room(most) - best.count)
+        kept, bound = best.count, best.bound
+        for i in range(done, done + some):
+            items[kept] = found[i]
+            kept += found[i] < bound
+        best.count = kept
+        done += some
+        if done == count:
+            return shortened
+        if best.count == items_room(most):
+            shorten(best, most, items)
+            shortened = True
 
 
 cdef inline int bits_of(uint64_t x) noexcept nogil:
@@ -63,119 +116,135 @@ cdef inline int bits_of(uint64_t x) noexcept nogil:
     return bits
 
 
-cdef inline void find_range(const Best *best, int64_t *low, int64_t *high) noexcept nogil:
-    """Find the smallest and the largest key."""
-    cdef int64_t i, key
-    low[0], high[0] = INT64_MAX, INT64_MIN
-    for i in range(best.count):
-        key = best.entries[i].key
-        low[0] = key if key < low[0] else low[0]
-        high[0] = key if key > high[0] else high[0]
+cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uint64_t *high) noexcept nogil:
+    """Find the smallest and the largest rank."""
+    cdef int64_t i
+    cdef uint64_t rank, least = UINT64_MAX, largest = 0
+    for i in range(count):
+        rank = rank_of(&items[i])
+        least = rank if rank < least else least
+        largest = rank if rank > largest else largest
+    low[0], high[0] = least, largest
 
 
-cdef void shorten(Best *best, int64_t most) noexcept nogil:
-    """Remove entries that are not among the `most` best, until there are at most `most_listed`. Keep their order.
-
-    The number of keys with each leading digit tells which digit the worst of the `most` best entries has. Entries with
-    a worse digit are removed. If too many entries have this digit, their next digits are counted."""
-    cdef int64_t counts[1 << SELECT_BITS]
-    cdef int64_t low, high, i, kept, digit, left = most
-    cdef uint64_t from_high, span
-    cdef int shift
+cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
+    """Keep the items below `high`, and the first `left` items that are equal to it. Return their number. Later rows of
+    rank `high` are not among the best. Any branch in these loops would often be mispredicted."""
+    cdef int64_t kept = 0, i
     cdef bint is_tied
-    cdef Entry entry
+    cdef Item item
+    if Item is Entry:
+        for i in range(count):
+            item = items[i]
+            is_tied = item.rank == high
+            items[kept] = item
+            kept += (item.rank < high) | (is_tied & (left > 0))
+            left -= is_tied
+    else:  # no two short items are equal
+        for i in range(count):
+            item = items[i]
+            items[kept] = item
+            kept += item <= high
+    return kept
+
+
+cdef void shorten(Best *best, int64_t most, Item *items) noexcept nogil:
+    """Remove items that are not among the `most` best, until there are at most `most_listed`. Keep their order.
+
+    The number of ranks with each leading digit tells which digit the worst of the `most` best items has. Items with a
+    worse digit are removed. If too many items have this digit, their next digits are counted."""
+    cdef int64_t counts[1 << SELECT_BITS]
+    cdef uint64_t low, high, span, rank
+    cdef int64_t i, digit, left = most
+    cdef int shift
     if best.count <= most_listed(most):
         return
-    find_range(best, &low, &high)
+    find_range(items, best.count, &low, &high)
     while low < high:
-        span = <uint64_t>high - <uint64_t>low
-        shift = bits_of(span) - SELECT_BITS
-        shift = shift if shift > 0 else 0
+        span = high - low
+        shift = max(0, bits_of(span) - SELECT_BITS)
         memset(counts, 0, sizeof(counts))
         for i in range(best.count):
-            from_high = <uint64_t>high - <uint64_t>best.entries[i].key
-            if from_high <= span:
-                counts[from_high >> shift] += 1
+            rank = rank_of(&items[i]) - low
+            if rank <= span:
+                counts[rank >> shift] += 1
         digit = 0
         while counts[digit] < left:
             left -= counts[digit]
             digit += 1
-        high = <int64_t>(<uint64_t>high - (<uint64_t>digit << shift))
-        if span - (<uint64_t>digit << shift) >= (<uint64_t>1 << shift):
-            low = <int64_t>(<uint64_t>high - ((<uint64_t>1 << shift) - 1))
+        low += <uint64_t>digit << shift
+        if high - low >= <uint64_t>1 << shift:
+            high = low + ((<uint64_t>1 << shift) - 1)
         if most - left + counts[digit] <= most_listed(most):
             left = counts[digit]
             break
-    # Keep all entries with keys above `worst`. If one key is left, keep the first `left` entries with this key, too.
-    # Any branch in this loop would often be mispredicted.
-    best.worst = low if low == high else low - 1
-    left = left if low == high else 0
-    kept = 0
-    for i in range(best.count):
-        entry = best.entries[i]
-        is_tied = entry.key == best.worst
-        best.entries[kept] = entry
-        kept += (entry.key > best.worst) | (is_tied & (left > 0))
-        left -= is_tied
-    best.count = kept
+    best.count = keep_up_to(items, best.count, high, left if low == high else best.count)
+    best.bound = floor_of(high, items)
 
 
-cdef void sort_list(Best *best, Entry *scratch) noexcept nogil:
-    """Sort the entries, best first, digit by digit from the last. Entries with equal keys keep their order."""
+cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogil:
+    """Sort the items, best first, digit by digit from the last. Items with equal ranks keep their order, which is the
+    order of their indices."""
     cdef int64_t starts[1 << SORT_BITS]
-    cdef int64_t low, high, i, some, at
-    cdef Entry *source = best.entries
-    cdef Entry *target = scratch
-    cdef int bits, width, shift = 0
-    cdef uint64_t mask, digit
-    find_range(best, &low, &high)
-    width = bits_of(<uint64_t>high - <uint64_t>low) if best.count else 0
+    cdef uint64_t low, high, mask, digit
+    cdef int64_t i
+    cdef int64_t some, at
+    cdef Item *source = items
+    cdef Item *target = scratch
+    cdef int bits, width, shift = 0 if Item is Entry else 32
+    if best.count == 0:
+        return
+    find_range(items, best.count, &low, &high)
+    low = floor_of(low, items)
+    width = max(0, bits_of(high - low) - shift)
     bits = <int>ceil_div(width, max(ceil_div(width, SORT_BITS), 1))
+    width += shift
     mask = (<uint64_t>1 << bits) - 1
     while shift < width:
         memset(starts, 0, sizeof(starts[0]) << bits)
         for i in range(best.count):
-            starts[(<uint64_t>high - <uint64_t>source[i].key) >> shift & mask] += 1
+            starts[(rank_of(&source[i]) - low) >> shift & mask] += 1
         at = 0
         for i in range(1 << bits):
             some = starts[i]
             starts[i] = at
             at += some
         for i in range(best.count):
-            digit = (<uint64_t>high - <uint64_t>source[i].key) >> shift & mask
+            digit = (rank_of(&source[i]) - low) >> shift & mask
             target[starts[digit]] = source[i]
             starts[digit] += 1
         source, target = target, source
         shift += bits
-    if source != best.entries:
-        memcpy(best.entries, source, best.count * sizeof(Entry))
+    if source != items:
+        memcpy(items, source, best.count * sizeof(Item))
 
 
-cdef void finish_best(Best *best, int64_t most) noexcept nogil:
-    """Sort the entries, best first, and keep at most `most` entries."""
+cdef void finish_best(Best *best, int64_t most, Item *items) noexcept nogil:
+    """Sort the items, best first, and keep at most `most` items."""
     cdef int64_t last
-    cdef Entry entry
+    cdef Item item
     if most > MOST_OF_HEAP:
-        shorten(best, most)
-        sort_list(best, best.entries + most_listed(most))
+        shorten(best, most, items)
+        sort_list(best, items, items + most_listed(most))
         best.count = min(best.count, most)
         return
     for last in range(best.count - 1, 0, -1):
-        entry = best.entries[last]
-        best.entries[last] = best.entries[0]
-        sift_down(best.entries, last, entry)
+        item = items[last]
+        items[last] = items[0]
+        sift_down(items, last, item)
 
 
-cdef void merge(Best *best, int64_t most, Best *other) noexcept nogil:
-    """Merge the finished entries of two objects into the first object."""
-    cdef Entry *merged = best.entries + most_listed(most)
+cdef void merge(Best *best, int64_t most, Best *other, Item *items) noexcept nogil:
+    """Merge the finished items of two objects into the first object."""
+    cdef Item *others = <Item *>other.items
+    cdef Item *merged = items + most_listed(most)
     cdef int64_t total = min(most, best.count + other.count), i = 0, j = 0, k
     for k in range(total):
-        if j == other.count or (i < best.count and not is_worse(&best.entries[i], &other.entries[j])):
-            merged[k] = best.entries[i]
+        if j == other.count or (i < best.count and not is_worse(&items[i], &others[j])):
+            merged[k] = items[i]
             i += 1
         else:
-            merged[k] = other.entries[j]
+            merged[k] = others[j]
             j += 1
-    memcpy(best.entries, merged, total * sizeof(Entry))
+    memcpy(items, merged, total * sizeof(Item))
     best.count = total

@@ -16,11 +16,11 @@ from int8blas.core.words import shown
 from int8blas.gemm.call cimport set_a, set_b
 from int8blas.gemm.packing cimport PackedB
 from int8blas.gemm.problem cimport Problem, is_in_memory, set_product_type, start
-from int8blas.neighbors.best cimport Best, Entry, entries_room, real_of_key
+from int8blas.neighbors.best cimport Best
 from int8blas.neighbors.hamming cimport packed_rows
 from int8blas.neighbors.search cimport (
-    MOST_QUERIES, Search, Shard, batch_size, begin, finish, integer_score, needs_squares, parts_for, search_step,
-    step_panels, term_bound)
+    MOST_QUERIES, Search, Shard, batch_size, begin, finish, needs_squares, parts_for, query_bytes, search_step,
+    step_panels, store_found, takes_short_items, term_bound)
 from int8blas.neighbors.squares cimport row_squares
 
 cnp.import_array()
@@ -119,24 +119,17 @@ cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
     return mask
 
 
-cdef int store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray scores) except -1:
+cdef void store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray scores) noexcept:
     """Store the results of the current queries, from query `first` on."""
-    cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices)
-    cdef char *score = <char *>cnp.PyArray_DATA(scores)
-    cdef int64_t at = first * s.most, query, i
-    cdef const Entry *entry
-    for query in range(s.queries):
-        for i in range(s.most):
-            entry = &s.best[query].entries[i]
-            index[at] = entry.index
-            if s.metric == I8_COSINE:
-                (<double *>score)[at] = real_of_key(entry.key)
-            elif s.wide:
-                (<int64_t *>score)[at] = integer_score(s, query, entry)
-            else:
-                (<int32_t *>score)[at] = <int32_t>integer_score(s, query, entry)
-            at += 1
-    return 0
+    cdef int64_t at = first * s.most
+    cdef int64_t *index = <int64_t *>cnp.PyArray_DATA(indices) + at
+    cdef void *score = cnp.PyArray_DATA(scores)
+    if s.metric == I8_COSINE:
+        store_found(s, s.most, index, <double *>score + at)
+    elif s.wide:
+        store_found(s, s.most, index, <int64_t *>score + at)
+    else:
+        store_found(s, s.most, index, <int32_t *>score + at)
 
 
 cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
@@ -146,11 +139,11 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
     cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
     cdef int status
     cdef bint flips = cnp.PyArray_TYPE(queries) == cnp.NPY_INT8
-    cdef cnp.ndarray best, entries, some
+    cdef cnp.ndarray best, items, some
     s.queries = batch_size(s, count)
     s.parts = parts_for(s, max_threads())
     best = np.empty(s.parts * s.queries * sizeof(Best), np.uint8)
-    entries = np.empty((s.parts * s.queries * entries_room(s.most), sizeof(Entry)), np.uint8)
+    items = np.empty((s.parts * s.queries, query_bytes(s)), np.uint8)
     s.best = <Best *>cnp.PyArray_DATA(best)
     while first < count:
         s.queries = batch_size(s, count - first)
@@ -162,7 +155,7 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
             some = some ^ np.uint8(0x80)
         s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(some)
         s.query_squares = NULL if squares is None else <const int64_t *>cnp.PyArray_DATA(squares) + first
-        begin(s, <Entry *>cnp.PyArray_DATA(entries))
+        begin(s, <char *>cnp.PyArray_DATA(items))
         while s.panel < s.panels:
             panels = step_panels(s)
             with nogil:
@@ -279,6 +272,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     for i in range(s.shard_count):
         set_product_type(&s.shards[i].g.epilogue, s.wide)
         s.shards[i].g.known.uncached = is_in_memory(s.shards[i].g.machine, <double>rows * s.k)
+    s.short_items = takes_short_items(&s, rows)
     _mask = set_excluded(&s, exclude, rows)
     if needs_squares(&s):
         squares = row_squares(x, 1)

@@ -1,18 +1,25 @@
 # A search for the nearest rows (see search.pyx).
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_INNER, I8_SQEUCLIDEAN, i8_kernels
 from int8blas.gemm.packing cimport PackedMatrix
 from int8blas.gemm.problem cimport Problem
-from int8blas.neighbors.best cimport Best, Entry, entries_room
+from int8blas.neighbors.best cimport Best, Entry, items_room
 
 cdef enum:
     # The maximum number of queries that are searched together.
     MOST_QUERIES = 256
-    # The maximum number of entries of a thread, which take 1 MiB. If many rows are to be found, fewer queries are
+    # The maximum number of bytes of a thread's items, a usual L2 cache. If many rows are to be found, fewer queries are
     # searched at a time.
-    MOST_ENTRIES = 1 << 16
+    ITEMS_BYTES = 1 << 20
+
+
+# The types of scores.
+ctypedef fused Score:
+    int32_t
+    int64_t
+    double
 
 
 # One matrix of the base, packed or plain. `g` is its product with all queries; A and C are set later.
@@ -29,6 +36,7 @@ cdef struct Search:
     const i8_kernels *kernels
     int metric                  # I8_INNER, I8_SQEUCLIDEAN, I8_COSINE or I8_HAMMING
     bint wide                   # whether sums are s64
+    bint short_items            # whether best rows are short items; keys and indices then have 32 bits
     int64_t most                # rows to find for each query
     # Excluded rows, by running index: a range, a mask, or no rows.
     int64_t exclude_first, exclude_end
@@ -47,10 +55,11 @@ cdef struct Search:
 
 
 cdef int64_t step_panels(const Search *s) noexcept nogil
-cdef void begin(Search *s, Entry *entries) noexcept nogil
+cdef void begin(Search *s, char *items) noexcept nogil
 cdef int search_step(Search *s, int64_t panels) noexcept nogil
 cdef void finish(Search *s) noexcept nogil
 cdef int parts_for(const Search *s, int threads) noexcept nogil
+cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, Score *scores) noexcept nogil
 cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is_signed, int64_t count, int64_t wanted,
                        int64_t *indices, double *scores) noexcept nogil
 
@@ -68,14 +77,16 @@ cdef inline bint needs_squares(const Search *s) noexcept nogil:
     return s.metric == I8_SQEUCLIDEAN or s.metric == I8_COSINE
 
 
+cdef inline bint takes_short_items(const Search *s, int64_t rows) noexcept nogil:
+    """Return whether the keys, and the indices of `rows` rows, have 32 bits."""
+    return not s.wide and s.metric != I8_COSINE and rows <= UINT32_MAX
+
+
+cdef inline int64_t query_bytes(const Search *s) noexcept nogil:
+    """Return the bytes of a query's items."""
+    return items_room(s.most) * <int64_t>(sizeof(uint64_t) if s.short_items else sizeof(Entry))
+
+
 cdef inline int64_t batch_size(const Search *s, int64_t count) noexcept nogil:
     """Return the number of queries, at most `count`, that are searched together."""
-    cdef int64_t room = max(<int64_t>1, entries_room(s.most))
-    return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, MOST_ENTRIES // room)))
-
-
-cdef inline int64_t integer_score(const Search *s, int64_t query, const Entry *entry) noexcept nogil:
-    """Return the inner product or the distance of an entry."""
-    if s.metric == I8_HAMMING:
-        return ~entry.key
-    return entry.key if s.metric == I8_INNER else s.query_squares[query] - entry.key
+    return min(count, max(<int64_t>1, min(<int64_t>MOST_QUERIES, ITEMS_BYTES // max(<int64_t>1, query_bytes(s)))))

@@ -13,16 +13,16 @@ distances, a separate kernel (hamming.pyx) takes the place of the product.
 The best rows of a query are the best of all rows that the threads have found. Rows are ordered by score and then by
 index, without ties, so results do not depend on threads, blocks or shards.
 
-The key of an entry is an integer, and larger keys are better. The key is the inner product; |q|^2 minus the squared
+The key of a row is an integer, and larger keys are better. The key is the inner product; |q|^2 minus the squared
 distance; ~d for a Hamming distance d, where the sum is ~d too; or the bits of a cosine, s / sqrt(|q|^2 * |x|^2) in f64,
-mapped to an integer of the same order. Cosines are compared with a threshold in f32 that is slightly too low, so that
-no row is lost by rounding.
+mapped to an integer of the same order. Keys of 32 bits and their indices are short items (best.pxd). Cosines are
+compared with a threshold in f32 that is slightly too low, so that no row is lost by rounding.
 """
 
 from libc.float cimport FLT_MAX
 from libc.math cimport sqrt
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport (
@@ -35,7 +35,8 @@ from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
 from int8blas.gemm.problem cimport Panels, Problem, slice_panels
 from int8blas.neighbors.best cimport (
-    Best, Entry, entries_room, finish_best, insert, key_of_real, merge, real_of_key, set_empty)
+    MOST_OF_HEAP, Best, Entry, Item, append, finish_best, index_of, insert, key_of, key_of_real, merge, rank_of_key,
+    real_of_key, set_empty)
 
 cdef enum:
     # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
@@ -55,8 +56,8 @@ cdef enum:
     # search for 4 queries takes 84 ms with copies and 75 ms without copies. A search for 16 queries takes 77 ms with
     # copies and 127 ms without copies (AVX512-VNNI).
     COPYING = 40
-    # If there are at least this number of entries, several threads sort the results.
-    FINISHED_ENTRIES = 1 << 16
+    # If there are at least this number of items, several threads sort the results.
+    FINISHED_ITEMS = 1 << 16
 
 # The multiply-adds of each thread in a step, which take 25 to 100 ms. The search can be stopped after each step.
 # Threads wait for each other at the end of a step, so short steps would be slow if other programs use the cores.
@@ -71,7 +72,7 @@ cdef struct Room:
     int64_t *squares            # sums of squares of the rows of a block
     int32_t *short_squares
     float *lengths
-    int32_t *found
+    uint64_t *found
     # Copied rows as panels, with the facts about them that a packed matrix has, and their running indices.
     uint8_t *panels
     int64_t *col_sums
@@ -128,12 +129,12 @@ cdef int parts_for(const Search *s, int threads) noexcept nogil:
     return <int>max(1.0, min(min(<double>threads, rows / LEAST_ROWS), 1 + max(work, rows * s.k / THREAD_BYTES)))
 
 
-cdef void begin(Search *s, Entry *entries) noexcept nogil:
-    """Start a search that has no best rows yet. `entries` has room for each query of each part."""
+cdef void begin(Search *s, char *items) noexcept nogil:
+    """Start a search that has no best rows yet. `items` has room for each query of each part."""
     cdef int64_t i
     s.panel = 0
     for i in range(s.parts * s.queries):
-        set_empty(&s.best[i], entries + i * entries_room(s.most))
+        set_empty(&s.best[i], items + i * query_bytes(s))
 
 
 cdef inline bint is_excluded(const Search *s, int64_t index) noexcept nogil:
@@ -152,7 +153,7 @@ cdef bint is_wholly_excluded(const Search *s, int64_t first, int64_t end) noexce
     return True
 
 
-cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
+cdef inline int64_t key_of_sum(const Search *s, int64_t sum_, int64_t query, int64_t squares) noexcept nogil:
     cdef double length
     if not needs_squares(s):
         return sum_
@@ -163,13 +164,18 @@ cdef inline int64_t key_of(const Search *s, int64_t sum_, int64_t query, int64_t
 
 
 cdef void set_threshold(const Search *s, Best *best, int64_t query) noexcept nogil:
-    """Set the threshold that a sum must exceed for a key above `worst`."""
+    """Set the threshold that a sum must exceed for a rank below `bound`."""
     cdef double worst
+    cdef Entry entry
+    if s.short_items:
+        best.threshold = <int32_t>key_of(&best.bound)
+        return
+    entry.rank = best.bound
     if s.metric != I8_COSINE:
         # s64 sums do not use the threshold.
-        best.threshold = <int32_t>best.worst
+        best.threshold = <int32_t>key_of(&entry)
         return
-    worst = real_of_key(best.worst)
+    worst = real_of_key(key_of(&entry))
     worst *= 1 - SLACK if worst >= 0 else 1 + SLACK
     # For a query of zeros all cosines are 0, and the first rows are the best rows.
     best.limit = <float>(worst * sqrt(<double>s.query_squares[query])) if s.query_squares[query] > 0 else FLT_MAX
@@ -181,14 +187,41 @@ cdef inline void offer(const Search *s, Best *best, int64_t query, int64_t sum_,
     cdef Entry entry
     if is_excluded(s, index):
         return
-    entry.key, entry.index = key_of(s, sum_, query, squares), index
-    if entry.key > best.worst and insert(best, s.most, entry):
+    entry.rank, entry.index = rank_of_key(key_of_sum(s, sum_, query, squares)), index
+    if entry.rank < best.bound and insert(best, s.most, <Entry *>best.items, entry):
         set_threshold(s, best, query)
 
 
-cdef inline int64_t index_of(const Room *w, const Block *b, int64_t row) noexcept nogil:
+cdef inline int64_t index_of_row(const Room *w, const Block *b, int64_t row) noexcept nogil:
     """Return the running index of a row of a block."""
     return w.numbers[row] if b.copied else b.index + row
+
+
+cdef int64_t keep_included(const Search *s, const Room *w, const Block *b, int64_t count) noexcept nogil:
+    """Remove the excluded rows from the found short items, and set the indices of copied rows. Return the number of
+    items."""
+    cdef int64_t i, kept = 0
+    cdef uint64_t item
+    for i in range(count):
+        item = w.found[i]
+        if b.copied:
+            item = item >> 32 << 32 | <uint64_t>w.numbers[<uint32_t>item]
+        w.found[kept] = item
+        kept += not is_excluded(s, <uint32_t>item)
+    return kept
+
+
+cdef bint insert_found(const Search *s, const Room *w, Best *best, int64_t count) noexcept nogil:
+    """Insert the found short items into a query's best rows. Return whether the bound has changed."""
+    cdef uint64_t *items = <uint64_t *>best.items
+    cdef bint changed = False
+    cdef int64_t i
+    if s.most > MOST_OF_HEAP:
+        return append(best, s.most, items, w.found, count)
+    for i in range(count):
+        if w.found[i] < best.bound:
+            changed |= insert(best, s.most, items, w.found[i])
+    return changed
 
 
 cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
@@ -196,16 +229,24 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
     """Find the sums of one query, in a block, that exceed its threshold."""
     cdef int64_t first = 0, count, i, j
     cdef i8_above_args t
+    cdef bint excludes = s.excluded is not NULL or s.exclude_first < s.exclude_end
     t.found = w.found
     while first < b.rows:
-        t.count = min(<int64_t>(SCANNED if best.worst > INT64_MIN else FIRST_SCANNED), b.rows - first)
+        t.count = min(<int64_t>(SCANNED if best.bound < UINT64_MAX else FIRST_SCANNED), b.rows - first)
         t.sums, t.squares, t.lengths = sums + first, w.short_squares + first, w.lengths + first
         t.threshold, t.limit = best.threshold, best.limit
+        t.first = b.index + first if s.short_items and not b.copied else first
         count = s.kernels.neighbors.above[s.metric](&t)
-        for i in range(count):
-            j = first + w.found[i]
-            offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))
         first += t.count
+        if s.short_items:
+            if excludes:
+                count = keep_included(s, w, b, count)
+            if insert_found(s, w, best, count):
+                set_threshold(s, best, query)
+            continue
+        for i in range(count):
+            j = <uint32_t>w.found[i]
+            offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of_row(w, b, j))
 
 
 cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *best, int64_t query,
@@ -214,7 +255,7 @@ cdef void scan_wide_sums(const Search *s, const Room *w, const Block *b, Best *b
     hardly any time compared with the product."""
     cdef int64_t j
     for j in range(b.rows):
-        offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of(w, b, j))
+        offer(s, best, query, sums[j], b.squares[j] if b.squares is not NULL else 0, index_of_row(w, b, j))
 
 
 cdef void set_squares(const Search *s, const Shard *shard, const Room *w, Block *b) noexcept nogil:
@@ -370,7 +411,7 @@ cdef size_t lay_out(const Search *s, Room *w, char *memory) noexcept nogil:
     w.squares = <int64_t *>carve(&memory, 8 * rows)
     w.short_squares = <int32_t *>carve(&memory, 4 * rows)
     w.lengths = <float *>carve(&memory, 4 * rows)
-    w.found = <int32_t *>carve(&memory, 4 * SCANNED)
+    w.found = <uint64_t *>carve(&memory, 8 * SCANNED)
     w.panels = <uint8_t *>carve(&memory, copied_rows(s) // I8_PANEL * panel_bytes(s))
     w.col_sums = <int64_t *>carve(&memory, 8 * copied_rows(s))
     w.certified = <uint8_t *>carve(&memory, copied_rows(s) // I8_PANEL)
@@ -420,20 +461,31 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
     return status
 
 
-cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept nogil:
-    """Sort the best rows of a query that each thread has found, and merge them."""
-    cdef const Search *s = <const Search *>job
+cdef inline void finish_items(const Search *s, int64_t query, Item *items) noexcept nogil:
+    """Sort the best rows of a query that each thread has found, and merge them. `items` are the first thread's."""
+    cdef Best *best = s.best + query
+    cdef Best *other
     cdef int64_t part
-    for part in range(s.parts):
-        finish_best(s.best + part * s.queries + query, s.most)
-        if part > 0:
-            merge(s.best + query, s.most, s.best + part * s.queries + query)
+    finish_best(best, s.most, items)
+    for part in range(1, s.parts):
+        other = best + part * s.queries
+        finish_best(other, s.most, <Item *>other.items)
+        merge(best, s.most, other, items)
+
+
+cdef int finish_query(const void *job, int64_t query, int64_t _queries) noexcept nogil:
+    """Sort and merge the best rows of a query. Return 0."""
+    cdef const Search *s = <const Search *>job
+    if s.short_items:
+        finish_items(s, query, <uint64_t *>s.best[query].items)
+    else:
+        finish_items(s, query, <Entry *>s.best[query].items)
     return 0
 
 
 cdef void finish(Search *s) noexcept nogil:
-    """Merge and sort the best rows of each query, into the entries of the first part."""
-    cdef bint pays = <double>s.parts * s.queries * s.most > FINISHED_ENTRIES
+    """Merge and sort the best rows of each query, into the items of the first part."""
+    cdef bint pays = <double>s.parts * s.queries * s.most > FINISHED_ITEMS
     run_parts(finish_query, s, s.queries, s.parts if pays else 1)
 
 
@@ -442,7 +494,7 @@ cdef struct Queries:
     uint8_t *rows               # shifted to u8, contiguous
     int64_t *squares
     Best *best
-    Entry *entries
+    char *items
 
 
 cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept nogil:
@@ -451,22 +503,37 @@ cdef size_t lay_out_queries(const Search *s, Queries *q, char *memory) noexcept 
     q.rows = <uint8_t *>carve(&memory, s.queries * s.k)
     q.squares = <int64_t *>carve(&memory, 8 * s.queries)
     q.best = <Best *>carve(&memory, s.parts * s.queries * sizeof(Best))
-    q.entries = <Entry *>carve(&memory, s.parts * s.queries * entries_room(s.most) * sizeof(Entry))
+    q.items = <char *>carve(&memory, s.parts * s.queries * query_bytes(s))
     return memory - start
 
 
-cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, double *scores) noexcept nogil:
-    """Store the results in rows of `wanted` elements, with -1 and 0.0 after the last found row."""
-    cdef const Entry *entry
+cdef inline void store_items(const Search *s, int64_t query, const Item *items, int64_t *indices,
+                             Score *scores) noexcept nogil:
+    """Store the indices and scores of a query's best rows. The score is the key, or `start` minus the key."""
+    cdef int64_t i, start = s.query_squares[query] if s.metric == I8_SQEUCLIDEAN else -1
+    for i in range(s.most):
+        indices[i] = index_of(&items[i])
+    if s.metric == I8_COSINE:
+        for i in range(s.most):
+            scores[i] = <Score>real_of_key(key_of(&items[i]))
+    elif s.metric == I8_INNER:
+        for i in range(s.most):
+            scores[i] = <Score>key_of(&items[i])
+    else:
+        for i in range(s.most):
+            scores[i] = <Score>(start - key_of(&items[i]))
+
+
+cdef void store_found(const Search *s, int64_t wanted, int64_t *indices, Score *scores) noexcept nogil:
+    """Store the results in rows of `wanted` elements, with -1 and 0 after the last found row."""
     cdef int64_t query, i
     for query in range(s.queries):
-        for i in range(wanted):
-            if i >= s.most:
-                indices[i], scores[i] = -1, 0
-                continue
-            entry = &s.best[query].entries[i]
-            indices[i] = entry.index
-            scores[i] = real_of_key(entry.key) if s.metric == I8_COSINE else <double>integer_score(s, query, entry)
+        if s.short_items:
+            store_items(s, query, <const uint64_t *>s.best[query].items, indices, scores)
+        else:
+            store_items(s, query, <const Entry *>s.best[query].items, indices, scores)
+        for i in range(s.most, wanted):
+            indices[i], scores[i] = -1, 0
         indices += wanted
         scores += wanted
 
@@ -491,7 +558,7 @@ cdef int search_packed(Search *s, const uint8_t *queries, ptrdiff_t row, bint is
         for i in range(s.queries):
             for j in range(s.k):
                 q.rows[i * s.k + j] = queries[i * row + j] ^ (SIGN_BIT if is_signed else 0)
-        begin(s, q.entries)
+        begin(s, q.items)
         status = search_step(s, s.panels)
         finish(s)
         store_found(s, wanted, indices, scores)

@@ -138,3 +138,14 @@ def test_vectors_of_offsets_and_zero_points(isa, pair, side, rng):
         for offsetc, count in (("F", 1), ("C", m), ("R", n)):
             arguments = {"ao": ao, "bo": bo, "offsetc": offsetc, "co": vector(random_c(rng, (1, count)))}
             assert_same(pair.gemm(1, a, b, **arguments), reference.gemm(1, a, b, **arguments), m=m, n=n, k=k)
+
+
+def test_short_rows_with_gaps(isa, rng):
+    """The last row of A ends at a protected page."""
+    for m, n, k in ((1, 8, 2), (2, 3, 1), (5, 20, 3), (300, 8, 2), (2000, 17, 7), (900, 40, 20)):
+        b = rng.integers(-128, 128, (k, n), np.int8)
+        for gap in (1, 2, 3, 15, 16, 40):
+            memory = guarded("end")((m - 1) * (k + gap) + k)
+            memory[...] = rng.integers(0, 256, memory.size, np.uint8)
+            a = np.ndarray((m, k), np.int8, memory, strides=(k + gap, 1))
+            assert_same(int8blas.matmul(a, b), reference.matmul(a, b), m=m, n=n, k=k, gap=gap)

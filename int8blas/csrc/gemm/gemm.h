@@ -245,11 +245,12 @@ typedef struct {
  *     I8_STACK_UNITS   a matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at
  *                      most I8_STACK_UNIT
  *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE
- *     I8_STACK_DOTS    m or n is 1; the other size and k are from 2 to I8_STACK_DEPTH
+ *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH
  *
  * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
- * byte. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8 operands are from -255
- * to 255. The kernel reads and writes nothing outside the stack. */
+ * byte. Except for I8_STACK_UNITS, matrices of A may be some rows of longer matrices, which `data`, `span` and `step`
+ * describe. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8 operands are from
+ * -255 to 255. The kernel reads and writes nothing outside the stack. */
 enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64 };
 typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {

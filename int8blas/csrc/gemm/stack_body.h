@@ -275,6 +275,15 @@ I8_INLINE void i8_multiply_lines(const i8_stack_args *t, const int panels)
     }
 }
 
+/* Add the lanes of each of I8_LANES vectors. Return the sums, a lane for each vector. */
+I8_INLINE i8_vec i8_fold_sums(i8_vec *sums)
+{
+    I8_FOR(j, I8_LANES / 2) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
+    I8_FOR(j, I8_LANES / 4) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
+    I8_FOR(j, I8_LANES / 8) sums[j] = i8_fold_units(sums[2 * j], sums[2 * j + 1]);
+    return I8_LANES > 8 ? i8_fold_units(sums[0], sums[1]) : sums[0];
+}
+
 /* Compute a C of one column: each element is the dot product of a row of A and the column of B. The words of the column
  * are in registers. Each of I8_LANES sums has a register, whose lanes are added at the end. */
 I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
@@ -282,7 +291,7 @@ I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
     enum { CHUNK = 2 * I8_LANES, MOST = I8_STACK_DEPTH / CHUNK };
     const int chunks = some ? some : (t->k + CHUNK - 1) / CHUNK;
     i8_stack_lines left, right;
-    i8_vec column[MOST], valid[MOST];
+    i8_vec column[MOST], valid[MOST], start = i8_zero(); /* `start` has the products of A's zero point */
     int16_t words[I8_STACK_DEPTH];
     uint8_t copies[2][I8_STACK_DEPTH * I8_STACK_DEPTH + I8_STACK_SPARE];
     const uint8_t *x = NULL;
@@ -302,26 +311,63 @@ I8_INLINE void i8_multiply_dots(const i8_stack_args *t, const int some)
             y = i8_stack_matrix_of(copies[1], &b_step, &right, y, 0);
             for (int v = 0; v < chunks; ++v)
                 column[v] = i8_and(i8_line_words(&right, y + CHUNK * v), valid[v]);
+            start = i8_zero();
+            for (int v = 0; v < chunks; ++v)
+                start = i8_dot2_any(start, i8_sub_16(i8_zero(), left.zero), column[v]);
         }
         for (int i = 0; i < t->m; i += I8_LANES) {
             i8_vec sums[I8_LANES];
             const uint8_t *rows = x + i * a_step;
             I8_FOR(r, I8_LANES) {
                 const uint8_t *row = rows + (r < t->m - i ? r : 0) * a_step; /* the first row replaces missing rows */
-                sums[r] = i8_zero();
+                sums[r] = start;
                 for (int v = 0; v < chunks; ++v)
-                    sums[r] = i8_dot2_any(sums[r], i8_line_words(&left, row + CHUNK * v), column[v]);
+                    sums[r] = i8_dot2_any(sums[r], i8_xor(i8_words_u8(row + CHUNK * v), left.flip), column[v]);
             }
-            I8_FOR(j, I8_LANES / 2) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
-            I8_FOR(j, I8_LANES / 4) sums[j] = i8_fold_lanes(sums[2 * j], sums[2 * j + 1]);
-            I8_FOR(j, I8_LANES / 8) sums[j] = i8_fold_units(sums[2 * j], sums[2 * j + 1]);
-            if (I8_LANES > 8)
-                sums[0] = i8_fold_units(sums[0], sums[1]);
+            const i8_vec column_of_c = i8_fold_sums(sums);
             if (end - (c + i) >= I8_LANES)
-                i8_store(c + i, sums[0]);
+                i8_store(c + i, column_of_c);
             else
-                i8_store_some(c + i, sums[0], t->m - i);
+                i8_store_some(c + i, column_of_c, t->m - i);
         }
+    }
+}
+
+/* Compute single dot products, a lane for each. Words of B after the end of k become 0. */
+I8_INLINE void i8_multiply_single_dots(const i8_stack_args *t, const int some)
+{
+    enum { CHUNK = 2 * I8_LANES };
+    const int last = some ? some - 1 : (t->k - 1) / CHUNK;
+    i8_stack_lines left, right;
+    int16_t words[CHUNK];
+    int32_t c[I8_LANES];
+    uint8_t copies[2][I8_STACK_DEPTH + I8_STACK_SPARE];
+    ptrdiff_t step;
+    i8_set_stack_lines(&left, &t->a, t->k, 1, t->count, t->a.column, t->a.row, 1);
+    i8_set_stack_lines(&right, &t->b, t->k, 1, t->count, t->b.row, t->b.column, 1);
+    for (int i = 0; i < CHUNK; ++i)
+        words[i] = CHUNK * last + i < t->k ? -1 : 0;
+    const i8_vec valid = i8_load(words);
+    for (int64_t index = 0; index < t->count; index += I8_LANES) {
+        const int rows = t->count - index < I8_LANES ? (int)(t->count - index) : I8_LANES;
+        i8_vec sums[I8_LANES];
+        I8_FOR(r, I8_LANES) {
+            const int64_t i = index + (r < rows ? r : 0); /* the first product replaces missing products */
+            const uint8_t *x = t->a.data + t->a.first + i * t->a.step, *y = t->b.data + t->b.first + i * t->b.step;
+            x = i8_stack_matrix_of(copies[0], &step, &left, x, 0);
+            y = i8_stack_matrix_of(copies[1], &step, &right, y, 0);
+            sums[r] = i8_zero();
+            for (int v = 0; v < last; ++v, x += CHUNK, y += CHUNK)
+                sums[r] = i8_dot2_any(sums[r], i8_line_words(&left, x), i8_line_words(&right, y));
+            sums[r] = i8_dot2_any(sums[r], i8_line_words(&left, x), i8_and(i8_line_words(&right, y), valid));
+        }
+        if (t->c_step == 1) {
+            i8_store_some(t->c + index, i8_fold_sums(sums), rows);
+            continue;
+        }
+        i8_store(c, i8_fold_sums(sums));
+        for (int r = 0; r < rows; ++r)
+            t->c[(index + r) * t->c_step] = c[r];
     }
 }
 
@@ -340,7 +386,11 @@ I8_NOINLINE void i8_stack_of_lines(const i8_stack_args *args)
         own.b.row = args->a.column;
         own.b.column = args->a.row;
     }
-    if (t->form == I8_STACK_DOTS && t->k <= 2 * I8_LANES)
+    if (t->form == I8_STACK_DOTS && t->m * t->n == 1 && t->k <= 2 * I8_LANES)
+        i8_multiply_single_dots(t, 1);
+    else if (t->form == I8_STACK_DOTS && t->m * t->n == 1)
+        i8_multiply_single_dots(t, 0);
+    else if (t->form == I8_STACK_DOTS && t->k <= 2 * I8_LANES)
         i8_multiply_dots(t, 1);
     else if (t->form == I8_STACK_DOTS)
         i8_multiply_dots(t, 0);

@@ -2,7 +2,7 @@
  * of the including file.
  *
  * Nearly all sums are below the threshold. So the kernel first finds the largest of I8_ABOVE_GROUP sums with vectors.
- * If this sum is above the threshold, the kernel writes positions one by one, without a branch. With longer groups the
+ * If this sum is above the threshold, the kernel writes items one by one, without a branch. With longer groups the
  * search would be faster, but writing would be slower. */
 enum { I8_ABOVE_GROUP = 128 };
 
@@ -48,7 +48,8 @@ I8_INLINE int64_t i8_above(const i8_above_args *t, const int metric)
             continue;
         }
         for (; j < end; ++j) {
-            t->found[n] = (int32_t)j;
+            const uint32_t rank = metric == I8_COSINE ? 0 : (uint32_t)INT32_MAX - (uint32_t)i8_above_key(t, j, metric);
+            t->found[n] = (uint64_t)rank << 32 | (uint32_t)(t->first + j);
             n += i8_is_above(t, j, metric);
         }
     }

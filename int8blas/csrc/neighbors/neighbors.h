@@ -5,23 +5,24 @@
 
 #include "core/types.h"
 
-/* Store in `found` the positions j of `count` sums, in rising order, for which
+/* Find the positions j of `count` sums, in rising order, for which
  *
  *     I8_INNER          sums[j] > threshold
  *     I8_HAMMING        sums[j] > threshold
  *     I8_SQEUCLIDEAN    2 * sums[j] - squares[j] > threshold       modulo 2**32; the value fits s32
  *     I8_COSINE         (float)sums[j] >= limit * lengths[j]       in f32, each operation rounded once
  *
- * and return their number. `found` has room for `count` positions. The kernel ignores members that a metric does not
- * use. */
+ * and return their number. For each such j, store in `found` an item (INT32_MAX - key) << 32 | (first + j), where the
+ * key is the left side of the comparison; for I8_COSINE the upper half is 0. A smaller item is better. `found` has room
+ * for `count` items. The kernel ignores members that a metric does not use. */
 enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING, I8_METRICS };
 typedef struct {
-    int64_t count;
+    int64_t count, first;
     const int32_t *sums, *squares;
     const float *lengths;
     int32_t threshold;
     float limit;
-    int32_t *found;
+    uint64_t *found;
 } i8_above_args;
 
 typedef int64_t (*i8_above_fn)(const i8_above_args *);

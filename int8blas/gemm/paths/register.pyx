@@ -14,7 +14,7 @@ from int8blas.core.split cimport part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule
-from int8blas.gemm.paths.sizes cimport is_register, is_stack_of_dots, rows_in_register
+from int8blas.gemm.paths.sizes cimport fits_register, is_register, is_short_dot, is_stack_of_dots, rows_in_register
 from int8blas.gemm.problem cimport busy_threads, thread_work
 
 cdef enum:
@@ -23,6 +23,8 @@ cdef enum:
     # 176 ns and 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2). 32 x 32 x 32 takes 463 ns and 381 ns (AVX512-VNNI),
     # 1244 ns and 910 ns (AVX2).
     STACK_WORK = 1 << 13
+    # The minimum K of single dot products that are computed in lanes. With a smaller K, each product fits a unit.
+    SINGLE_K = 9
 
 
 cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
@@ -41,6 +43,7 @@ cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, i
 cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil:
     """Set the sizes and operands in the arguments of the kernel of stacks, except addresses and the step of C. Return
     whether the kernel takes this product."""
+    cdef bint is_single = g.m == 1 and g.n == 1 and g.k >= SINGLE_K
     if max(g.m, g.n, g.k) > I8_STACK_DEPTH or g.m * g.n * g.k > STACK_WORK:
         return False
     t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
@@ -49,7 +52,9 @@ cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_ste
         and set_operand(&t.b, &g.b, g.k, g.n, b_step, g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)
     ):
         return False
-    if max(g.m * g.n, g.k, <int64_t>t.a.span, <int64_t>t.b.span) <= I8_STACK_UNIT:
+    if is_single:
+        t.form = I8_STACK_DOTS
+    elif max(g.m * g.n, g.k, <int64_t>t.a.span, <int64_t>t.b.span) <= I8_STACK_UNIT:
         t.form = I8_STACK_UNITS
     else:
         t.form = I8_STACK_DOTS if is_stack_of_dots(g) else I8_STACK_LINES
@@ -63,6 +68,37 @@ cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, in
     t.a.data, t.b.data = g.a.data - t.a.first, g.b.data - t.b.first
     t.c = <int32_t *>g.c.data
     g.kernels.gemm.stack(&t)
+
+
+cdef int64_t rows_of_slice(const Problem *g) noexcept nogil:
+    """Return the number of rows of A that one call of the kernel of stacks takes from each long matrix of a stack, or
+    0 if other paths are faster."""
+    cdef i8_stack_operand a
+    if not set_operand(&a, &g.a, g.m, g.k, 0, 0, 0):
+        return 0
+    return I8_STACK_DEPTH if is_short_dot(g) else rows_in_register(g) if fits_register(g) else 0
+
+
+cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrdiff_t b_step, ptrdiff_t c_step,
+                          int64_t count) noexcept nogil:
+    """Multiply `count` pairs of matrices, `rows` rows of all matrices A at a time. `g` is the product of the first
+    pair; `c_step` is in elements."""
+    cdef Problem own = g[0]
+    cdef i8_stack_args t
+    cdef i8_stack_operand a
+    cdef int64_t first = 0
+    set_operand(&a, &g.a, g.m, g.k, a_step, 0, 0)
+    while first < g.m:
+        own.m = min(rows, g.m - first)
+        own.a.data = g.a.data + first * g.a.row
+        own.c.data = g.c.data + first * g.c.row
+        set_stack_operands(&t, &own, a_step, b_step)
+        if t.form != I8_STACK_UNITS:
+            # The kernel may read the other rows of a matrix, so it copies no rows.
+            t.a.first, t.a.span = <int>(a.first + first * g.a.row), a.span
+        t.c_step = c_step
+        multiply_registers(&t, &own, count)
+        first += rows
 
 
 cdef bint takes_register(const Problem *g, const Plan *p) noexcept nogil:

@@ -7,8 +7,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from int8blas.core.kernels cimport (
-    I8_BLAS, I8_DISTANCES, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, i8_epilogue, i8_kernels,
-    i8_output_args, i8_tile_args, i8_tile_output, tile_panels)
+    I8_BLAS, I8_DISTANCES, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MAX_COLUMNS, I8_PANEL, I8_STACK_UNIT, i8_epilogue,
+    i8_kernels, i8_output_args, i8_tile_args, i8_tile_output, tile_panels)
 from int8blas.core.memory cimport ALIGNMENT, aligned
 from int8blas.core.split cimport equal_parts, round_up
 from int8blas.gemm.operand cimport has_zero, zero_of
@@ -323,13 +323,23 @@ cdef inline void sum_rows(const Problem *g, const uint8_t *a, int row, int rows,
 
 cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int rows) noexcept nogil:
     """Copy contiguous rows of A to rows of A', without gaps."""
-    cdef int i, k = <int>g.k
+    cdef int i = 0, j, k = <int>g.k
+    cdef uint32_t four, flip = g.a.sign_flip * <uint32_t>0x01010101
     if g.a.row == k:
         g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
-    # Pad each row with zeros to a multiple of 4 bytes. The next row overwrites the padding.
-    for i in range(rows):
+    # If gaps are smaller than a unit of 128 bits, and therefore readable, copy 4 bytes at a time, up to the last row.
+    # The next row overwrites the bytes after the end of a row.
+    while k < g.a.row < k + I8_STACK_UNIT and (rows - 1 - i) * g.a.row + k >= round_up(k, I8_GROUP):
+        for j in range(0, k, 4):
+            memcpy(&four, a + i * g.a.row + j, 4)
+            four ^= flip
+            memcpy(dst + i * k + j, &four, 4)
+        i += 1
+    # Pad other rows with zeros to a multiple of 4 bytes.
+    while i < rows:
         g.kernels.packing.pack_panel(dst + i * k, 1, 1, k, a + i * g.a.row, 0, 1, g.a.sign_flip)
+        i += 1
 
 
 cdef inline uint32_t last_bytes(const uint8_t *p, int count) noexcept nogil:
