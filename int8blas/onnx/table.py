@@ -166,7 +166,7 @@ class Operator(NamedTuple):
         return f"{self.domain}.{self.name}" if self.domain else self.name
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Site:
     """The context of a prepared operator: its node, the node's constant inputs by position, and the shared packed
     weights. `later` has the functions to call at load if a plan has the node's call."""
