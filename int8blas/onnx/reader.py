@@ -217,7 +217,7 @@ class Reader:
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
             if dtype.kind in "iuf" and came:
-                return np.ndarray(shape, dtype.newbyteorder("<"), raw).astype(dtype, copy=False)
+                return np.ndarray(shape, dtype.newbyteorder("<").str, raw).astype(dtype, copy=False)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
         except (ValueError, TypeError, MemoryError) as error:
@@ -260,7 +260,7 @@ class Reader:
             )
         if not wanted:
             return np.empty(shape, dtype)
-        return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
+        return np.memmap(path, dtype.newbyteorder("<").str, "r", offset, shape)
 
 
 def packed_floats(proto: Any, count: int) -> Array:
