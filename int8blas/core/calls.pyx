@@ -9,6 +9,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds
+from int8blas.core.results cimport Layout, is_laid_out, lay_out
 from int8blas.core.turns cimport enter_run, leave_run
 
 cnp.import_array()
@@ -114,6 +115,58 @@ cpdef run_calls(list calls, list slots, described):
         raise described(error, which)
     finally:
         leave_run()
+
+
+cdef class Known:
+    """A function of arrays of one layout and type, for some other values."""
+
+    cdef Layout layout
+    cdef object dtype, call
+    cdef tuple values
+
+
+@cython.final
+cdef class ByLayout:
+    """A function of an array and other values, prepared for the layout of the array. Several threads may call it at the
+    same time.
+
+    Parameters
+    ----------
+    prepare : callable
+        Takes an array and the first `count` other values. Returns the function of an array of the same dtype, shape and
+        strides, and of all other values. An object of this class keeps the last function, for the same objects.
+    count : int
+        The number of the values.
+    """
+
+    cdef object prepare
+    cdef Py_ssize_t count
+    cdef Known known
+
+    def __init__(self, prepare, count):
+        self.prepare, self.count = prepare, count
+
+    def __call__(self, cnp.ndarray x not None, *others):
+        cdef Known known = self.known  # another thread may replace self.known
+        cdef tuple values = others if len(<tuple>others) <= self.count else others[:self.count]
+        if known is None or not fits(known, x, values):
+            known = Known()
+            lay_out(&known.layout, x)
+            known.dtype, known.values, known.call = (<object>x).dtype, values, self.prepare(x, *values)
+            self.known = known
+        return known.call(x, *others)
+
+
+cdef bint fits(Known known, cnp.ndarray x, tuple values) noexcept:
+    """Return whether a function is prepared for the layout of an array and these objects."""
+    cdef Py_ssize_t i
+    if (not is_laid_out(&known.layout, x) or (<object>x).dtype is not known.dtype
+            or len(values) != len(known.values)):
+        return False
+    for i in range(len(values)):
+        if values[i] is not known.values[i]:
+            return False
+    return True
 
 
 cdef object as_result(object value):

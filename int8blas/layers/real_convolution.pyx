@@ -123,29 +123,30 @@ cdef int filter_channels(cnp.ndarray image, cnp.ndarray weights, RealWindows *w,
                          cnp.ndarray y) except -1:
     """Filter each channel alone."""
     cdef FilterJob job
-    cdef cnp.ndarray offsets
-    cdef int64_t phase = 1, step = 1
-    cdef int d
+    cdef cnp.npy_intp taps = cnp.PyArray_SIZE(weights) // weights.shape[0]
+    cdef cnp.ndarray offsets = np.zeros(taps, np.intp)
+    cdef ptrdiff_t *offset = <ptrdiff_t *>cnp.PyArray_DATA(offsets)
+    cdef int64_t phase = 1, step = 1, inner = 1, at
+    cdef int d, tap
     cdef double work
-    job.count, job.taps, places = 1, 1, np.zeros((1,) * MOST_SPATIAL, np.intp)
+    job.count, job.taps = 1, <int>taps
     for d in range(MOST_SPATIAL):
         job.sizes[d] = w.outputs[d] + (w.kernel[d] - 1) * w.dilations[d] // w.strides[d]
-        job.taps *= <int>w.kernel[d]
         phase *= job.sizes[d]
     job.floats = phase
     for d in range(MOST_SPATIAL - 1, -1, -1):
-        at = np.arange(w.kernel[d]) * w.dilations[d]
-        along = at // w.strides[d] * step + at % w.strides[d] * phase
-        places = places + along.reshape([-1 if i == d else 1 for i in range(MOST_SPATIAL)])
+        for tap in range(taps):
+            at = tap // inner % w.kernel[d] * w.dilations[d]
+            offset[tap] += at // w.strides[d] * step + at % w.strides[d] * phase
+        inner *= w.kernel[d]
         job.count += (w.outputs[d] - 1) * step
         step *= job.sizes[d]
         phase *= w.strides[d]
     job.floats = phase
-    offsets = np.ascontiguousarray(places.reshape(-1), np.intp)
     job.kernels, job.windows, job.bias = current_kernels(), w, bias
     job.channels, job.units = weights.shape[0], weights.shape[0] * image.shape[0]
     job.image, job.image_step, job.channel_step = cnp.PyArray_BYTES(image), image.strides[0], image.strides[1]
-    job.weights, job.offsets = <const float *>cnp.PyArray_DATA(weights), <const ptrdiff_t *>cnp.PyArray_DATA(offsets)
+    job.weights, job.offsets = <const float *>cnp.PyArray_DATA(weights), offset
     job.y = <float *>cnp.PyArray_DATA(y)
     work = <double>job.units * job.count * job.taps
     if run_work(filter_part, &job, min(job.units, <int64_t>paid_threads(work, THREAD_DEPTHWISE_WORK, max_threads())),

@@ -154,8 +154,8 @@ def merge_key(node: Node, constants: Mapping[str, Array]) -> Hashable:
     return node.inputs[0], zeros is None, *(given[name] for name in ("K", "block_size", "bits", "accuracy_level"))
 
 
-def merged_graph(graph: Graph) -> Graph:
-    """Replace MatMulNBits of one source by one product."""
+def merged_nodes(graph: Graph) -> list[Node]:
+    """Return the nodes of a graph. One product replaces all MatMulNBits of one source."""
     groups: dict[Hashable, list[Node]] = {}
     for node in graph.nodes:
         key = merge_key(node, graph.constants)
@@ -174,9 +174,7 @@ def merged_graph(graph: Graph) -> Graph:
             parts = tuple(part for each in nodes for part in each.parts or (each.label,))
             new[id(first)] = [Node("ParallelMatMulNBits", DOMAIN, (first.inputs[0], *names), outputs, attributes,
                                    first.name, parts, origin=first.label)]  # fmt: skip
-    if not new:
-        return graph
-    return replace(graph, nodes=[each for node in graph.nodes for each in new.get(id(node), [node])])
+    return [each for node in graph.nodes for each in new.get(id(node), [node])]
 
 
 def halves(x: Array) -> Array:

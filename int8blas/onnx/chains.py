@@ -13,7 +13,8 @@ convolution. Numbers are float32, and a chain rounds each step as the node does.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ from int8blas.onnx.types import FLOAT32
 from int8blas.stage.attributes import BINARY, Binary, PReLU
 
 SYMMETRIC = {"add", "mul", "max", "min"}
+# The first operators of f in x * f(x).
+GATES = {"Add", "HardSigmoid", "Sigmoid"}
 
 
 class Columns(NamedTuple):
@@ -186,30 +189,16 @@ def lookup_tensors(graph: Graph) -> set[str]:
     return found
 
 
-def chained_graph(graph: Graph) -> Graph:
-    """Replace each chain of at least two element-wise nodes by one node. The nodes of the graph are in order."""
-    pattern = Pattern.of(graph)
+def chains_of(graph: Graph) -> Callable[[Pattern, Node], Node | None]:
+    """Return the rewrite of chains of at least two element-wise nodes to one node, for a graph with sorted nodes."""
     known = float32_tensors(graph) - lookup_tensors(graph)
-    new: dict[str, Node] = {}
-    inside: set[str] = set()
-    for node in graph.nodes:
-        if len(node.outputs) == 1 and node.outputs[0] not in inside and not known.isdisjoint(node.inputs):
-            chain = chain_from(pattern, node, known)
-            if chain is not None:
-                parts = tuple(part for each in chain[1:] for part in each.parts or (each.label,))
-                new[chain[-1].outputs[0]] = replace(chain[0], parts=parts)
-                inside.update(each.outputs[0] for each in chain[1:])
-    if not new:
-        return graph
-    nodes = [new.get(node.outputs[0], node) if node.outputs else node for node in graph.nodes]
-    dropped = inside - new.keys()
-    return replace(graph, nodes=[node for node in nodes if dropped.isdisjoint(node.outputs)])
+    return lambda pattern, node: chain_from(pattern, node, known)
 
 
-def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | None:
-    """Return the node of the chain that begins with a node, and the nodes that it replaces. Return None if the chain
-    has one node.
-    """
+def chain_from(pattern: Pattern, node: Node, known: set[str]) -> Node | None:
+    """Return the node that replaces the chain that begins with a node. Return None if the chain has one node."""
+    if len(node.outputs) != 1 or known.isdisjoint(node.inputs):
+        return None
     source, gated = gated_chain(pattern, node, known)
     first: str | None = None
     if gated is not None:
@@ -225,19 +214,17 @@ def chain_from(pattern: Pattern, node: Node, known: set[str]) -> list[Node] | No
     values = [pattern.constant(name) for each in nodes for name in each.inputs]
     attributes = {"ops": ops, "ndim": max((value.ndim for value in values if value is not None), default=0)}
     if first is None:
-        new = Node("Chain", DOMAIN, (source,), last.outputs, attributes, node.name)
-    else:
-        new = Node("ChainOfTwo", DOMAIN, node.inputs, last.outputs, attributes | {"first": first}, node.name)
-    return [new, *nodes]
+        return Node("Chain", DOMAIN, (source,), last.outputs, attributes, node.name)
+    return Node("ChainOfTwo", DOMAIN, node.inputs, last.outputs, attributes | {"first": first}, node.name)
 
 
 def gated_chain(pattern: Pattern, node: Node, known: set[str]) -> tuple[str, Chain | None]:
     """Return the float32 tensor x and the chain that begins with x * f(x), if a node is the first node of f. Other
     nodes may read x too."""
-    for name in node.inputs:
+    for name in node.inputs if node.kind in GATES else ():
         for product in pattern.consumers.get(name, []) if name in known else []:
             chain = Chain(node)
-            if len(node.outputs) == 1 and add_gated(pattern, chain, name, [node, product]):
+            if product.kind == "Mul" and add_gated(pattern, chain, name, [node, product]):
                 return name, extended(pattern, chain)
     return "", None
 

@@ -19,13 +19,13 @@ from int8blas.onnx.table import Call, Operator, Site, bind
 from int8blas.onnx.types import BYTES, FOUR_BITS
 
 
-def folded_graph(graph: Graph, opsets: Mapping[str, int]) -> Graph:
+def folded_graph(graph: Graph, opsets: Mapping[str, int], around: frozenset[str] = frozenset()) -> Graph:
     """Return a graph with sorted nodes. Constants replace the nodes that depend only on constants, except nodes that
-    widen bytes."""
+    widen bytes. `around` has the tensors that a subgraph may take from the graph around it."""
     graph = replace(graph, constants=dict(graph.constants))
     pattern = Pattern.of(graph)
     nodes = []
-    for node in needed(ordered(graph, frozenset(graph.captured())), graph.outputs):
+    for node in needed(ordered(graph, around), graph.outputs):
         if node.kind == "Constant" and isinstance(node.attributes.get("value"), np.ndarray):
             nodes.append(node)
             continue

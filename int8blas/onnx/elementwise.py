@@ -14,7 +14,7 @@ import numpy as np
 from int8blas.elementwise import elements
 from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, SHAPED, Call, Operator, Site, Traits
+from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, Call, Operator, Site, Traits, by_layout, passes_to
 from int8blas.onnx.types import STRING, converted, dtype_of, wide
 from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Eltwise, PReLU
@@ -24,8 +24,6 @@ FLOAT32 = np.dtype(np.float32)
 
 # Creating a post-op checks its numbers, which takes longer than computing a small array.
 post_op = functools.lru_cache(1024)(Eltwise)
-# The number of shapes and layouts for which a PRelu keeps its post-op.
-LAYOUTS = 16
 # A prepared function for each function and each shape. A prepared function can repeat its last call in a microsecond.
 prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
@@ -81,22 +79,16 @@ def placed(op: Any, order: tuple[int, ...]) -> Any:
     return replace(op, operand=values.reshape((1,) * (len(order) - values.ndim) + values.shape).transpose(order))
 
 
-def prelu(site: Site) -> Call:
-    """Multiply negative numbers by a slope. For a constant slope, create a post-op for each shape and layout."""
-    made: dict[Any, PreparedEltwise] = {}
-
-    def call(x: Array, slope: Array) -> Array:
-        if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
-            slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
-        if x.dtype != FLOAT32 or not x.ndim >= slope.ndim != 1:
-            return np.asarray(np.where(x < 0, x * slope, x))
-        to, back = order_of(x)
-        prepared = made.get((x.shape, to)) or PreparedEltwise(placed(PReLU(slope), to))
-        if 1 in site.constants and len(made) < LAYOUTS:
-            made[x.shape, to] = prepared
-        return prepared(x.transpose(to)).transpose(back)
-
-    return call
+@by_layout(1, rounds=False)
+def prelu(x: Array, slope: Array) -> Call:
+    """Multiply negative numbers by a slope."""
+    if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] and slope.shape[0] != x.shape[-1]:
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
+    if x.dtype != FLOAT32 or not x.ndim >= slope.ndim != 1:
+        return lambda x, _: np.asarray(np.where(x < 0, x * slope, x))
+    to, back = order_of(x)
+    prepared = PreparedEltwise(placed(PReLU(slope), to))
+    return lambda x, _: prepared(x.transpose(to)).transpose(back)
 
 
 def bit_shift(x: Array, y: Array, *, direction: Literal["LEFT", "RIGHT"]) -> Array:
@@ -118,6 +110,17 @@ def mean(*arrays: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------- one operand ------
+
+
+def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Eltwise]]) -> Callable[..., Call]:
+    """Return the prepared operator of post-ops, and of a function for types other than float32."""
+
+    @passes_to(function)
+    def operator(_: Site, **attributes: Any) -> Call:
+        prepared, other = PreparedEltwise(post_ops(**attributes)), functools.partial(function, **attributes)
+        return lambda x: prepared(x) if x.dtype is FLOAT32 else other(x)
+
+    return operator
 
 
 def relu(x: Array) -> Array:
@@ -339,10 +342,11 @@ ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
 OPERATORS = [
     *(Operator(name, function, since, prepared=name == "PRelu", traits=replace(ELEMENTWISE, algorithm=name.lower()))
       for name, function, since in BINARY),
-    *(Operator(name, function, since, traits=replace(ELEMENTWISE, post_op=post_ops))
+    *(Operator(name, in_one_pass(function, post_ops), since, prepared=True,
+               traits=replace(ELEMENTWISE, post_op=post_ops))
       for name, function, since, post_ops in FUSED),
     *(Operator(name, function, since, traits=traits) for traits, rows in ROWS for name, function, since in rows),
     Operator("Chain", chain, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
-    Operator("Table", table, domain=DOMAIN, prepared=True, traits=SHAPED),
+    Operator("Table", table, domain=DOMAIN, prepared=True, traits=Traits(sized_by=())),
     Operator("ChainOfTwo", chain_of_two, domain=DOMAIN, prepared=True, traits=SAME_TYPE),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from int8blas.onnx import elementwise, linear, windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.normalization import FIRST, inverse_root, layer_normalization, rms_normalization
-from int8blas.onnx.table import ELEMENTWISE, HEAVY, MICROSOFT, SAME_TYPE, SHAPED, Operator, passes_to
+from int8blas.onnx.table import ELEMENTWISE, HEAVY, MICROSOFT, SAME_TYPE, SHAPED, Call, Operator, Site, passes_to
 from int8blas.onnx.types import wide
 
 Activation = Literal["", "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "HardSwish", "Clip"]
@@ -37,12 +37,16 @@ def activated(y: Array, activation: str, values: Sequence[float]) -> Array:
 
 @passes_to(windows.conv)
 def fused_conv(
-    x: Array, w: Array, b: Array | None = None, z: Array | None = None, *, activation: Activation = "",
-    activation_params: Sequence[float] = (), **attributes: Any,
-) -> Array:  # fmt: skip
+    site: Site, *, activation: Activation = "", activation_params: Sequence[float] = (), **attributes: Any
+) -> Call:
     """Convolve, add `z` if it is given, and apply an activation."""
-    y = windows.conv(x, w, b, **attributes)
-    return activated(y if z is None else y + z, activation, activation_params)
+    convolve = windows.conv(site, **attributes)
+
+    def call(x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
+        y = convolve(x, w, b)
+        return activated(y if z is None else y + z, activation, activation_params)
+
+    return call
 
 
 @passes_to(linear.gemm)
@@ -130,7 +134,7 @@ def expand_dims(x: Array, axis: Array) -> Array:
 
 
 OPERATORS = [
-    Operator(name, function, domain=MICROSOFT, traits=traits)
+    Operator(name, function, domain=MICROSOFT, prepared=function is fused_conv, traits=traits)
     for name, function, traits in (
         ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
         (

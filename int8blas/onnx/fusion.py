@@ -32,16 +32,16 @@ from dataclasses import replace
 from functools import partial
 
 from int8blas.onnx.attention import rewritten_attention
-from int8blas.onnx.blocked import merged_graph
-from int8blas.onnx.chains import chained_graph
+from int8blas.onnx.blocked import merged_nodes
+from int8blas.onnx.chains import chains_of
 from int8blas.onnx.constants import folded_graph
-from int8blas.onnx.graph import Graph, Network, Node, needed, ordered
+from int8blas.onnx.graph import Graph, Network, Node, in_order, needed
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import POLYNOMIALS, TOLERANCE, Pattern, Polynomial, is_close, polynomial, sole_producer
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
-from int8blas.onnx.views import moved_graph, viewed_graph
+from int8blas.onnx.views import moved_pattern, view_up_to
 
 EQUATION = re.compile(r"[A-Za-z ]+,[A-Za-z ]+->[A-Za-z ]+")
 # Reasons why a node cannot become a quantized operator.
@@ -195,19 +195,21 @@ def fused(network: Network, tolerance: float = TOLERANCE) -> Network:
     return replace(network, graph=graph, opsets=opsets)
 
 
-def fused_graph(graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern]) -> Graph:
+def fused_graph(
+    graph: Graph, opsets: Mapping[str, int], pattern_of: Callable[[Graph], Pattern],
+    around: frozenset[str] = frozenset(),
+) -> Graph:  # fmt: skip
     """Rewrite a graph and each of its subgraphs. First rewrite constants, and formulas to single operators, because
     other patterns contain these operators. Then rewrite those patterns, moves of int8 elements, chains of element-wise
     operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
-    pattern = pattern_of(folded_graph(graph, opsets))
-    if any(node.kind == "Einsum" for node in pattern.graph.nodes):
-        pattern = rewritten_pattern(pattern, rewritten_einsum)
-    if any(node.kind in FORMULAS for node in pattern.graph.nodes):
-        pattern = rewritten_pattern(pattern, formula)
+    pattern = pattern_of(folded_graph(graph, opsets, around))
+    pattern = rewritten_pattern(rewritten_pattern(pattern, rewritten_einsum), formula)
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
         pattern = moved_before
-    return viewed_graph(chained_graph(moved_graph(merged_graph(rewritten_pattern(pattern, rewritten).graph))))
+    pattern = rewritten_pattern(pattern, rewritten)
+    pattern = moved_pattern(pattern.of_nodes(merged_nodes(pattern.graph)))
+    return rewritten_pattern(rewritten_pattern(pattern, chains_of(pattern.graph)), view_up_to).graph
 
 
 def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node | list[Node] | None]) -> Pattern:
@@ -238,8 +240,7 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
             reason = pattern.reasons.get(node.outputs[0], "") if node.outputs else ""
             nodes.append(replace(node, reason=reason) if reason else node)
     graph = replace(graph, nodes=nodes)
-    nodes = needed(ordered(graph, frozenset(graph.captured())), graph.outputs)
-    return Pattern.of(replace(graph, nodes=nodes), pattern.dynamic, pattern.tolerance)
+    return pattern.of_nodes(needed(in_order(graph, graph.captured()), graph.outputs))
 
 
 def formula(pattern: Pattern, node: Node) -> Node | None:
@@ -273,7 +274,7 @@ def with_fused_subgraphs(node: Node, opsets: Mapping[str, int], pattern_of: Call
     if not node.subgraphs():
         return node
     attributes = {
-        name: fused_graph(value, opsets, pattern_of) if isinstance(value, Graph) else value
+        name: fused_graph(value, opsets, pattern_of, frozenset(value.captured())) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,6 +59,7 @@ class Node:
     origin: str = ""
     # The operator with its domain, as in the table of operators.
     kind: str = field(init=False)
+    known_reads: frozenset[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.kind = f"{self.domain}.{self.operator}" if self.domain else self.operator
@@ -80,11 +80,13 @@ class Node:
         """Return the graphs among the attributes: branches and bodies."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
-    @functools.cached_property
+    @property
     def reads(self) -> frozenset[str]:
         """All tensors that the node needs: its inputs, and the tensors that its subgraphs capture."""
-        names = frozenset(self.inputs).union(*[graph.captured() for graph in self.subgraphs()])
-        return names - NONE if "" in names else names
+        if self.known_reads is None:  # functools.cached_property takes a lock in Python 3.11
+            names = frozenset(self.inputs).union(*[graph.captured() for graph in self.subgraphs()])
+            self.known_reads = names - NONE if "" in names else names
+        return self.known_reads
 
 
 @dataclass
@@ -173,10 +175,10 @@ def ordered(graph: Graph, around: frozenset[str] = frozenset()) -> list[Node]:
     for value in graph.outputs:
         if value.name not in made and value.name not in around:
             raise ValueError(f"output {value.name!r} of graph {graph.name!r} must be created by a node, got none")
-    return _sorted(graph, around)
+    return in_order(graph, around)
 
 
-def _sorted(graph: Graph, around: frozenset[str]) -> list[Node]:
+def in_order(graph: Graph, around: Iterable[str]) -> list[Node]:
     """Sort the nodes so that each node follows the nodes that it needs."""
     ready = {*graph.constants, *(value.name for value in graph.inputs), *around, ""}
     result: list[Node] = []

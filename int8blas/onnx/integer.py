@@ -145,7 +145,7 @@ def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, outpu
 def positive_finite(scale: Array) -> bool:
     """Return whether all scales are positive and finite, as int8blas requires: quantization then keeps the order of
     numbers."""
-    return bool((np.isfinite(scale) & (scale > 0)).all())
+    return 0 < scale.item() < math.inf if scale.size == 1 else bool((np.isfinite(scale) & (scale > 0)).all())
 
 
 def same_quantization(scale: Array, zero: Array, other_scale: Array, other_zero: Array) -> bool:

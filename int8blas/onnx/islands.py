@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from int8blas.onnx.explain import is_int8
 from int8blas.onnx.fusion import fused
-from int8blas.onnx.graph import Graph, Network, Node, Value, needed, ordered
+from int8blas.onnx.graph import Graph, Network, Node, Value, in_order, needed, ordered
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern
 from int8blas.onnx.sessions import Island
@@ -45,7 +45,7 @@ def with_islands(network: Network) -> Network:
     made = [island_node(graph, group, types, network.opsets, free) for group in groups]
     kept = [node for node in nodes if id(node) not in island_of]
     graph = replace(graph, nodes=[*kept, *made])
-    return replace(network, graph=replace(graph, nodes=ordered(graph)), opsets={**network.opsets, DOMAIN: 1})
+    return replace(network, graph=replace(graph, nodes=in_order(graph, ())), opsets={**network.opsets, DOMAIN: 1})
 
 
 def walked(node: Node) -> list[Node]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from int8blas.core.calls import ByLayout
 from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.pooling import avg_pool
 from int8blas.elementwise.quantization import requantize
@@ -52,10 +53,11 @@ from int8blas.onnx.integer import (
 from int8blas.onnx.integer import dequantize_linear as real
 from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.recurrent import Direction
+from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
 from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
-from int8blas.onnx.types import BYTES, AutoPad
-from int8blas.onnx.windows import TURNS, average_pool, max_pool, pooled, windows
+from int8blas.onnx.types import BYTES, AutoPad, single
+from int8blas.onnx.windows import TURNS, averaging, max_pool, pooled, windows
 
 # ONNX's directions, and the layer's names for them.
 LAYER_DIRECTIONS: dict[str, Any] = {
@@ -228,22 +230,28 @@ def average(
     """Average quantized windows as f32(sum) / count."""
     to_bytes = quantizer(site, 3, quantize_linear)
 
-    def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
-        image = np.moveaxis(x, -1, 1) if channels_last else x
+    def of_layout(image: Array) -> Call:
         at = windows(image.shape[2:], kernel_shape, strides, pads, None, auto_pad, ceil_mode)
-        plain = x.dtype in BYTES and image.ndim in TURNS and scale.size == 1 and 0 not in at.outputs
-        if count_include_pad or ceil_mode or not plain:
-            y = average_pool(real(image, scale, zero), kernel_shape=kernel_shape, auto_pad=auto_pad,
-                             ceil_mode=ceil_mode, count_include_pad=count_include_pad, pads=pads,
-                             strides=strides)  # fmt: skip
-        else:
-            y = pooled(avg_pool, image, at, dst_dtype=np.float32)
-            y -= np.float32(0 if zero is None else zero.item())
-            y *= scale.reshape(())
-        result: Array = to_bytes(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, zero_of(y_zero, x.dtype))
-        return result
+        plain = image.dtype in BYTES and image.ndim in TURNS and 0 not in at.outputs
+        exact_sums = plain and not count_include_pad and not ceil_mode
+        sums = pooled(avg_pool, image, at, dst_dtype=np.float32) if exact_sums else None
 
-    return call
+        def call(x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None) -> Array:
+            if sums is None or scale.size != 1:
+                numbers = real(x, scale, zero)
+                mean = averaging(single(numbers), kernel_shape=kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode,
+                                 count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
+                y = mean(single(numbers)).astype(numbers.dtype, copy=False)
+            else:
+                y = sums(x)
+                y -= np.float32(0 if zero is None else zero.item())
+                y *= scale.reshape(())
+            result: Array = to_bytes(y, y_scale, zero_of(y_zero, x.dtype))
+            return result
+
+        return call
+
+    return in_channels_last(ByLayout(of_layout, 0)) if channels_last else ByLayout(of_layout, 0)
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
@@ -260,7 +268,7 @@ def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: 
         else:
             sums = matmul(ones, images.reshape(n, count, channels), bo=zero, dtype=dtype)
         return np.asarray(sums.reshape((n, channels, *[1] * len(spatial)) if keep else (n, channels)))
-    sums = np.asarray(np.sum(x, axes, dtype, keepdims=keep))
+    sums = np.asarray(add(x, axes, dtype, keepdims=keep))
     sums -= sums.dtype.type(zero * math.prod([x.shape[axis] for axis in axes]))
     return sums
 
@@ -541,17 +549,18 @@ def embed_layer_norm(
 def where(site: Site) -> Call:
     """Choose elements of two tensors, which tables convert to the result's quantization."""
 
-    def converted(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Array:
+    def converting(x: Array, scale: Array, zero: Array | None, y_scale: Array, end: Array) -> Call:
         table = conversion(x.dtype, scale, zero, y_scale, end)
-        return x if table is None else look_up(x, table)
+        return lambda x, *_: x if table is None else look_up(x, table)
+
+    first, second = ByLayout(converting, 4), ByLayout(converting, 4)
 
     def call(
         condition: Array, x: Array, x_scale: Array, x_zero: Array | None, y: Array, y_scale: Array,
         y_zero: Array | None, z_scale: Array, z_zero: Array | None = None,
     ) -> Array:  # fmt: skip
         end = zero_of(z_zero, x.dtype)
-        parts = [converted(*part, z_scale, end) for part in ((x, x_scale, x_zero), (y, y_scale, y_zero))]
-        return np.where(condition, *parts)
+        return np.where(condition, first(x, x_scale, x_zero, z_scale, end), second(y, y_scale, y_zero, z_scale, end))
 
     return call
 
@@ -570,7 +579,7 @@ def in_channels_last(function: Callable[..., Array]) -> Call:
 
 @passes_to(max_pool)
 def nhwc_max_pool(site: Site, **attributes: Any) -> Call:
-    return in_channels_last(functools.partial(max_pool, outputs=1, **attributes))
+    return in_channels_last(max_pool(site, **attributes))
 
 
 # The traits of operators on one int8 tensor and its zero point, and of operators on two such tensors.

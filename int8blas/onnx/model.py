@@ -146,12 +146,12 @@ class Model:
         plan uses no tensor that was computed or packed from the old values of the constants. The model keeps the plan
         for later runs that replace the same constants.
         """
+        if output_names is None:
+            return separated(self._computed(*self._prepared(feeds)), set())
         names = [value.name for value in self._outputs]
-        wanted = None if output_names is None else checked_names(output_names, names)
+        wanted = checked_names(output_names, names)
         results = self._computed(*self._prepared(feeds))
-        if wanted is not None:
-            results = [results[names.index(name)] for name in wanted]
-        return separated(results, set())
+        return separated([results[names.index(name)] for name in wanted], set())
 
     def run_into(self, outputs: Mapping[str, npt.NDArray[Any]], feeds: Mapping[str, Any]) -> None:
         """Compute outputs, and write them to arrays of the caller, such as arrays in shared memory.

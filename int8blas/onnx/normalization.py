@@ -14,7 +14,7 @@ from int8blas.elementwise.pool import reduce_windows
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
 from int8blas.onnx.shape import flatten
-from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site
+from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, by_layout
 from int8blas.onnx.types import is_short, wide
 from int8blas.onnx.windows import order_of
 
@@ -130,6 +130,12 @@ def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: flo
     return factor, bias - mean * factor
 
 
+@by_layout(4)
+def normalizing(x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float) -> Call:
+    factor, shift = (of_channels(v.astype(x.dtype), x.ndim) for v in affine(scale, bias, mean, variance, epsilon))
+    return lambda x, *_: x * factor + shift
+
+
 def batch_normalization(
     site: Site, *, epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1, training_mode: int = 0
 ) -> Call:
@@ -140,14 +146,6 @@ def batch_normalization(
     if not training_mode and any(site.node.outputs[1:]):
         raise ValueError(f"BatchNormalization must have one output, got {outputs}, as in training: {INFERENCE}")
 
-    made: list[tuple[Array, Array]] = []
-
-    def call(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-        factor, shift = made[0] if made else affine(scale, bias, mean, variance, epsilon)
-        if {1, 2, 3, 4} <= site.constants.keys():
-            made[:] = [(factor, shift)]
-        return x * of_channels(factor.astype(x.dtype), x.ndim) + of_channels(shift.astype(x.dtype), x.ndim)
-
     def train(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
         axes = (0, *range(2, x.ndim))
         now, spread = np.mean(x, axes), np.var(x, axes)
@@ -156,7 +154,7 @@ def batch_normalization(
         means = (mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum))
         return (y, *(value.astype(mean.dtype) for value in means))[:outputs]
 
-    return wide(train if training_mode else call)
+    return wide(train) if training_mode else normalizing(site, epsilon=epsilon)
 
 
 def standardized(x: Array, epsilon: float) -> Array:

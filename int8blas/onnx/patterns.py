@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ class Pattern:
         producers.pop("", None)
         pattern.kept = {value.name for value in graph.outputs}
         return pattern
+
+    def of_nodes(self, nodes: list[Node]) -> Pattern:
+        """Return the pattern of the graph with other nodes, or this pattern if the nodes are the same."""
+        graph = self.graph
+        return self if nodes == graph.nodes else Pattern.of(replace(graph, nodes=nodes), self.dynamic, self.tolerance)
 
     def refuse(self, node: Node, reason: str) -> Node | None:
         """Note the reason why a rewrite fails, and return None, the result of such a rewrite. If a node already has a

@@ -7,14 +7,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from int8blas.core.calls import Program
-from int8blas.onnx.graph import Array, Graph, Network, Node, Value, needed, ordered
+from int8blas.onnx.graph import Array, Graph, Network, Node, Value
 from int8blas.onnx.limits import TooLargeError, limited
 from int8blas.onnx.lookups import Tables
 from int8blas.onnx.operators import TABLE
@@ -200,13 +200,13 @@ class Planner:
         self.later: dict[tuple[str, ...], list[Callable[[], None]]] = {}
 
     def plan(self, graph: Graph, captured: Sequence[str] = (), outer: Mapping[str, Any] | None = None) -> Plan:
-        """Return the plan of a graph. A subgraph's plan has the constants of the graphs around it, `outer`, and takes
-        the other captured tensors as further inputs. A subgraph may never run, so its nodes raise errors only when they
-        run."""
+        """Return the plan of a graph, whose nodes are sorted. A subgraph's plan has the constants of the graphs around
+        it, `outer`, and takes the other captured tensors as further inputs. A subgraph may never run, so its nodes
+        raise errors only when they run."""
         constants: dict[str, Any] = {**(outer or {}), **graph.constants}
         calls: list[Bound] = []
         tables = Tables()
-        for node in needed(ordered(graph, frozenset(captured).union(outer or ())), graph.outputs):
+        for node in graph.nodes:
             operator = TABLE.find(node, self.opsets)
             assert operator is not None  # check_operators
             known = {i: constants[name] for i, name in enumerate(node.inputs) if name in constants}
@@ -234,7 +234,7 @@ class Planner:
         calls = [(View([(call, len(names) - 1)], TABLE.traits_of(node).reshapes), names, node)
                  if node.kind in VIEWED and kept.issuperset(names[1:]) else (call, names, node)
                  for call, names, node in calls]  # fmt: skip
-        return replace(assembled(calls, constants, inputs, outputs, from_shapes), results=graph.outputs)
+        return assembled(calls, constants, inputs, graph.outputs, from_shapes)
 
     def is_pure(self, node: Node) -> bool:
         """Return whether a node always computes the same results from the same inputs, and has no subgraph."""
@@ -297,13 +297,14 @@ def assembled(
     calls: Sequence[Bound],
     constants: Mapping[str, Any],
     inputs: Sequence[str],
-    outputs: Sequence[str],
-    from_shapes: Collection[str] = (),
+    results: tuple[Value, ...],
+    from_shapes: set[str],
 ) -> Plan:
     """Assemble calls to a plan: assign slots to names, and reuse a slot after its tensor's last use, except slots of
     tensors that depend on shapes alone."""
     slots: dict[str, int] = {"": 0}
     values: list[Any] = [None]
+    outputs = [value.name for value in results]
     for name in inputs:
         slots[name] = len(values)
         values.append(None)
@@ -330,7 +331,6 @@ def assembled(
         made = tuple(slots[name] for name in node.outputs)
         steps.append(Step(call, given, made, (*freed, 0) if 0 in made else freed, node))
         free.extend(freed)
-    remembered = frozenset(i for i, step in enumerate(steps) if {*step.node.outputs} - {""} <= {*from_shapes})
-    return Plan(
-        steps, values, tuple(slots[name] for name in inputs), tuple(slots[name] for name in outputs), remembered
-    )
+    remembered = frozenset(i for i, step in enumerate(steps) if from_shapes.issuperset(filter(None, step.node.outputs)))
+    before, after = (tuple(slots[name] for name in names) for names in (inputs, outputs))
+    return Plan(steps, values, before, after, remembered, results=results)

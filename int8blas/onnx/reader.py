@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,14 @@ KINDS = {
 }  # fmt: skip
 
 
+# The functions that return the values of attributes that are numbers and strings, by ONNX's types.
+VALUES: dict[int, Callable[[Any], Any]] = {
+    1: lambda proto: proto.f, 2: lambda proto: proto.i, 3: lambda proto: proto.s.decode(errors="replace"),
+    6: lambda proto: list(proto.floats), 7: lambda proto: list(proto.ints),
+    8: lambda proto: [text.decode(errors="replace") for text in proto.strings],
+}  # fmt: skip
+
+
 # For each type, the field that has the numbers of a tensor without raw bytes, and the type of that field.
 FIELDS: dict[np.dtype[Any], tuple[str, Any]] = {
     np.dtype(np.float32): ("float_data", np.float32), np.dtype(np.int64): ("int64_data", np.int64),
@@ -176,22 +184,13 @@ class Reader:
 
     def attribute(self, proto: Any, node: Node) -> Any:
         """Convert an attribute to a Python value, an array or a graph."""
+        if proto.type in VALUES:
+            return VALUES[proto.type](proto)
         what = f"attribute {proto.name!r} of {node}"
-        kinds = self.onnx.AttributeProto
-        if proto.type == kinds.GRAPH:
+        if proto.type == self.onnx.AttributeProto.GRAPH:
             return self.graph(proto.g)
-        if proto.type == kinds.TENSOR:
+        if proto.type == self.onnx.AttributeProto.TENSOR:
             return self.tensor(proto.t, what)
-        if proto.type == kinds.STRING:
-            return proto.s.decode(errors="replace")
-        if proto.type == kinds.STRINGS:
-            return [text.decode(errors="replace") for text in proto.strings]
-        if proto.type == kinds.FLOAT:
-            return float(proto.f)
-        if proto.type == kinds.INT:
-            return int(proto.i)
-        if proto.type in (kinds.FLOATS, kinds.INTS):
-            return list(proto.floats if proto.type == kinds.FLOATS else proto.ints)
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str) -> Array:
@@ -218,7 +217,7 @@ class Reader:
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
             if dtype.kind in "iuf" and came:
-                return np.ndarray(shape, dtype.newbyteorder("<"), raw).astype(dtype)
+                return np.ndarray(shape, dtype.newbyteorder("<").str, raw).astype(dtype, copy=False)
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
         except (ValueError, TypeError, MemoryError) as error:
@@ -261,7 +260,7 @@ class Reader:
             )
         if not wanted:
             return np.empty(shape, dtype)
-        return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
+        return np.memmap(path, dtype.newbyteorder("<").str, "r", offset, shape)
 
 
 def packed_floats(proto: Any, count: int) -> Array:

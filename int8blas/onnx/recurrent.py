@@ -17,7 +17,7 @@ from int8blas.onnx import elementwise, linear
 from int8blas.onnx.graph import Array
 from int8blas.onnx.shape import reverse_sequence
 from int8blas.onnx.table import HEAVY, Call, Operator, Site
-from int8blas.onnx.types import is_short, wide
+from int8blas.onnx.types import is_short, single, wide
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Function = Callable[[Array], Array]
@@ -199,15 +199,10 @@ class Weights(NamedTuple):
 def weights_of(w: Array, r: Array, b: Array | None, join: Callable[[Array], Array]) -> list[Weights]:
     """Transpose the weights of each direction. `join` computes one bias from both biases."""
     return [
-        Weights(np.ascontiguousarray(widened(w[d]).T), np.ascontiguousarray(widened(r[d]).T),
-                None if b is None else join(widened(b[d])))
+        Weights(np.ascontiguousarray(single(w[d]).T), np.ascontiguousarray(single(r[d]).T),
+                None if b is None else join(single(b[d])))
         for d in range(len(w))
     ]  # fmt: skip
-
-
-def widened(x: Array) -> Array:
-    """Return float32 in place of float16 and bfloat16."""
-    return x.astype(np.float32) if is_short(x) else x
 
 
 def sum_of_halves(bias: Array) -> Array:
@@ -270,8 +265,8 @@ def recurrent(
     usual = is_usual(activations, kind.activations, n) and not clip
 
     def layers(w: Array, r: Array, b: Array | None, p: Array | None) -> tuple[list[Product], list[Steps]]:
-        weights, plain = weights_of(w, r, b, kind.join), usual and widened(r).dtype == np.float32
-        steps = [kind.steps(each, f[d], None if p is None else widened(p[d]), clip, plain, **attributes)
+        weights, plain = weights_of(w, r, b, kind.join), usual and single(r).dtype == np.float32
+        steps = [kind.steps(each, f[d], None if p is None else single(p[d]), clip, plain, **attributes)
                  for d, each in enumerate(weights)]  # fmt: skip
         return [times(each.w) for each in weights], steps
 
@@ -279,7 +274,6 @@ def recurrent(
     is_constant = all(i in site.constants or not site.node.input(i) for i in (1, 2, 3, 7))
     known = layers(*given) if is_constant else None
 
-    @wide
     def compute(x: Array, *states: Array | None, made: Any, size: int, lengths: Array | None) -> Any:
         products, steps = made
         return all_directions(x, products, steps, size, lengths, states, direction, layout)[:outputs]
@@ -288,9 +282,9 @@ def recurrent(
         x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None, h: Array | None = None,
         c: Array | None = None, p: Array | None = None,
     ) -> Any:  # fmt: skip
-        return compute(
-            x, *(h, c)[: kind.states], made=known or layers(w, r, b, p), size=r.shape[2], lengths=lengths
-        )  # fmt: skip
+        made = known or layers(w, r, b, p)
+        function = wide(compute) if is_short(x) else compute
+        return function(x, *(h, c)[: kind.states], made=made, size=r.shape[2], lengths=lengths)
 
     return call
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -14,7 +13,7 @@ from int8blas.elementwise.quantization import quantize
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.shape import Ints
-from int8blas.onnx.table import Operator, Traits
+from int8blas.onnx.table import Call, Operator, Traits, by_layout
 from int8blas.onnx.types import BYTES
 
 Factors = Array | Sequence[float] | None
@@ -167,47 +166,48 @@ def find_steps(
     return Steps(tuple(result), order, back, along, outside)
 
 
-# Most calls have the same sizes as the previous call.
-steps_of = functools.lru_cache(64)(find_steps)
-
-
 def numbers(values: Any) -> tuple[Any, ...]:
     """Return numbers as a tuple, empty for None."""
     return () if values is None else tuple(np.asarray(values).ravel().tolist())
 
 
-def resize(
+def resizing(
     x: Array, roi: Array | None = None, scales: Factors = None, sizes: Ints = None, *, antialias: int = 0,
     axes: Sequence[int] | None = None, coordinate_transformation_mode: Coordinates = "half_pixel",
     cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch", mode: Mode = "nearest",
     nearest_mode: Nearest = "round_prefer_floor",
-) -> Array:  # fmt: skip
+) -> Call:  # fmt: skip
     way = Way(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside),
               bool(antialias), extrapolation_value)  # fmt: skip
     kind = x.dtype if x.dtype == np.float64 else FLOAT32
-    steps = steps_of(x.shape, x.strides, kind, numbers(roi), numbers(scales), numbers(sizes),
+    steps = find_steps(x.shape, x.strides, kind, numbers(roi), numbers(scales), numbers(sizes),
                      tuple(range(x.ndim) if axes is None else axes), keep_aspect_ratio_policy, way)  # fmt: skip
     allowed(steps.shape, x.dtype)
-    y = x.transpose(steps.order)
-    for axis, index, weights in steps.along:
-        if mode == "nearest":
-            y = y.take(index[0], axis, mode="clip")  # no index is outside; the check would take longer
-        else:
-            y = add_weighted(np.ascontiguousarray(y, kind), axis, index, weights)
-    y = y.transpose(steps.back)
-    for out in steps.outside:
-        y = np.where(out, y.dtype.type(extrapolation_value), y)
-    if x.dtype in BYTES and y.dtype == FLOAT32:
-        return np.asarray(quantize(y, 1.0, 0, x.dtype))
-    if x.dtype.kind in "iu" and y.dtype.kind == "f":
-        limits = np.iinfo(x.dtype)
-        y = np.clip(np.rint(y), limits.min, limits.max)
-    return y.astype(x.dtype, copy=False)
+
+    def call(x: Array, *_: Array | None) -> Array:
+        y = x.transpose(steps.order)
+        for axis, index, weights in steps.along:
+            if mode == "nearest":
+                y = y.take(index[0], axis, mode="clip")  # no index is outside; the check would take longer
+            else:
+                y = add_weighted(np.ascontiguousarray(y, kind), axis, index, weights)
+        y = y.transpose(steps.back)
+        for out in steps.outside:
+            y = np.where(out, y.dtype.type(extrapolation_value), y)
+        if x.dtype in BYTES and y.dtype == FLOAT32:
+            return np.asarray(quantize(y, 1.0, 0, x.dtype))
+        if x.dtype.kind in "iu" and y.dtype.kind == "f":
+            limits = np.iinfo(x.dtype)
+            y = np.clip(np.rint(y), limits.min, limits.max)
+        return y.astype(x.dtype, copy=False)
+
+    return call
 
 
-def resize_of_version_10(x: Array, scales: Factors, *, mode: Mode = "nearest") -> Array:
-    return resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+@by_layout(1, rounds=False)
+def resize_of_version_10(x: Array, scales: Factors, *, mode: Mode = "nearest") -> Call:
+    return resizing(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 def is_nearest(mode: str = "nearest", coordinate_transformation_mode: str = "", **_: Any) -> bool:
@@ -217,7 +217,7 @@ def is_nearest(mode: str = "nearest", coordinate_transformation_mode: str = "", 
 
 SIZED = Traits(typed_by=0, sized_by=(1, 2, 3), chooses=is_nearest)
 OPERATORS = [
-    Operator("Upsample", resize_of_version_10, 7, 9, traits=SIZED),
-    Operator("Resize", resize_of_version_10, 10, 10, traits=SIZED),
-    Operator("Resize", resize, 11, traits=SIZED),
+    Operator("Upsample", resize_of_version_10, 7, 9, prepared=True, traits=SIZED),
+    Operator("Resize", resize_of_version_10, 10, 10, prepared=True, traits=SIZED),
+    Operator("Resize", by_layout(3, rounds=False)(resizing), 11, prepared=True, traits=SIZED),
 ]

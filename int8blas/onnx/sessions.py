@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from int8blas.core.threads import num_threads
-from int8blas.onnx.graph import Array, Graph, Value
+from int8blas.onnx.graph import Array, Graph
 from int8blas.onnx.table import DOMAIN, Operator, Site
 
 # The session's model includes smaller constants, because onnxruntime may need their values. The session reads larger
@@ -82,10 +82,11 @@ def session(island: Island, types: Sequence[Any]) -> Any:
     large = {name: array for name, array in graph.constants.items()
              if array.nbytes >= SHARED_BYTES and array.dtype.kind in "fiu"}  # fmt: skip
     shared = {name: np.asarray(array, order="C") for name, array in large.items()}
-    proto = graph_proto(onnx, replace(graph, inputs=ports), shared)
-    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in island.opsets.items()
-              if domain != DOMAIN]  # fmt: skip
-    model = onnx.helper.make_model(proto, opset_imports=opsets, ir_version=10)
+    model = onnx.ModelProto(ir_version=10)
+    for domain, version in island.opsets.items():
+        if domain != DOMAIN:
+            model.opset_import.add(domain=domain, version=version)
+    write_graph(onnx, replace(graph, inputs=ports), shared, model.graph)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in shared.values()]
     if shared:
         options.add_external_initializers([*shared], values)
@@ -96,38 +97,34 @@ def session(island: Island, types: Sequence[Any]) -> Any:
                          f"got its error: {error}") from error  # fmt: skip
 
 
-def graph_proto(onnx: Any, graph: Graph, shared: Mapping[str, Array]) -> Any:
-    """Return the protobuf of a graph. Shared constants are external tensors, which the session gets as arrays."""
-    tensors = []
+def write_graph(onnx: Any, graph: Graph, shared: Mapping[str, Array], proto: Any) -> None:
+    """Write a graph to its protobuf. Shared constants are external tensors, which the session gets as arrays."""
+    proto.name = graph.name or "graph"
     for name, array in graph.constants.items():
         if name in shared:
             number = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            tensor = onnx.TensorProto(name=name, dims=array.shape, data_type=number, data_location=1)
+            tensor = proto.initializer.add(name=name, dims=array.shape, data_type=number, data_location=1)
             tensor.external_data.add(key="location", value="of the network")
-            tensors.append(tensor)
         else:
-            tensors.append(onnx.numpy_helper.from_array(np.asarray(array), name))
-    nodes = []
+            proto.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     for node in graph.nodes:
-        made = onnx.helper.make_node(node.operator, node.inputs, node.outputs, node.name, domain=node.domain)
+        made = proto.node.add(op_type=node.operator, input=node.inputs, output=node.outputs, name=node.name,
+                              domain=node.domain)  # fmt: skip
         for name, value in node.attributes.items():
             if isinstance(value, Graph):
-                value = graph_proto(onnx, value, {})
-            elif isinstance(value, np.ndarray):
+                attribute = made.attribute.add(name=name, type=onnx.AttributeProto.GRAPH)
+                write_graph(onnx, value, {}, attribute.g)
+                continue
+            if isinstance(value, np.ndarray):
                 value = onnx.numpy_helper.from_array(value)
             empty = onnx.AttributeProto.INTS if isinstance(value, list) and not value else None
             made.attribute.append(onnx.helper.make_attribute(name, value, attr_type=empty))
-        nodes.append(made)
-    ports = [[port_proto(onnx, value) for value in values] for values in (graph.inputs, graph.outputs)]
-    return onnx.helper.make_graph(nodes, graph.name or "graph", *ports, tensors)
-
-
-def port_proto(onnx: Any, value: Value) -> Any:
-    """Return the protobuf of an input or output, without unknown parts."""
-    if value.dtype is None:
-        return onnx.ValueInfoProto(name=value.name)
-    number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-    return onnx.helper.make_tensor_value_info(value.name, number, value.shape)
+    for values, ports in ((graph.inputs, proto.input), (graph.outputs, proto.output)):
+        for value in values:  # without unknown parts
+            port = ports.add(name=value.name)
+            if value.dtype is not None:
+                number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+                port.CopyFrom(onnx.helper.make_tensor_value_info(value.name, number, value.shape))
 
 
 OPERATORS = [Operator("Onnxruntime", run_island, domain=DOMAIN, prepared=True, pure=False)]

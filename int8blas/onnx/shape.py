@@ -16,7 +16,7 @@ from int8blas.core.results import KnownView, Viewing
 from int8blas.elementwise.functions import look_up
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits
+from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits, by_layout
 from int8blas.onnx.types import wide
 
 Ints = Array | Sequence[int] | int | None
@@ -75,26 +75,19 @@ def concat(*arrays: Array, axis: int) -> Array:
     return joined(arrays, axis)
 
 
-def in_memory(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+@functools.lru_cache(256)
+def order_in_memory(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the permutation that sorts dimensions by falling strides, and its inverse. Return None if the dimensions
     are sorted already."""
-    return memory_order(x.strides)
-
-
-def find_memory_order(strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Compute the result of in_memory."""
     to = tuple(sorted(range(len(strides)), key=lambda d: -abs(strides[d])))
     return None if to == tuple(range(len(to))) else (to, tuple(map(to.index, range(len(to)))))
-
-
-memory_order = functools.lru_cache(256)(find_memory_order)
 
 
 def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = ()) -> Array:
     """Concatenate parts in the memory order of the first part. If a part has a table, first look up its bytes."""
     first = parts[0]
-    if not any(table is not None for table in tables):
-        order = None if first.flags.c_contiguous else in_memory(first)
+    if not tables or all(table is None for table in tables):
+        order = None if first.flags.c_contiguous else order_in_memory(first.strides)
         if order is None:
             return np.concatenate(parts, axis)
         to, back = order
@@ -120,9 +113,8 @@ def joined(parts: Sequence[Array], axis: int, tables: Sequence[Array | None] = (
     return y
 
 
-def split(
-    x: Array, split: Ints = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int
-) -> tuple[Array, ...]:
+@by_layout(1, rounds=False)
+def split(x: Array, split: Ints = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int) -> Call:
     length = x.shape[axis]
     if split is None:
         count = num_outputs or outputs
@@ -134,8 +126,8 @@ def split(
             raise ValueError(f"split must have sizes of sum {length}, got {sizes}")
         begins = list(itertools.accumulate(sizes[:-1], initial=0))
     lead = (slice(None),) * (axis + x.ndim if axis < 0 else axis)
-    ends = [*begins[1:], length]
-    return tuple([x[(*lead, slice(begin, end))] for begin, end in zip(begins, ends, strict=True)])
+    places = [(*lead, slice(begin, end)) for begin, end in itertools.pairwise([*begins, length])]
+    return lambda x, *_: tuple([x[place] for place in places])
 
 
 def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = None) -> Array:
@@ -169,6 +161,7 @@ def tile(x: Array, repeats: Ints) -> Array:
     return np.tile(x, times)
 
 
+@by_layout(3, rounds=False)
 def pad(
     x: Array,
     pads: Ints = None,
@@ -176,19 +169,27 @@ def pad(
     axes: Ints = None,
     *,
     mode: Literal["constant", "edge", "reflect", "wrap"] = "constant",
-) -> Array:
-    cut, every, shape, inside = padded_layout(x.shape, ints(pads), None if axes is None else ints(axes))
-    x = x if cut is None else x[cut]
+) -> Call:
+    cut, every, shape, inside = lay_out_padding(x.shape, ints(pads), None if axes is None else ints(axes))
     allowed(shape, x.dtype)
-    if mode == "constant":  # in x's order of memory
-        y = np.empty_like(x, shape=shape)
-        y.fill(x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value)
-        y[inside] = x
-        return y
-    y = x
-    for axis, both in enumerate(every):
-        y = np.take(y, padded_index(y.shape[axis], both, mode), axis) if any(both) else y
-    return y if y is not x else x.copy()
+    ends = [after - both[0] - both[1] for after, both in zip(shape, every, strict=True)]
+    indices = [np.pad(np.arange(size), both, mode=mode) if any(both) else None
+               for size, both in zip(ends, every, strict=True)] if mode != "constant" else []  # fmt: skip
+    number = x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value
+
+    def call(x: Array, *_: Array | None) -> Array:
+        x = x if cut is None else x[cut]
+        if mode == "constant":  # in x's order of memory
+            y = np.empty_like(x, shape=shape)
+            y.fill(number)
+            y[inside] = x
+            return y
+        y = x
+        for axis, index in enumerate(indices):
+            y = y if index is None else np.take(y, index, axis)
+        return y if y is not x else x.copy()
+
+    return call
 
 
 def is_copying(mode: str = "constant", **_: Any) -> bool:
@@ -220,21 +221,10 @@ def lay_out_padding(sizes: tuple[int, ...], widths: tuple[int, ...], axes: tuple
     return Padding(cut, tuple(every), shape, inside)
 
 
-padded_layout = functools.lru_cache(256)(lay_out_padding)
-
-
-def find_padded_index(size: int, both: tuple[int, int], mode: Any) -> Array:
-    """Return the index of each element of a padded dimension."""
-    return np.pad(np.arange(size), both, mode=mode)
-
-
-padded_index = functools.lru_cache(256)(find_padded_index)
-
-
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
     if indices.ndim == 0:  # copy: later operators are faster on contiguous memory
         return x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(indices),)].copy()
-    return np.take(x, indices, axis)
+    return x.take(indices, axis)
 
 
 def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
@@ -490,8 +480,9 @@ OPERATORS = [
         moving(), elementwise=True, post_op=lambda: []
     )),
     Operator("Concat", concat, 4, traits=SAME_TYPE),
-    Operator("Split", split, 2, traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
-    Operator("Pad", pad, 2, traits=Traits(typed_by=0, sized_by=(1, 3), filled_by=2, chooses=is_copying)),
+    Operator("Split", split, 2, prepared=True,
+             traits=Traits(typed_by=0, sized_by=(1,), chooses=lambda **_: True)),
+    Operator("Pad", pad, 2, prepared=True, traits=Traits(typed_by=0, sized_by=(1, 3), filled_by=2, chooses=is_copying)),
     Operator("Trilu", trilu, 14, traits=SAME_TYPE),
     Operator("Scatter", scatter_elements, 9, 10, traits=SAME_TYPE),
     Operator("ScatterElements", scatter_elements, 11, traits=SAME_TYPE),

@@ -12,8 +12,8 @@ have the same name, and one parameter takes both. The function returns an array 
 `traits` tell the rewriting passes which fusions the operator allows.
 
 `prepared` marks functions that do work once for a node: :func:`bind` calls them at load with a :class:`Site` and the
-attributes, and they return the function of the inputs. `control` marks nodes with subgraphs, which become plans (see
-:mod:`control`).
+attributes, and they return the function of the inputs. :func:`by_layout` makes such functions from functions that do
+work once for each layout of the inputs. `control` marks nodes with subgraphs, which become plans (see :mod:`control`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
+from int8blas.core.calls import ByLayout
 from int8blas.onnx.graph import Array, Node
 from int8blas.onnx.packed import Packed
+from int8blas.onnx.types import is_short, single, wide
 
 # The domain of operators that replace several nodes. No file has them.
 DOMAIN = "int8blas"
@@ -166,7 +168,7 @@ class Operator(NamedTuple):
         return f"{self.domain}.{self.name}" if self.domain else self.name
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Site:
     """The context of a prepared operator: its node, the node's constant inputs by position, and the shared packed
     weights. `later` has the functions to call at load if a plan has the node's call."""
@@ -208,6 +210,27 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
     def declare(passing: Call) -> Call:
         PASSES[passing] = function
         return passing
+
+    return declare
+
+
+def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
+    """Declare that a function prepares an operator: it takes the first input, `count` further inputs that seldom
+    change, and the attributes, and returns the function of all inputs of these layouts. With `rounds`, this function
+    computes in float32 in place of 16-bit floats."""
+
+    def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
+        @passes_to(prepare)
+        def operator(site: Site, **attributes: Any) -> Call:
+            given = {"outputs": len(site.node.outputs)} if "outputs" in attributes_of(prepare) else {}
+            of_layout = functools.partial(prepare, **attributes, **given)
+            return ByLayout(
+                lambda *inputs: wide(of_layout(*map(single, inputs)))
+                if rounds and is_short(inputs[0])
+                else of_layout(*inputs), count
+            )  # fmt: skip
+
+        return operator
 
     return declare
 

@@ -26,6 +26,7 @@ SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
+@functools.cache
 def dtype_of(number: int) -> np.dtype[Any]:
     """Return the dtype of an ONNX type number.
 
@@ -55,6 +56,11 @@ def is_short(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
 
 
+def single(x: Any) -> Any:
+    """Return an array of float16 or bfloat16 in float32. Return other values unchanged."""
+    return converted(x, SINGLE) if is_short(x) else x
+
+
 def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function compute in float32 if its first argument is float16 or bfloat16.
 
@@ -66,7 +72,7 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(x: Any, *others: Any, **attributes: Any) -> Any:
         if not is_short(x):
             return function(x, *others, **attributes)
-        given = [converted(each, np.dtype(np.float32)) if is_short(each) else each for each in (x, *others)]
+        given = [single(each) for each in (x, *others)]
         results = function(*given, **attributes)
         if isinstance(results, tuple):
             return tuple(rounded(result, x.dtype) for result in results)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from int8blas.onnx.graph import Graph, Node, needed
+from int8blas.onnx.graph import Node, needed
 from int8blas.onnx.integer import positive_finite
 from int8blas.onnx.operators import TABLE
 from int8blas.onnx.patterns import Pattern, Quantized
@@ -23,14 +23,13 @@ from int8blas.onnx.table import DOMAIN, attributes_of
 UNMOVED = {kind for kind, traits in TABLE.traits.items() if traits.reshapes}
 
 
-def moved_graph(graph: Graph) -> Graph:
+def moved_pattern(pattern: Pattern) -> Pattern:
     """If operators that only move, choose or pad elements follow a DequantizeLinear with one positive scale, move them
     before it. All consumers of the dequantized tensor must move, choose or pad elements, use only the shape, or be
-    QuantizeLinear. The nodes of `graph` must be sorted, each node after the nodes that it needs.
+    QuantizeLinear. The nodes must be sorted, each node after the nodes that it needs.
     """
-    pattern = Pattern.of(graph)
     nodes: list[Node] = []
-    for node in graph.nodes:
+    for node in pattern.graph.nodes:
         traits = TABLE.traits_of(node)
         known = traits.of_shape or keeps_bytes(pattern, node)
         producer = pattern.producers.get(node.inputs[0]) if known else None
@@ -52,7 +51,7 @@ def moved_graph(graph: Graph) -> Graph:
                 behind = replace(producer, inputs=(name, *producer.inputs[1:]), outputs=(result,))
                 pattern.producers |= {name: nodes[-1], result: behind}
                 nodes.append(behind)
-    return replace(graph, nodes=needed(nodes, graph.outputs))
+    return pattern.of_nodes(needed(nodes, pattern.graph.outputs))
 
 
 def moves_alone(pattern: Pattern, node: Node) -> bool:
@@ -86,15 +85,9 @@ def keeps_bytes(pattern: Pattern, node: Node) -> bool:
     return not name or (number is not None and not number.any())
 
 
-def viewed_graph(graph: Graph) -> Graph:
-    """Replace two or more successive operators that copy no element by one node. The nodes of the graph are sorted."""
-    pattern = Pattern.of(graph)
-    nodes = [view_up_to(pattern, node) or node for node in graph.nodes]
-    return replace(graph, nodes=needed(nodes, graph.outputs))
-
-
 def view_up_to(pattern: Pattern, node: Node) -> Node | None:
-    """Return the view that ends with a node, or None. The outputs of the graph stay separate arrays."""
+    """Return the node that replaces two or more successive operators that copy no element. The last one is the given
+    node. Return None if there are no such operators. The outputs of the graph stay separate arrays."""
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
     consumers = pattern.consumers.get(node.outputs[0], [])
@@ -111,9 +104,8 @@ def view_up_to(pattern: Pattern, node: Node) -> Node | None:
         producer = pattern.producers.get(producer.inputs[0])
     if len(moves) == 1:
         return None
-    parts = tuple(part for move in moves for part in move.parts or (move.label,))
-    return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs,
-                {"moves": moves, "reshapes": TABLE.traits_of(node).reshapes}, node.name, parts)  # fmt: skip
+    attributes = {"moves": moves, "reshapes": TABLE.traits_of(node).reshapes}
+    return Node("View", DOMAIN, (moves[0].inputs[0], *inputs), node.outputs, attributes, node.name)
 
 
 def is_shared_copy(pattern: Pattern, node: Node) -> bool:

@@ -18,7 +18,7 @@ from int8blas.layers.real_convolution import real_convolution
 from int8blas.onnx.graph import Array
 from int8blas.onnx.linear import matmul
 from int8blas.onnx.reduction import average, lowest
-from int8blas.onnx.table import HEAVY, SAME_TYPE, Call, Operator, Site, passes_to
+from int8blas.onnx.table import HEAVY, SAME_TYPE, Call, Operator, by_layout, passes_to
 from int8blas.onnx.types import AutoPad, wide
 
 Sizes = Sequence[int]
@@ -78,16 +78,8 @@ def windows(
     ceil_mode: int = 0,
 ) -> Windows:  # fmt: skip
     """Return the windows that a node's attributes describe."""
-    attributes = [None if values is None else tuple(values) for values in (strides, pads, dilations)]
-    return cached_windows(tuple(spatial), tuple(kernel), *attributes, auto_pad, ceil_mode)
-
-
-def find_windows(
-    spatial: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...] | None, pads: tuple[int, ...] | None,
-    dilations: tuple[int, ...] | None, auto_pad: str, ceil_mode: int,
-) -> Windows:  # fmt: skip
     n = len(spatial)
-    strides, dilations = strides or (1,) * n, dilations or (1,) * n
+    kernel, strides, dilations = (tuple(each or (1,) * n) for each in (kernel, strides, dilations))
     if min(*kernel, *strides, *dilations) < 1 or {len(kernel), len(strides), len(dilations)} != {n}:
         raise ValueError(f"kernel_shape, strides and dilations must be {n} numbers of at least 1 each, "
                          f"got {kernel}, {strides} and {dilations}")  # fmt: skip
@@ -110,10 +102,6 @@ def find_windows(
             for (before, after), end, size in zip(padding, ends, spatial, strict=True)
         )
     return Windows(kernel, strides, dilations, padding, tuple(outputs), declared)
-
-
-cached_windows = functools.lru_cache(find_windows)
-is_whole = functools.lru_cache(Windows.is_whole)
 
 
 def padding_of(
@@ -156,14 +144,12 @@ def order_of(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return TURNS[x.ndim] if has_channels_last(x) else (tuple(range(x.ndim)),) * 2
 
 
-@wide
+@by_layout(1)
 def conv(
-    x: Array, w: Array, b: Array | None = None, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
+    x: Array, w: Array, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
-    matrix: Callable[[], Array] | None = None,
-) -> Array:  # fmt: skip
-    """Multiply weights by the matrix of windows for each image. `matrix` returns the transposed matrix of weights
-    without groups."""
+) -> Call:  # fmt: skip
+    """Multiply weights by the matrix of windows for each image."""
     if w.ndim != x.ndim or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
@@ -174,35 +160,25 @@ def conv(
     few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1 and (many or x.dtype != np.float32)
     if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:
         before = [first for first, _ in at.padding]
-        return real_convolution(
-            x, w, b, strides=at.strides, dilations=at.dilations, before=before, outputs=at.outputs, groups=group
-        )
-    every, dims = all_windows(padded(x, at.padding), at), len(at.outputs)
-    if few:
-        rows = every.transpose(0, *range(2 + dims, 2 + 2 * dims), *range(1, 2 + dims)).reshape(n * count, depth)
-        sums = matmul(rows, w.reshape(oc, depth).T if matrix is None else matrix())
-        y = sums.reshape(n, *at.outputs, oc).transpose(0, -1, *range(1, 1 + dims))
-    else:
-        y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
-        y = y.reshape(n, oc, *at.outputs)
-    if b is not None:
-        y += b.reshape(-1, *[1] * (x.ndim - 2))
-    return y
+        return functools.partial(
+            real_convolution, strides=at.strides, dilations=at.dilations, before=before, outputs=at.outputs,
+            groups=group
+        )  # fmt: skip
+    dims, matrix = len(at.outputs), np.ascontiguousarray(w.reshape(oc, depth).T) if few else w
 
-
-@passes_to(conv)
-def prepared_conv(site: Site, **attributes: Any) -> Call:
-    """Transpose constant weights once, for images with few windows."""
-    w = site.constants.get(1)
-    if w is None or w.dtype != np.float32 or attributes.get("group", 1) != 1 or not w.size:
-        return functools.partial(conv, **attributes)
-    arranged = functools.cache(lambda: np.ascontiguousarray(w.reshape(len(w), -1).T))
-
-    def call(x: Array, w: Array, b: Array | None = None) -> Array:
-        y: Array = conv(x, w, b, matrix=arranged, **attributes)
+    def multiply(x: Array, w: Array, b: Array | None = None) -> Array:
+        every = all_windows(padded(x, at.padding), at)
+        if few:
+            rows = every.transpose(0, *range(2 + dims, 2 + 2 * dims), *range(1, 2 + dims)).reshape(n * count, depth)
+            y = matmul(rows, matrix).reshape(n, *at.outputs, oc).transpose(0, -1, *range(1, 1 + dims))
+        else:
+            y = matmul(w.reshape(group, oc // group, depth), every.reshape(n, group, depth, count))
+            y = y.reshape(n, oc, *at.outputs)
+        if b is not None:
+            y += b.reshape(-1, *[1] * dims)
         return y
 
-    return call
+    return multiply
 
 
 def all_windows(image: Array, at: Windows) -> Array:
@@ -215,12 +191,12 @@ def all_windows(image: Array, at: Windows) -> Array:
     return np.lib.stride_tricks.as_strided(image, (*image.shape[:2], *at.kernel, *at.outputs), strides, writeable=False)
 
 
-@wide
+@by_layout(1)
 def conv_transpose(
-    x: Array, w: Array, b: Array | None = None, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
+    x: Array, w: Array, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None,
     group: int = 1, kernel_shape: Sizes | None = None, output_padding: Sizes | None = None,
     output_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Array:  # fmt: skip
+) -> Call:  # fmt: skip
     """Let each element of the image add a window of weights to the result."""
     spatial, kernel = x.shape[2:], w.shape[2:]
     n = len(spatial)
@@ -230,16 +206,19 @@ def conv_transpose(
         for size, s, d, k, e in zip(spatial, steps, dilation, kernel, extra, strict=True)
     ]
     cut = transposed_padding(spatial, full, steps, pads, auto_pad, output_shape)
-    parts: Any = matmul(
-        w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1),
-        x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(spatial)),
-    )  # fmt: skip
     sizes = tuple(max(size - first - last, 0) for (first, last), size in zip(cut, full, strict=True))
     places = tuple(zip(kernel, steps, dilation, (first for first, _ in cut), strict=True))
-    y = add_windows(parts.reshape(len(x), w.shape[1] * group, *kernel, *spatial), places, sizes)
-    if b is not None:
-        y += b.reshape(-1, *[1] * n)
-    return y
+    columns = x.shape[0], group, x.shape[1] // group, math.prod(spatial)
+    parts = x.shape[0], w.shape[1] * group, *kernel, *spatial
+    rows = w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:])).transpose(0, 2, 1)
+
+    def multiply(x: Array, w: Array, b: Array | None = None) -> Array:
+        y = add_windows(matmul(rows, x.reshape(columns)).reshape(parts), places, sizes)
+        if b is not None:
+            y += b.reshape(-1, *[1] * n)
+        return y
+
+    return multiply
 
 
 def transposed_padding(
@@ -259,17 +238,17 @@ def transposed_padding(
     return result
 
 
-@wide
+@by_layout()
 def max_pool(
     x: Array, *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, dilations: Sizes | None = None,
     pads: Sizes | None = None, storage_order: int = 0, strides: Sizes | None = None, outputs: int,
-) -> Any:  # fmt: skip
+) -> Call:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     some = 0 not in (x.size, *at.outputs)
-    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and is_whole(at, x.shape[2:]) and some:
+    if outputs == 1 and x.dtype in (np.uint8, np.int8) and x.ndim <= 5 and at.is_whole(x.shape[2:]) and some:
         return pooled(pooling.max_pool, x, at, dilation=one_or_all(at.dilations))
-    y = reduced(x, at, True)
-    return y if outputs == 1 else (y, indices_of(x, y, at, storage_order))
+    largest = reduced(x, at, True)
+    return largest if outputs == 1 else lambda x: (y := largest(x), indices_of(x, y, at, storage_order))
 
 
 def has_elements(
@@ -290,27 +269,33 @@ def window_along(at: Windows, d: int) -> tuple[int, int, int, int]:
     return at.kernel[d], at.strides[d], at.dilations[d], at.padding[d][0]
 
 
-def reduced(x: Array, at: Windows, maximum: bool) -> Array:
-    """Return the sums or maxima of all windows: reduce one spatial dimension after the other."""
+def reduced(x: Array, at: Windows, maximum: bool) -> Call:
+    """Return the function that reduces all windows to sums or maxima: one spatial dimension after the other."""
     if x.dtype.kind == "f":
         to, back = order_of(x)
-        y = np.ascontiguousarray(x.transpose(to))
-        for d, count in enumerate(at.outputs):
-            y = reduce_windows(y, back[2 + d], window_along(at, d), count, maximum)
-        return y.transpose(back)
-    every = all_windows(padded(x, at.padding, lowest(x.dtype) if maximum else 0), at)
-    return np.asarray((np.maximum if maximum else np.add).reduce(every, tuple(range(2, x.ndim))))
+        steps = [(back[2 + d], window_along(at, d), count, maximum) for d, count in enumerate(at.outputs)]
+
+        def reduce(x: Array) -> Array:
+            y = np.ascontiguousarray(x.transpose(to))
+            for step in steps:
+                y = reduce_windows(y, *step)
+            return y.transpose(back)
+
+        return reduce
+    function, value = (np.maximum, lowest(x.dtype)) if maximum else (np.add, 0)
+    axes = tuple(range(2, x.ndim))
+    return lambda x: np.asarray(function.reduce(all_windows(padded(x, at.padding, value), at), axes))
 
 
-def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> Array:
-    """Apply a pooling of int8blas, in the image's memory layout."""
-    given = {"strides": one_or_all(at.strides), "padding": one_or_all(at.padding), **more}
-    kernel = one_or_all(at.kernel)
+def pooled(function: Callable[..., Any], x: Array, at: Windows, **more: Any) -> Call:
+    """Return a pooling of int8blas in the image's memory layout."""
+    pool = functools.partial(
+        function, kernel=one_or_all(at.kernel), strides=one_or_all(at.strides), padding=one_or_all(at.padding), **more
+    )
     if x.strides[1] != x.itemsize:
-        return np.asarray(function(x, kernel, layout=LAYOUTS[x.ndim - 3], **given))
+        return functools.partial(pool, layout=LAYOUTS[x.ndim - 3])
     to, back = TURNS[x.ndim]
-    y: Array = function(x.transpose(to), kernel, **given)
-    return y.transpose(back)
+    return lambda x: pool(x.transpose(to)).transpose(back)
 
 
 def one_or_all(values: tuple[Any, ...]) -> Any:
@@ -334,14 +319,14 @@ def indices_of(x: Array, y: Array, at: Windows, storage_order: int) -> Array:
     return found + plane
 
 
-@wide
-def average_pool(
+def averaging(
     x: Array, *, kernel_shape: Sizes, auto_pad: AutoPad = "NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
-) -> Array:  # fmt: skip
+) -> Call:  # fmt: skip
     at = windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    total = sum_of_image(x) if at.kernel == x.shape[2:] and not any(map(any, at.padding)) else reduced(x, at, False)
-    return np.asarray(total / counts(x.shape[2:], at, bool(count_include_pad), x.dtype))
+    total = sum_of_image if at.kernel == x.shape[2:] and not any(map(any, at.padding)) else reduced(x, at, False)
+    divisors = counts(x.shape[2:], at, bool(count_include_pad), x.dtype)
+    return lambda x: np.asarray(total(x) / divisors)
 
 
 def sum_of_image(x: Array) -> Array:
@@ -353,16 +338,13 @@ def sum_of_image(x: Array) -> Array:
     return np.asarray(np.add.reduce(x, tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype))
 
 
-def find_counts(spatial: tuple[int, ...], at: Windows, with_padding: bool, dtype: np.dtype[Any]) -> Array:
+def counts(spatial: tuple[int, ...], at: Windows, with_padding: bool, dtype: np.dtype[Any]) -> Array:
     """Return the number of elements that count in each window: elements of the image, and of the declared padding if
     `with_padding`. The count of an empty window is 1, so that its mean is 0."""
     total: Array = np.ones(())
     for d, size in enumerate(spatial):
         total = total[..., None] * at.counted(d, size, at.declared[d] if with_padding else (0, 0))
     return np.maximum(total, 1).astype(dtype)
-
-
-counts = functools.lru_cache(find_counts)
 
 
 @wide
@@ -373,12 +355,12 @@ def global_mean(x: Array) -> Array:
     return np.asarray(average(x, tuple(range(2, x.ndim))), x.dtype)
 
 
-@passes_to(average_pool)
-@wide
-def lp_pool(x: Array, *, kernel_shape: Sizes, p: float = 2, **attributes: Any) -> Array:
+@passes_to(averaging)
+def lp_pool(x: Array, *, kernel_shape: Sizes, p: float = 2, **attributes: Any) -> Call:
     """Return the norm of each window, from the mean of the powers."""
-    mean = average_pool(np.abs(x) ** x.dtype.type(p), kernel_shape=kernel_shape, count_include_pad=1, **attributes)
-    return np.asarray((mean * math.prod(kernel_shape)) ** x.dtype.type(1 / p))
+    mean = averaging(np.abs(x), kernel_shape=kernel_shape, count_include_pad=1, **attributes)
+    power, root, count = x.dtype.type(p), x.dtype.type(1 / p), math.prod(kernel_shape)
+    return lambda x: np.asarray((mean(np.abs(x) ** power) * count) ** root)
 
 
 @wide
@@ -392,12 +374,13 @@ def global_max(x: Array) -> Array:
 
 
 OPERATORS = [
-    Operator("Conv", prepared_conv, 1, prepared=True, traits=HEAVY),
-    Operator("ConvTranspose", conv_transpose, 1, traits=HEAVY),
-    Operator("MaxPool", max_pool, 1, traits=replace(SAME_TYPE, typed_results=1, chooses=has_elements)),
-    Operator("AveragePool", average_pool, 1, traits=SAME_TYPE),
-    Operator("LpPool", lp_pool, 2, traits=SAME_TYPE),
+    Operator("Conv", conv, 1, prepared=True, traits=HEAVY),
+    Operator("ConvTranspose", conv_transpose, 1, prepared=True, traits=HEAVY),
+    Operator("MaxPool", max_pool, 1, prepared=True,
+             traits=replace(SAME_TYPE, typed_results=1, chooses=has_elements)),
+    Operator("AveragePool", by_layout()(averaging), 1, prepared=True, traits=SAME_TYPE),
+    Operator("LpPool", by_layout()(lp_pool), 2, prepared=True, traits=SAME_TYPE),
     Operator("GlobalLpPool", global_lp, 2, traits=SAME_TYPE),
     Operator("GlobalAveragePool", global_mean, 1, traits=SAME_TYPE),
     Operator("GlobalMaxPool", global_max, 1, traits=replace(SAME_TYPE, chooses=lambda **_: True)),
-]
+]  # fmt: skip

@@ -11,6 +11,8 @@ from layers import assert_same_bits
 from int8blas import num_threads
 from int8blas.layers.real_convolution import real_convolution
 from int8blas.layers.real_product import real_matmul
+from int8blas.onnx.graph import Node
+from int8blas.onnx.table import Site
 from int8blas.onnx.windows import all_windows, conv, padded, windows
 
 # Four elements of a channel, two apart.
@@ -113,5 +115,6 @@ def test_depthwise_convolutions(isa, seed):
         index = [slice(t * d, t * d + (n - 1) * s + 1, s)
                  for t, d, n, s in zip(tap, dilations, at.outputs, strides, strict=True)]  # fmt: skip
         wanted += w[(slice(None), 0, *tap)].reshape(-1, *[1] * dims) * image[(..., *index)]
-    y = conv(x, w, strides=strides, dilations=dilations, pads=pads, group=channels)
+    site = Site(Node("Conv", "", ("x", "w"), ("y",)))
+    y = conv(site, strides=strides, dilations=dilations, pads=pads, group=channels)(x, w)
     assert_same_bits(y, wanted)

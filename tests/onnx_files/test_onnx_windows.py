@@ -10,7 +10,7 @@ from onnx_models import loaded
 
 from int8blas.onnx.graph import Node
 from int8blas.onnx.table import Site
-from int8blas.onnx.windows import prepared_conv
+from int8blas.onnx.windows import conv
 
 RNG = np.random.default_rng(11)
 F = np.float32
@@ -116,7 +116,7 @@ def test_few_windows_have_the_bits_of_many(size, kernel, constant):
     x = rng.normal(size=(2, 5, *size[:-1], size[-1] + 64)).astype(np.float32)
     w, b = rng.normal(size=(19, 5, *kernel)).astype(np.float32), rng.normal(size=19).astype(np.float32)
     site = Site(Node("Conv", "", ("x", "w", "b"), ("y",)), {1: w, 2: b} if constant else {})
-    call = prepared_conv(site)
+    call = conv(site)
     few, many = call(np.ascontiguousarray(x[..., : size[-1]]), w, b), call(x, w, b)
     np.testing.assert_array_equal(few, many[..., : few.shape[-1]])
 
@@ -169,3 +169,43 @@ def test_maxima_of_no_windows(kind):
         f"g ({kind}[n,c,w] x) => ({kind} y) {{ y = MaxPool<kernel_shape = [3], dilations = [2], strides = [2]>(x) }}"
     )
     assert model.run(None, {"x": np.zeros((1, 1, 4), F if kind == "float" else np.int8)})[0].shape == (1, 1, 0)
+
+
+LAYOUT_NODES = {
+    "Conv": "y = Conv<pads = [1, 1, 1, 1]>(x, w)",
+    "ConvTranspose": "y = ConvTranspose<strides = [2, 1]>(x, w)",
+    "MaxPool": "y = MaxPool<kernel_shape = [2, 2]>(x)",
+    "AveragePool": "y = AveragePool<kernel_shape = [3, 2], pads = [1, 1, 1, 1]>(x)",
+    "LpPool": "y = LpPool<kernel_shape = [2, 2]>(x)",
+    "PRelu": "y = PRelu(x, c)",
+    "BatchNormalization": "y = BatchNormalization(x, s, s, s, s)",
+    "Resize": 'y = Resize<mode = "linear">(x, , f)',
+    "Pad": "y = Pad(x, p)",
+    "Split": "y, z = Split<axis = 2>(x, v)",
+}
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("operator", LAYOUT_NODES)
+def test_a_model_computes_each_layout_like_a_new_model(operator, constant):
+    """Sizes and the order in memory change, and change back. In each run, variable small inputs change in place."""
+    rng = np.random.default_rng(3)
+    small = {"w": rng.normal(size=(4, 4, 2, 3)), "c": rng.normal(size=(4, 1, 1)), "s": rng.uniform(1, 2, 4),
+             "f": np.array([1, 1, 2, 1.5])}  # fmt: skip
+    small = {name: value.astype(F) for name, value in small.items()}
+    small |= {"p": np.array([0, 0, 1, 0, 0, 0, 0, 2]), "v": np.array([2, 4])}
+    ports = ", float[a, b, c, d] w, float[4, 1, 1] c, float[4] s, float[4] f, int64[8] p, int64[2] v"
+    text = f"""g (float[n, 4, h, w] x{"" if constant else ports}) => (float[o1, o2, o3, o4] y)
+               {{ {LAYOUT_NODES[operator]} }}"""
+    given = {"constants": small} if constant else {}
+    model = loaded(text, **given)
+    for turn in range(24):
+        x = rng.normal(size=(1 + turn // 2 % 2, 4, 6, 5 + turn // 4 % 2)).astype(F)
+        if turn // 8 % 2:
+            x = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        if not constant:
+            for name in ("w", "c", "s"):
+                small[name] += F(0.25)
+            small["p"][2], small["v"][:], small["f"][2] = turn % 3, (turn % 5, 6 - turn % 5), 1 + turn % 2
+        feeds = {"x": x} if constant else {"x": x, **small}
+        np.testing.assert_array_equal(model.run(None, feeds)[0], loaded(text, **given).run(None, feeds)[0])
