@@ -12,7 +12,7 @@ from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -99,6 +99,25 @@ cdef struct FusedJob:
     uint8_t table[256]
     # If the table is a clamp, bytes are XORed with flip[0] before it and with flip[1] after it.
     uint8_t flip[2]
+
+
+# All numbers on which a table of at most one post-op depends. `kind` is 0 without a post-op.
+cdef struct TableKey:
+    const i8_kernels *kernels
+    int kind, types[2]
+    int onnx
+    float numbers[7]
+
+
+# The table of the last job. The GIL protects it.
+cdef struct KnownTable:
+    TableKey key
+    bint clamps
+    uint8_t flip[2]
+    uint8_t table[256]
+
+
+cdef KnownTable last_table          # its key has no kernels at first, and is the key of no job
 
 
 cdef struct Work:
@@ -488,6 +507,7 @@ cdef bint is_function_of_a_byte(const FusedJob *job) noexcept:
 
 
 cdef void make_table(FusedJob *job) noexcept:
+    """Set the table of all results, and whether the table is a clamp."""
     cdef float y[256]
     cdef uint8_t bytes[256]
     cdef int i
@@ -497,6 +517,33 @@ cdef void make_table(FusedJob *job) noexcept:
     for i in range(1, job.count):
         job.kernels.elementwise.apply(&job.links[i].op, y, y, y, 0, 256)
     store(job, job.table, y, 256)
+    job.clamps = is_clamp(job)
+
+
+cdef void find_table(FusedJob *job) noexcept:
+    """Set the table like `make_table`, or copy the last table if a job of the same function made it."""
+    global last_table
+    cdef TableKey key
+    cdef const i8_post_op *op = &job.links[1].op
+    if job.count > 2:
+        make_table(job)
+        return
+    memset(&key, 0, sizeof(key))  # so that memcmp compares no undefined byte
+    key.kernels, key.onnx = job.kernels, job.onnx
+    key.types[0], key.types[1] = job.links[0].operand.type, job.out.type
+    key.numbers[0], key.numbers[1] = job.links[0].scale, job.links[0].zero
+    key.numbers[2], key.numbers[3] = job.dst_scale, job.dst_zero
+    if job.count == 2:
+        key.kind, key.numbers[4], key.numbers[5], key.numbers[6] = op.kind + 1, op.alpha, op.beta, op.scale
+    if memcmp(&key, &last_table.key, sizeof(key)) == 0:
+        memcpy(job.table, last_table.table, 256)
+        memcpy(job.flip, last_table.flip, 2)
+        job.clamps = last_table.clamps
+        return
+    make_table(job)
+    last_table.key, last_table.clamps = key, job.clamps
+    memcpy(last_table.table, job.table, 256)
+    memcpy(last_table.flip, job.flip, 2)
 
 
 cdef bint is_clamp(FusedJob *job) noexcept:
@@ -583,8 +630,8 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
     cdef FusedJob *job = self.job
     job.dst_scale, job.dst_zero, job.onnx = dst_scale, dst_zero, onnx
     if job.outer * job.n >= LOOKED_UP and is_function_of_a_byte(job):
-        make_table(job)
-        job.compute, job.clamps = compute_lookup, is_clamp(job)
+        find_table(job)
+        job.compute = compute_lookup
         # A block may be larger if it needs no buffer.
         set_blocks(job, COPIED if job.outer == 1 and job.links[0].operand.whole and job.out.whole else BUFFER,
                    LONG_LOOKUP)
