@@ -451,7 +451,8 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
         for axis in range(last + 1, cnp.PyArray_NDIM(x)):
             inner *= cnp.PyArray_DIM(x, axis)
     outer = cnp.PyArray_SIZE(x) // (size * inner)
-    parameters = [array.reshape(-1) if array.ndim > 1 else array for array in parameters]
+    if len(axes) > 1:
+        parameters = [array.reshape(-1) if array.ndim else array for array in parameters]
     for p in range(PARAMETERS):
         single |= cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) == 0
     job.x_step, job.out_step = job.x_size, job.out_size
@@ -507,10 +508,13 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     cdef cnp.ndarray array, target
     cdef int p
     cdef bint uniform = True, shared
+    for p in range(PARAMETERS):
+        if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
+            uniform = False
     if out is not None:
         array = elements_output_like(out, "out", typenum, x)
         shared = clash(x, array)
-        for p in range(PARAMETERS):
+        for p in range(0 if uniform else PARAMETERS):
             shared |= share_memory(<cnp.ndarray>parameters[p], array)
         target = empty_like(array, typenum) if shared else array
     else:
@@ -518,9 +522,6 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     if cnp.PyArray_SIZE(x):
         if len(axes) == 1 and cnp.PyArray_SIZE(x) <= PIECE and not is_dense(x):
             x = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)  # laying out an array with gaps takes 10 us
-        for p in range(PARAMETERS):
-            if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
-                uniform = False
         job.function, job.widen, job.spread = function, NULL, 0
         if cnp.PyArray_ITEMSIZE(x) == 2:
             job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]

@@ -17,6 +17,7 @@ from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()
 
+cdef object NDARRAY = np.ndarray
 cdef tuple FLOATS = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
 
@@ -56,7 +57,7 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
 cdef cnp.ndarray large_array(object x, int typenum, tuple shape):
     """Return a large array of exactly this type and shape, which kernels can read in place. Return None for any other
     argument."""
-    if (type(x) is np.ndarray and cnp.PyArray_NBYTES(x) >= LARGE_BYTES and cnp.PyArray_TYPE(x) == typenum
+    if (shape and type(x) is NDARRAY and cnp.PyArray_NBYTES(x) >= LARGE_BYTES and cnp.PyArray_TYPE(x) == typenum
             and cnp.PyArray_ISCARRAY_RO(x) and x.shape == shape):
         return x
     return None
