@@ -1,13 +1,14 @@
 # Element-wise operators on arrays (see elements.pyx).
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_elements_fn
 
-# The number of parameters of an element-wise kernel: scale or multiplier, zero point, exponent.
 cdef enum:
-    PARAMETERS = 3
+    PARAMETERS = 3  # parameters of an element-wise kernel: scale or multiplier, zero point, exponent
+    FILLED = 8      # words that `fill` writes at a time
 
 
 # The dimensions of an array in the order of memory, without dimensions of size 1. Each dimension has its size, its
@@ -30,3 +31,27 @@ cdef void copy_strided(char *to, ptrdiff_t to_step, const char *source, ptrdiff_
                        int64_t n) noexcept nogil
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out)
 cdef bint clash(cnp.ndarray x, cnp.ndarray out)
+
+
+cdef inline void fill(int32_t *dst, int64_t blocks, const char *value) noexcept nogil:
+    """Write a value blocks * FILLED times. GCC compiles the inner loop to two stores."""
+    cdef int32_t word
+    cdef int64_t _block
+    cdef int j
+    memcpy(&word, value, sizeof(word))
+    for _block in range(blocks):
+        for j in range(FILLED):
+            dst[j] = word
+        dst += FILLED
+
+
+cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
+    """Copy bytes like memcpy. Short runs are copied without a call, in pieces of 16 bytes, and the last two pieces may
+    overlap."""
+    cdef int64_t i
+    if n < 16 or n > 1024:
+        memcpy(to, source, n)
+    else:
+        for i in range(0, n - 16, 16):
+            memcpy(to + i, source + i, 16)
+        memcpy(to + n - 16, source + n - 16, 16)

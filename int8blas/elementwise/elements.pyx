@@ -9,16 +9,16 @@ written to memory for one block of elements at a time.
 
 from libc.math cimport copysignf, fabsf
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output_like
-from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn
+from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
 from int8blas.core.memory cimport ALIGNMENT, aligned
-from int8blas.core.results cimport empty_like
-from int8blas.core.split cimport ceil_div
+from int8blas.core.results cimport empty, empty_like
+from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 from int8blas.stage.output_stage cimport element_type
 
@@ -35,6 +35,7 @@ cdef int64_t LONGEST_STRETCH = 4096
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
+    TRANSPOSED_ROWS = 64    # rows of a piece of a transposed matrix, at least
     ERF_BLOCK = 256         # numbers of erf at a time, in 4 KiB
 cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to an integer
 # If `out` has at least this number of bytes, 4-byte elements are stored past the caches.
@@ -69,35 +70,53 @@ cdef struct ElementsJob:
 
 
 cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count, int32_t *dst) noexcept nogil:
-    """Write out a parameter for `count` elements, and at most three elements more."""
-    cdef int64_t value = first // job.spread % job.values, same = job.spread - first % job.spread, i
-    cdef int32_t word
+    """Write out a parameter for `count` elements, and at most FILLED - 1 elements more."""
+    cdef int64_t spread = job.spread, value = first // spread % job.values, same = min(spread - first % spread, count)
+    cdef ptrdiff_t step = job.value_steps[p]
+    cdef const char *at = job.parameters[p] + value * step
+    cdef int64_t _i, whole, blocks = ceil_div(spread, FILLED)
+    if step == 0:
+        fill(dst, ceil_div(count, FILLED), at)
+        return
     while count > 0:
-        word = (<const int32_t *>(job.parameters[p] + value * job.value_steps[p]))[0]
-        same = min(same, count)
-        for i in range(0, same, 4):
-            dst[i] = dst[i + 1] = dst[i + 2] = dst[i + 3] = word
-        dst += same
-        count -= same
-        value = value + 1 if value + 1 < job.values else 0
-        same = job.spread
+        fill(dst, ceil_div(same, FILLED), at)
+        dst, count = dst + same, count - same
+        at, value = at + step, value + 1
+        whole = min(count // spread, job.values - value)
+        for _i in range(whole):
+            fill(dst, blocks, at)
+            dst, at = dst + spread, at + step
+        count, value, same = count - whole * spread, value + whole, min(spread, count - whole * spread)
+        if value == job.values:
+            at, value = job.parameters[p], 0
+
+
+cdef inline bint like_last(const ElementsJob *job, int p) noexcept nogil:
+    """Return whether parameter p is also parameter p - 1."""
+    return p > 0 and job.parameters[p] == job.parameters[p - 1] and job.value_steps[p] == job.value_steps[p - 1]
 
 
 cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
-    """Compute elements whose parameters are written out, GATHERED at a time."""
-    cdef int32_t words[PARAMETERS][GATHERED + 4]
+    """Compute elements whose parameters are written out, GATHERED at a time. If each element has its own parameter, the
+    kernel reads the parameter in place."""
+    cdef int32_t words[PARAMETERS][GATHERED + FILLED]
     cdef i8_elements_args e
+    cdef bint own = job.spread == 1
     cdef int p
     e.each, e.stream = True, job.stream
     for p in range(PARAMETERS):
-        if job.value_steps[p] == 0:
+        if job.value_steps[p] == 0 and not like_last(job, p):
             write_out(job, p, 0, GATHERED, words[p])
     while first < end:
         e.n = min(<int64_t>GATHERED, end - first)
+        if own:
+            e.n = min(e.n, job.values - first % job.values)
         for p in range(PARAMETERS):
             e.parameters[p] = words[p]
-            if p and job.parameters[p] == job.parameters[p - 1] and job.value_steps[p] == job.value_steps[p - 1]:
+            if like_last(job, p):
                 e.parameters[p] = e.parameters[p - 1]
+            elif own and job.value_steps[p] == sizeof(int32_t):
+                e.parameters[p] = job.parameters[p] + first % job.values * sizeof(int32_t)
             elif job.value_steps[p]:
                 write_out(job, p, first, e.n, words[p])
         e.x, e.out = job.x + first * job.x_size, job.out + first * job.out_size
@@ -136,18 +155,6 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
     else:
         do_some(job, &e, n)
     return 0
-
-
-cdef inline void copy_bytes(char *to, const char *source, int64_t n) noexcept nogil:
-    """Copy bytes like memcpy. Short runs are copied without a call, in pieces of 16 bytes, and the last two pieces may
-    overlap."""
-    cdef int64_t i
-    if n < 16 or n > 1024:
-        memcpy(to, source, n)
-    else:
-        for i in range(0, n - 16, 16):
-            memcpy(to + i, source + i, 16)
-        memcpy(to + n - 16, source + n - 16, 16)
 
 
 cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) noexcept nogil:
@@ -420,16 +427,38 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
     return result
 
 
-cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, int axis, list parameters):
-    """Set the runs if `x` and `out` have no gaps and one order, and the parameters differ along one dimension."""
-    cdef int64_t size = cnp.PyArray_DIM(x, axis), repeats = 1
-    cdef int64_t inner = cnp.PyArray_STRIDE(x, axis) // job.x_size if size > 1 else cnp.PyArray_SIZE(x)
-    cdef int64_t outer = cnp.PyArray_SIZE(x) // (size * inner)
-    cdef int p
+cdef bint are_one(tuple axes, cnp.ndarray x) noexcept:
+    """Return whether the parameters of these axes lie in memory like the elements of `x` along one dimension."""
+    cdef int i
+    if len(axes) == 1:
+        return True
+    for i in range(1, len(axes)):
+        if axes[i] != axes[i - 1] + 1:
+            return False
+    return cnp.PyArray_IS_C_CONTIGUOUS(x)
+
+
+cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, list parameters):
+    """Set the runs if `x` and `out` have no gaps and one order, and the axes are like one dimension."""
+    cdef int64_t size = 1, repeats = 1, inner = 1, outer
+    cdef int p, axis, last = axes[len(axes) - 1]
+    cdef bint single = False
+    for axis in axes:
+        size *= cnp.PyArray_DIM(x, axis)
+    if len(axes) == 1:
+        inner = cnp.PyArray_STRIDE(x, last) // job.x_size if size > 1 else cnp.PyArray_SIZE(x)
+    else:
+        for axis in range(last + 1, cnp.PyArray_NDIM(x)):
+            inner *= cnp.PyArray_DIM(x, axis)
+    outer = cnp.PyArray_SIZE(x) // (size * inner)
+    if len(axes) > 1:
+        parameters = [array.reshape(-1) if array.ndim else array for array in parameters]
+    for p in range(PARAMETERS):
+        single |= cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) == 0
     job.x_step, job.out_step = job.x_size, job.out_size
     job.each = inner < SHORT_RUN
     if job.each:
-        if inner > 1 and size * inner > LONGEST_STRETCH:
+        if (inner > 1 or single) and size * inner > LONGEST_STRETCH:
             job.dims, job.outer, job.n = 0, 1, outer * size * inner
             job.period, job.spread, job.values = job.n, inner, size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
@@ -478,26 +507,29 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     cdef ElementsJob job
     cdef cnp.ndarray array, target
     cdef int p
-    cdef bint uniform = True
+    cdef bint uniform = True, shared
+    for p in range(PARAMETERS):
+        if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
+            uniform = False
     if out is not None:
         array = elements_output_like(out, "out", typenum, x)
-        target = empty_like(array, typenum) if clash(x, array) else array
+        shared = clash(x, array)
+        for p in range(0 if uniform else PARAMETERS):
+            shared |= share_memory(<cnp.ndarray>parameters[p], array)
+        target = empty_like(array, typenum) if shared else array
     else:
         array = target = empty_like(x, typenum)
     if cnp.PyArray_SIZE(x):
         if len(axes) == 1 and cnp.PyArray_SIZE(x) <= PIECE and not is_dense(x):
             x = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)  # laying out an array with gaps takes 10 us
-        for p in range(PARAMETERS):
-            if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
-                uniform = False
         job.function, job.widen, job.spread = function, NULL, 0
         if cnp.PyArray_ITEMSIZE(x) == 2:
             job.widen = current_kernels().elementwise.load[element_type(cnp.PyArray_TYPE(x))]
         job.x_size, job.out_size = cnp.PyArray_ITEMSIZE(x), cnp.PyArray_ITEMSIZE(target)
         if uniform:
             lay_out_uniform(&job, x, target, parameters)
-        elif len(axes) == 1 and is_dense(x) and lie_alike(x, target):
-            parameters = lay_out_contiguous(&job, x, target, axes[0], parameters)
+        elif is_dense(x) and lie_alike(x, target) and are_one(axes, x):
+            parameters = lay_out_contiguous(&job, x, target, axes, parameters)
         else:
             parameters = lay_out(&job, x, target, axes, parameters)
         do_all(&job)
@@ -506,6 +538,87 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     if out is not None:
         return out
     return target if cnp.PyArray_NDIM(target) else target[()]
+
+
+# Matrices that are copied and transposed: elements of a row are contiguous in the source, elements of a column in the
+# copy. There may be any number of outer dimensions.
+cdef struct TransposeJob:
+    const i8_kernels *kernels
+    const char *src
+    char *dst
+    int size                                    # bytes of an element
+    int64_t rows, columns                       # of a matrix of the source
+    ptrdiff_t src_row, dst_column               # in bytes
+    int dims                                    # outer dimensions
+    int64_t shape[cnp.NPY_MAXDIMS]
+    ptrdiff_t src_strides[cnp.NPY_MAXDIMS]
+    ptrdiff_t dst_strides[cnp.NPY_MAXDIMS]
+    int64_t matrices, pieces                    # pieces of the rows of a matrix
+
+
+cdef int transpose_piece(const void *shared, int64_t unit, int64_t _units) noexcept nogil:
+    cdef const TransposeJob *job = <const TransposeJob *>shared
+    cdef int64_t piece = unit % job.pieces, matrix = unit // job.pieces, index
+    cdef int64_t first = share(job.rows, piece, job.pieces), end = share(job.rows, piece + 1, job.pieces)
+    cdef const char *src = job.src + first * job.src_row
+    cdef char *dst = job.dst + first * job.size
+    cdef int d
+    for d in range(job.dims - 1, -1, -1):
+        index = matrix % job.shape[d]
+        matrix = matrix // job.shape[d]
+        src += index * job.src_strides[d]
+        dst += index * job.dst_strides[d]
+    job.kernels.stage.transpose_store(dst, job.size, job.dst_column, src, job.src_row, <int>(end - first),
+                                      <int>job.columns, job.size)
+    return 0
+
+
+cdef bint set_transposition(TransposeJob *job, cnp.ndarray x, cnp.ndarray copy) noexcept:
+    """Set the job that copies `x` to `copy`, which is in C order. Return False if the kernel is no faster than NumPy:
+    it takes blocks of 4 x 4 elements of 4 bytes, and of 4 rows and 16 columns of bytes."""
+    cdef Order order
+    cdef ptrdiff_t strides[2][cnp.NPY_MAXDIMS]
+    cdef int d, dims = 0, columns = -1
+    cdef int64_t shape[cnp.NPY_MAXDIMS]
+    memory_order(&order, copy)
+    job.src, job.dst = ordered_strides(&order, x, job.src_strides), ordered_strides(&order, copy, job.dst_strides)
+    for d in range(order.dims):
+        # A dimension that continues the previous dimension in both arrays is merged with it.
+        if dims and strides[0][dims - 1] == order.shape[d] * job.src_strides[d]:
+            dims -= 1
+            shape[dims] *= order.shape[d]
+        else:
+            shape[dims] = order.shape[d]
+        strides[0][dims], strides[1][dims] = job.src_strides[d], job.dst_strides[d]
+        dims += 1
+    job.size, job.dims, job.matrices = cnp.PyArray_ITEMSIZE(x), 0, 1
+    for d in range(dims - 1):
+        if columns < 0 and strides[0][d] == job.size:
+            columns = d
+            continue
+        job.shape[job.dims] = shape[d]
+        job.src_strides[job.dims], job.dst_strides[job.dims] = strides[0][d], strides[1][d]
+        job.matrices *= shape[d]
+        job.dims += 1
+    if columns < 0 or job.size not in (1, 4):
+        return False
+    job.rows, job.columns = shape[dims - 1], shape[columns]
+    job.src_row, job.dst_column = strides[0][dims - 1], strides[1][columns]
+    job.pieces = max(<int64_t>1, min(job.rows // TRANSPOSED_ROWS, job.rows * job.columns * job.size // PIECE))
+    return job.rows >= 4 and 16 // job.size <= job.columns <= INT32_MAX and job.rows // job.pieces < INT32_MAX
+
+
+def in_c_order(cnp.ndarray x):
+    """Return a copy of an array of numbers in C order."""
+    cdef TransposeJob job
+    cdef cnp.ndarray copy = empty(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x))
+    if cnp.PyArray_SIZE(x) and set_transposition(&job, x, copy):
+        job.kernels = current_kernels()
+        run_work(transpose_piece, &job, job.matrices * job.pieces, 2 * <double>cnp.PyArray_NBYTES(x), THREAD_BYTES,
+                 GIL_BYTES)
+    else:
+        copy[...] = x
+    return copy
 
 
 def erf(cnp.ndarray x, cnp.ndarray table):

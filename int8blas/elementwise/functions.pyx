@@ -4,7 +4,6 @@ from math import prod
 from sys import maxsize
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 
@@ -12,7 +11,8 @@ from int8blas.core.arrays cimport (
     axis_from, by_tensor, choice, divisor, elements, elements_output, items_of, real, scale_from)
 from int8blas.core.kernels cimport I8_ADD
 from int8blas.core.results cimport MAX_DIMS, empty, empty_in_order, empty_like, view_of
-from int8blas.elementwise.elements cimport clash, share_memory
+from int8blas.core.threads cimport THREAD_BYTES
+from int8blas.elementwise.elements cimport clash, copy_bytes, share_memory
 from int8blas.elementwise.epilogue cimport (
     broadcast, checked_ops, compute, destination, epilogue_of, finished, part_of, post_ops_of, type_of,
     zero_point_from)
@@ -32,9 +32,9 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies at most this number of pieces and bytes without jobs, because making jobs takes as long as these
-# copies.
-cdef int64_t FEW_PIECES = 256, FEW_BYTES = 1 << 16
+# `concat` copies at most FEW_BYTES without jobs, which run on one thread for so few bytes. Making two jobs takes 2 us.
+# Jobs are faster for more than FEW_PIECES pieces of less than SHORT_PIECE bytes on average.
+cdef int64_t FEW_PIECES = 256, SHORT_PIECE = 16, FEW_BYTES = THREAD_BYTES
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")
 
@@ -494,16 +494,16 @@ cdef cnp.ndarray joined(list arrays, int along, int typenum):
             return None
         sizes[along] += cnp.PyArray_DIM(array, along)
         size += cnp.PyArray_NBYTES(array)
-    if pieces > FEW_PIECES or size > FEW_BYTES:
+    if size > FEW_BYTES or (pieces > FEW_PIECES and size < SHORT_PIECE * pieces):
         return None
     result = empty(first.ndim, sizes, typenum)
     to = cnp.PyArray_BYTES(result)
     pieces //= len(arrays)
-    for i in range(pieces):
-        for array in arrays:
-            piece = cnp.PyArray_NBYTES(array) // pieces
-            memcpy(to, cnp.PyArray_BYTES(array) + i * piece, piece)
-            to += piece
+    for array in arrays:
+        piece = cnp.PyArray_NBYTES(array) // pieces
+        for i in range(pieces):
+            copy_bytes(to + i * (size // pieces), cnp.PyArray_BYTES(array) + i * piece, piece)
+        to += piece
     return result
 
 

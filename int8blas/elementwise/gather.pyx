@@ -1,7 +1,7 @@
 """Gather rows of a quantized table and dequantize them: the embedding of tokens."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -9,9 +9,9 @@ from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
 from int8blas.core.kernels cimport I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
 from int8blas.core.results cimport empty_of
-from int8blas.core.split cimport share
+from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
-from int8blas.elementwise.elements cimport apply, share_memory
+from int8blas.elementwise.elements cimport FILLED, apply, copy_bytes, fill, repeat_bytes, share_memory
 from int8blas.elementwise.quantization cimport LEAST_ZERO, MOST_ZERO, lie_between
 from int8blas.core.traced import traced
 from int8blas.core.words import dtype_name
@@ -23,6 +23,11 @@ cnp.import_array()
 
 # A row is prefetched when the current row is this number of bytes of the table before it.
 cdef int64_t AHEAD = 2048
+# Rows of up to this number of elements share kernel calls. If rows have their own parameters, these are repeated in
+# memory, which makes rows of 64 elements slower (Zen 4).
+cdef int64_t SHORT_ROW = 128, SHORT_ROW_OF_ITS_OWN = 48
+cdef enum:
+    BLOCK = 1024            # elements of a kernel call for short rows
 
 
 cdef struct GatherJob:
@@ -41,20 +46,66 @@ cdef int gather_rows(const void *shared, int64_t part, int64_t parts) noexcept n
     """Gather one part of the rows."""
     cdef const GatherJob *job = <const GatherJob *>shared
     cdef int64_t first = share(job.count, part, parts), end = share(job.count, part + 1, parts)
+    cdef bint by_row = job.parameter_rows[0] or job.parameter_rows[1]
+    if job.columns <= (SHORT_ROW_OF_ITS_OWN if by_row else SHORT_ROW):
+        gather_short_rows(job, first, end)
+    else:
+        gather_long_rows(job, first, end)
+    return 0
+
+
+cdef inline void prefetch_row(const GatherJob *job, int64_t i, int64_t ahead, int64_t end) noexcept nogil:
+    """Prefetch the row `ahead` rows after row i."""
+    cdef const char *row
+    cdef int64_t byte
+    if i + ahead < end:
+        row = job.table + job.indices[i + ahead] * job.row
+        for byte in range(0, job.columns, 64):
+            I8_PREFETCH(row + byte)
+
+
+cdef void gather_long_rows(const GatherJob *job, int64_t first, int64_t end) noexcept nogil:
+    """Call the kernel for each row."""
     cdef i8_elements_args e
-    cdef int64_t i, byte, ahead = 1 + AHEAD // job.columns
-    cdef const char *next_row
+    cdef int64_t i, ahead = 1 + AHEAD // job.columns
     e.n, e.each, e.stream = job.columns, job.each, False
     for i in range(first, end):
-        if i + ahead < end:
-            next_row = job.table + job.indices[i + ahead] * job.row
-            for byte in range(0, job.columns, 64):
-                I8_PREFETCH(next_row + byte)
+        prefetch_row(job, i, ahead, end)
         e.x, e.out = job.table + job.indices[i] * job.row, job.out + 4 * i * job.columns
         e.parameters[0] = job.parameters[0] + i * job.parameter_rows[0]
         e.parameters[1] = e.parameters[2] = job.parameters[1] + i * job.parameter_rows[1]
         job.function(&e)
-    return 0
+
+
+cdef void gather_short_rows(const GatherJob *job, int64_t first, int64_t end) noexcept nogil:
+    """Copy rows and their parameters to buffers, and call the kernel for a whole buffer. A call takes 8 ns."""
+    cdef char rows[BLOCK]
+    cdef int32_t words[2][BLOCK + FILLED]
+    cdef i8_elements_args e
+    cdef int64_t columns = job.columns, most = min(BLOCK // columns, end - first), ahead = 1 + AHEAD // columns
+    cdef int64_t blocks = ceil_div(columns, FILLED), count, i
+    cdef bint by_row = job.parameter_rows[0] or job.parameter_rows[1]
+    cdef int p
+    e.each, e.stream = job.each or by_row, False
+    for p in range(2):
+        e.parameters[p] = <const char *>words[p] if e.each else job.parameters[p]
+        if job.each:
+            repeat_bytes(<char *>words[p], job.parameters[p], 4 * columns, most)
+        elif by_row and not job.parameter_rows[p]:
+            fill(words[p], ceil_div(most * columns, FILLED), job.parameters[p])
+    e.parameters[2] = e.parameters[1]
+    while first < end:
+        count = min(most, end - first)
+        for i in range(count):
+            prefetch_row(job, first + i, ahead, end)
+            copy_bytes(rows + i * columns, job.table + job.indices[first + i] * job.row, columns)
+        for p in range(2):
+            if job.parameter_rows[p]:
+                for i in range(count):
+                    fill(words[p] + i * columns, blocks, job.parameters[p] + (first + i) * job.parameter_rows[p])
+        e.n, e.x, e.out = count * columns, rows, job.out + 4 * first * columns
+        job.function(&e)
+        first += count
 
 
 cdef void do_all(const GatherJob *job) noexcept:
@@ -83,10 +134,23 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     return chosen
 
 
-cdef cnp.ndarray of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
+cdef object of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
     """Return one value, or select the values of the wanted rows from the values of all rows."""
-    cdef cnp.ndarray values = one_or_shaped(x, name, kinds, wanted, (rows,))
+    cdef cnp.ndarray values
+    if type(x) is int or type(x) is float:
+        return x
+    values = one_or_shaped(x, name, kinds, wanted, (rows,))
     return np.asarray(values[indices]) if values.ndim else values
+
+
+cdef cnp.ndarray of_columns(cnp.ndarray values, cnp.npy_intp columns):
+    """Return values of 4 bytes for each column. If there is one value, repeat it."""
+    cdef cnp.ndarray repeated
+    if cnp.PyArray_NDIM(values):
+        return values
+    repeated = cnp.PyArray_EMPTY(1, &columns, cnp.PyArray_TYPE(values), 0)
+    repeat_bytes(cnp.PyArray_BYTES(repeated), cnp.PyArray_BYTES(values), 4, columns)
+    return repeated
 
 
 @traced("table", "indices")
@@ -168,11 +232,11 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
         rows = source[chosen].astype(np.int32) if is_wide else source[chosen]
         return apply(job.function, rows, out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
     if cnp.PyArray_SIZE(result):
+        job.columns = source.shape[1]
         if along == 1:
-            scales, zero_points = [np.broadcast_to(values, of_axis).copy() for values in (scales, zero_points)]
+            scales, zero_points = of_columns(scales, job.columns), of_columns(zero_points, job.columns)
         job.table, job.row = cnp.PyArray_BYTES(source), source.strides[0]
         job.indices, job.count = <const int64_t *>cnp.PyArray_DATA(chosen), cnp.PyArray_SIZE(chosen)
-        job.columns = source.shape[1]
         job.parameters = [cnp.PyArray_BYTES(scales), cnp.PyArray_BYTES(zero_points)]
         job.parameter_rows = [4 if along == 0 and values.ndim else 0 for values in (scales, zero_points)]
         job.each = along == 1

@@ -27,9 +27,10 @@ from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
 cnp.import_array()
 
 cdef enum:
-    PATCH = 1 << 13     # bytes of a patch, which fits the L1 or L2 cache with 4-byte results and divisors
-    LARGEST_STEP = 16   # largest stride along w: a patch computes this many times more results than it stores
-    CHANNELS = 64       # channels of a patch or a window
+    PATCH = 1 << 13         # bytes of a patch, which fits the L1 or L2 cache with 4-byte results and divisors
+    LARGEST_STEP = 16       # largest stride along w: a patch computes this many times more results than it stores
+    CHANNELS = 64           # channels of a patch or a window
+    LONG_LINE = 1 << 12     # elements for whose maximum a kernel is faster than a loop, which has shorter vectors
 # Fewer than FEW_LINES lines are divided into pieces, so that all threads have work. A piece has PIECE channels, or all
 # channels and LONG_PIECE elements.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
@@ -54,6 +55,7 @@ cdef struct PoolJob:
     char *out
     int64_t channels, columns, rows                     # channels, columns and rows of the result in a unit of work
     int64_t channel_blocks, column_blocks, row_blocks
+    const float *divisors       # the divisors of all patches if they are the same, or NULL
 
 
 # The first element of the result that a unit of work computes.
@@ -251,6 +253,18 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
             divisors[row * n + i] = count * divisors[i]
 
 
+cdef void share_divisors(PoolJob *job, float *divisors) noexcept:
+    """Set the divisors of all patches if each patch has all windows of an image, for equally many channels."""
+    cdef Place p
+    cdef int64_t n = max(((job.columns - 1) * job.axes[2].stride + 1) * job.channels, I8_POOL_RUN)
+    cdef bint padded = (job.axes[1].before or job.axes[1].after or job.axes[2].before or job.axes[2].after)
+    if (padded and job.operation == AVERAGE and job.out_shape[1] == job.row_blocks == job.column_blocks == 1
+            and job.out_shape[4] % job.channels == 0):
+        p = place_of(job, 0)
+        set_divisors(job, &p, divisors, inside(&job.axes[0], job.shape[1], 0).count, job.rows, n, job.channels)
+        job.divisors = divisors
+
+
 cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     """Compute rows and columns of the result for some channels."""
     cdef i8_pool_args a
@@ -291,8 +305,11 @@ cdef void do_patch(const PoolJob *job, int64_t unit) noexcept nogil:
     a.strides[0], a.strides[1], a.strides[2] = height * line, wide.dilation * channels, high.dilation * line
     a.type = job.type
     if job.operation == AVERAGE and (within < width or top < 0 or top + height > job.shape[2]):
-        set_divisors(job, &p, divisors, d.count, rows, a.n, channels)
         a.divisors, a.each, a.divisor_step, a.multiplier = divisors, True, a.n, 0
+        if job.divisors is not NULL:
+            a.divisors = job.divisors
+        else:
+            set_divisors(job, &p, divisors, d.count, rows, a.n, channels)
     else:
         depth = d.count if job.operation == AVERAGE else job.axes[0].kernel
         divide_by(job, &a, divisors, depth * high.kernel * wide.kernel)
@@ -311,6 +328,29 @@ cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil
     return x[0]
 
 
+cdef uint8_t largest_of(const uint8_t *x, int64_t n, uint8_t flip) noexcept nogil:
+    """Return the maximum of x[i] ^ flip. GCC makes vectors of this loop."""
+    cdef uint8_t largest = 0, value
+    cdef int64_t i
+    for i in range(n):
+        value = x[i] ^ flip
+        largest = value if value > largest else largest
+    return largest
+
+
+cdef int64_t contiguous_maximum(const PoolJob *job, i8_pool_args *a, const uint8_t *src, int64_t n) noexcept nogil:
+    """Return the maximum of n contiguous elements. A kernel reduces long lines to I8_POOL_RUN elements first."""
+    cdef uint8_t partial[I8_POOL_RUN]
+    cdef uint8_t flip = 0x80 if job.is_signed else 0, largest = 0
+    if n >= LONG_LINE:
+        a.runs, a.n, a.strides[2], a.counts[2] = 1, I8_POOL_RUN, I8_POOL_RUN, n // I8_POOL_RUN
+        a.src, a.out = src, <char *>partial
+        job.kernel(a)
+        largest = largest_of(partial, I8_POOL_RUN, flip)
+        src, n = src + n // I8_POOL_RUN * I8_POOL_RUN, n % I8_POOL_RUN
+    return max(<int64_t>largest, <int64_t>largest_of(src, n, flip)) - flip
+
+
 cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const uint8_t *src, int64_t n, ptrdiff_t pixel,
                    int64_t channels) noexcept nogil:
     """Add n pixels to the sums of their channels, or update the maxima of their channels."""
@@ -318,7 +358,10 @@ cdef void add_line(const PoolJob *job, i8_pool_args *a, int64_t *values, const u
     cdef int64_t together = ceil_div(I8_POOL_RUN, channels), i, j, value, parts
     cdef bint contiguous = pixel == channels
     cdef const uint8_t *x
-    if contiguous and channels == 1 and job.operation != MAXIMUM:
+    if contiguous and channels == 1 and job.operation == MAXIMUM:
+        values[0] = max(values[0], contiguous_maximum(job, a, src, n))
+        return
+    if contiguous and channels == 1:
         job.kernels.packing.row_sums(&value, 1, n, src, n, 1, 0x80 if job.is_signed else 0)
         values[0] += value - 128 * n if job.is_signed else value
         return
@@ -459,6 +502,7 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
     type of `src` or float32, is not empty, and does not overlap `src`.
     """
     cdef PoolJob job
+    cdef float divisors[PATCH]
     cdef int d, axis, ndim = cnp.PyArray_NDIM(src), missing = 5 - ndim
     cdef int64_t units
     cdef double work = cnp.PyArray_SIZE(out)
@@ -486,6 +530,9 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
             job.axes[d] = window[d - missing]
         work *= job.axes[d].kernel
     choose_way(&job)
+    job.divisors = NULL
+    if job.way == PATCHES:
+        share_divisors(&job, divisors)
     units = job.out_shape[0] * job.channel_blocks * job.out_shape[1] * job.row_blocks * job.column_blocks
     run_work(do_unit, &job, units, work, THREAD_BYTES, GIL_BYTES)  # bytes of windows
     return 0

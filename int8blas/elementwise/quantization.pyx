@@ -1,6 +1,6 @@
 """Quantization element by element, in the model ``x_f32 = scale * (x_int - zero_point)`` of oneDNN's documents."""
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t, uint32_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -9,6 +9,7 @@ from int8blas.core.arrays cimport (
     axes_from, choice, elements, integers_in_range, scale_numbers, quantized_type)
 from int8blas.core.kernels cimport (
     I8_DOUBLING, I8_FLOAT, I8_S8, I8_S32, I8_SINGLE, I8_U8, current_kernels, i8_elements_fn)
+from int8blas.core.results cimport LARGE_BYTES
 from int8blas.elementwise.elements cimport apply
 from int8blas.stage.requantization cimport limited, multipliers
 from int8blas.core.traced import traced
@@ -16,6 +17,7 @@ from int8blas.stage.attributes import SCHEMES
 
 cnp.import_array()
 
+cdef object NDARRAY = np.ndarray
 cdef tuple FLOATS = (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16)
 cdef tuple INTEGERS = (cnp.NPY_UINT8, cnp.NPY_INT8, cnp.NPY_INT32)
 
@@ -37,13 +39,14 @@ cdef IntegerType integer_type(int typenum) noexcept:
 
 
 cdef bint lie_between(cnp.ndarray zero_points, int64_t low, int64_t high) noexcept:
-    """Return whether all zero points, contiguous int32, are from low to high."""
-    cdef const int32_t *values = <const int32_t *>cnp.PyArray_DATA(zero_points)
+    """Return whether all zero points, contiguous int32, are from low to high. GCC makes vectors of this loop, in which
+    a zero point takes one comparison."""
+    cdef const uint32_t *values = <const uint32_t *>cnp.PyArray_DATA(zero_points)
+    cdef uint32_t least = <uint32_t>low, size = <uint32_t>(high - low), outside = 0
     cdef cnp.npy_intp i
     for i in range(cnp.PyArray_SIZE(zero_points)):
-        if not low <= values[i] <= high:
-            return False
-    return True
+        outside |= values[i] - least > size
+    return outside == 0
 
 
 cdef tuple shape_of(cnp.ndarray x, tuple axes):
@@ -51,11 +54,38 @@ cdef tuple shape_of(cnp.ndarray x, tuple axes):
     return tuple([x.shape[axis] for axis in axes]) if axes else ()
 
 
+cdef cnp.ndarray large_array(object x, int typenum, tuple shape):
+    """Return a large array of exactly this type and shape, which kernels can read in place. Return None for any other
+    argument."""
+    if (shape and type(x) is NDARRAY and cnp.PyArray_NBYTES(x) >= LARGE_BYTES and cnp.PyArray_TYPE(x) == typenum
+            and cnp.PyArray_ISCARRAY_RO(x) and x.shape == shape):
+        return x
+    return None
+
+
+cdef cnp.ndarray scales_of(object scale, int typenum, tuple shape):
+    """Return scales like `scale_numbers`. A large array is not copied, and GCC makes vectors of the loop that checks
+    it: 1.5 million scales take 0.2 instead of 1.6 ms (Zen 4)."""
+    cdef cnp.ndarray scales = large_array(scale, cnp.NPY_FLOAT32, shape) if typenum == cnp.NPY_FLOAT32 else None
+    cdef const uint32_t *bits
+    cdef uint32_t wrong = 0
+    cdef cnp.npy_intp i
+    if scales is not None:
+        bits = <const uint32_t *>cnp.PyArray_DATA(scales)
+        for i in range(cnp.PyArray_SIZE(scales)):
+            wrong |= (bits[i] & 0x7fffffff) - 1 >= 0x7f7fffff  # 0, an infinity or NaN
+        if not wrong:
+            return scales
+    return scale_numbers(scale, "scale", typenum, shape)
+
+
 cdef cnp.ndarray zero_points_of(object zero_point, IntegerType t, bint of_type, tuple shape):
-    """Return zero points in the range of the type, or any int32."""
-    if of_type:
-        return integers_in_range(zero_point, "zero_point", t.low, t.high, shape)
-    return integers_in_range(zero_point, "zero_point", INT32_MIN, INT32_MAX, shape)
+    """Return zero points in the range of the type, or any int32. A large array is not copied."""
+    cdef int64_t low = t.low if of_type else INT32_MIN, high = t.high if of_type else INT32_MAX
+    cdef cnp.ndarray zeros = large_array(zero_point, cnp.NPY_INT32, shape)
+    if zeros is not None and (not of_type or lie_between(zeros, low, high)):
+        return zeros
+    return integers_in_range(zero_point, "zero_point", low, high, shape)
 
 
 @traced("x")
@@ -127,7 +157,7 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     cdef i8_elements_fn function
     cdef bint onnx = choice(scheme, "scheme", ("float", "onnx"))
-    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    scales = scales_of(scale, cnp.NPY_FLOAT32, shape)
     saturated = zero_points = zero_points_of(zero_point, t, onnx, shape)
     if not lie_between(zero_points, t.low, t.high):
         saturated = np.asarray(np.clip(zero_points, t.low, t.high))
@@ -183,7 +213,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     cdef cnp.ndarray array = elements(x, "x", INTEGERS), zero_points
     cdef IntegerType t = integer_type(cnp.PyArray_TYPE(array))
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
-    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT32, shape)
+    scales = scales_of(scale, cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, False, shape)
     if t.index != I8_S32 and not lie_between(zero_points, LEAST_ZERO, MOST_ZERO):
         array, t = array.astype(np.int32), integer_type(cnp.NPY_INT32)
@@ -270,7 +300,7 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     integral = kind == I8_DOUBLING or kind == I8_SINGLE
-    scales = scale_numbers(scale, "scale", cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
+    scales = scales_of(scale, cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, kind != I8_FLOAT, shape)
     exponents = zero_points
     if integral:

@@ -6,6 +6,7 @@ the values (``_convert``), directly into memory of the destination layout, or pa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
@@ -19,6 +20,7 @@ from int8blas.core.parameters import scale_values, zero_point_values
 from int8blas.core.traced import traced
 from int8blas.core.words import dtype_error, either, shown
 from int8blas.elementwise import packed_weights
+from int8blas.elementwise.elements import in_c_order
 from int8blas.elementwise.quantization import quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.stage.weights_scales import AUTOMATIC, scales_of, weights_mask
@@ -257,6 +259,17 @@ def reorder(
     >>> bool(np.all(abs(again - wei_user_f32) <= 0.50001 * scales.reshape(G, OC // G)))
     True
     """
+    moves = (
+        type(mask) is int and mask == 0 and scales is None and zero_points is None and src_scales is None
+        and src_zero_points is None and src_mask is None and out is None
+    )  # fmt: skip
+    if (
+        moves and type(x) is np.ndarray and type(src_layout) is type(dst_layout) is str and dtype is None
+        and k_order is None and shape is None and x.dtype in NATIVE
+    ):  # fmt: skip
+        known = _axes(src_layout, dst_layout, x.ndim)
+        if known is not None:
+            return in_c_order(x.transpose(known))
     to_packed, from_packed = dst_layout == PACKED, src_layout == PACKED
     if to_packed and (src_layout is None or from_packed):
         raise ValueError(f"src_layout must be a layout of weights for dst_layout 'packed', got {shown(src_layout)}")
@@ -280,13 +293,9 @@ def reorder(
     if to_packed and wanted.name not in ("int8", "uint8"):
         raise TypeError(f"dtype must be int8 or uint8 for dst_layout 'packed', got {wanted}")
     layout = (src_layout if dst_layout is None else dst_layout) or ""
-    if (
-        wanted == logical.dtype and type(mask) is int and mask == 0 and not to_packed
-        and scales is None and zero_points is None and src_scales is None and src_zero_points is None
-        and src_mask is None and out is None
-    ):  # fmt: skip
+    if moves and wanted == logical.dtype and not to_packed:
         axes = layouts.permutation(letters or "", layout)
-        return np.array(logical.transpose(axes) if axes else logical, order="C")
+        return in_c_order(logical.transpose(axes) if axes else logical)
     automatic = isinstance(scales, str)
     if automatic:
         scales, mask = _automatic_scales(scales, mask, logical, letters, wanted)
@@ -319,6 +328,17 @@ def reorder(
             target[...] = result
         result = result if out is None else out
     return (result, scales) if automatic else result
+
+
+@functools.lru_cache(maxsize=64)
+def _axes(src_layout: str, dst_layout: str, ndim: int) -> tuple[int, ...] | None:
+    """Return the axes for ``transpose`` from one layout to another, or None if `reorder` must check the layouts. Calls
+    with a small array would spend half of their time in these checks."""
+    try:
+        letters = [layouts.logical_order(layouts.check_letters(layout, "")) for layout in (src_layout, dst_layout)]
+    except ValueError:
+        return None
+    return layouts.permutation(src_layout, dst_layout) if letters[0] == letters[1] and len(letters[0]) == ndim else None
 
 
 def _weights_layout(layout: Any, name: str) -> None:

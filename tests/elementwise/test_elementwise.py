@@ -91,6 +91,26 @@ def test_functions_of_8_bits_at_every_size(isa, src_dtype, dst_dtype, rng):
         assert_same_bits(int8blas.eltwise(src, ReLU(0.1), **options), reference.eltwise(src, [ReLU(0.1)], **options))
 
 
+def test_a_function_of_8_bits_has_its_own_table(isa):
+    """Calls that differ in one number only, one after another. 256 elements are computed without a table."""
+    first = {
+        "ops": Eltwise("linear", 0.5, 1, 2), "scales": {"src": 0.5, "dst": 0.25}, "zero_points": {"src": 1, "dst": 2},
+    }  # fmt: skip
+    changes = [
+        {"ops": op} for op in (Eltwise("linear", 0.75, 1, 2), Eltwise("linear", 0.5, -1, 2), Eltwise("linear", 0.5, 1),
+                               Eltwise("relu", 0.5, 1, 2), (), [Eltwise("linear", 0.5, 1, 2), ReLU()],
+                               [Eltwise("linear", 0.5, 1, 2), Eltwise("abs")])
+    ] + [
+        {"scales": {"src": 0.3, "dst": 0.25}}, {"scales": {"src": 0.5, "dst": 0.3}},
+        {"zero_points": {"src": 3, "dst": 2}}, {"zero_points": {"src": 1, "dst": 3}},
+        {"dst_dtype": np.uint8}, {"dst_dtype": np.int8}, {"scheme": "onnx"},
+    ]  # fmt: skip
+    for src, change in product(ALL_BYTES.values(), changes):
+        for options in (first, first | change, first, first | change):
+            result = int8blas.eltwise(np.tile(src, 9), **options)
+            assert_same_bits(result, np.tile(int8blas.eltwise(src, **options), 9), **options)
+
+
 @every_dst
 def test_post_ops_with_operands(isa, dst_dtype, rng):
     for shape in ((3, 50), (7, 300)):

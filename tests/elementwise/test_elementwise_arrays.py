@@ -236,6 +236,22 @@ def test_out_may_be_a_source(isa, rng):
     assert_same_bits(out[::-1], expected_lookup(x))
 
 
+def test_rows_with_one_value_each(isa, rng):
+    """Rows of one step that have a last block of less than a chunk, and results that overlap an operand."""
+    for n in (1, 15, 16, 17, 128, 130, 361, 1023, 1024, 1030, 1040, 2050):
+        x, y = (random_array(rng, np.float32, shape) for shape in ((5, n), (5, 1)))
+        for op in ("add", "div"):
+            expected = reference.binary(op, x, np.broadcast_to(y, x.shape))
+            assert_same_bits(int8blas.binary(op, x, y), expected, n=n, op=op)
+            out = x.copy()
+            int8blas.binary(op, out, y, out=out)
+            assert_same_bits(out, expected, n=n, op=op)
+            memory = np.zeros(5 * n + 3, np.float32)
+            memory[3:] = x.ravel()
+            int8blas.binary(op, memory[3:].reshape(x.shape), y, out=memory[:-3].reshape(x.shape))
+            assert_same_bits(memory[:-3].reshape(x.shape), expected, n=n, op=op)
+
+
 def test_concat_in_place(isa, rng):
     other = random_integers(rng, np.int8, 30)
     for shift, sources in product((0, 1, 20), (lambda x, y: [x, y], lambda x, y: [y, x], lambda x, y: [other, y])):
@@ -254,6 +270,7 @@ CONCATS = (
     (((2, 3), (5, 3), (1, 3)), 0), (((2, 3), (5, 3)), -2), (((7, 64), (7, 32), (7, 32)), 1), (((7, 700), (7, 1)), -1),
     (((5,), (0,), (7,)), 0), (((0, 3), (0, 3)), 0), (((0, 3), (0, 2)), 1), (((2, 0), (2, 4)), 1),
     (((60, 60, 3), (60, 60, 1)), 2), (((1, 5, 900, 3), (1, 2, 900, 3)), 1), (((3, 40000), (3, 30000)), 1),
+    (((300, 16), (300, 15), (300, 1)), 1), (((300, 70), (300, 1)), 1), (((9, 29000), (9, 30000)), 1),
 )  # fmt: skip
 
 

@@ -48,6 +48,18 @@ def test_rows(isa, dtype, layout, rng):
             assert_same(int8blas.gather(table, indices, scale, 5, axis=axis), expected, axis=axis, columns=columns)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_many_short_rows(isa, axis, rng):
+    """Rows that share kernel calls: up to a thousand rows of one element, or eight rows of 128 elements."""
+    for columns, count in product((1, 2, 7, 8, 9, 15, 17, 31, 48, 49, 64, 100, 127, 128, 129), (1, 7, 8, 9, 1030)):
+        table = random_values(rng, np.int8, (ROWS, columns))
+        indices = rng.integers(0, ROWS, count)
+        scale, zero_point = parameters(rng, np.int8, axis, table.shape)
+        for s, z in ((scale, zero_point), (0.3, zero_point), (scale, 5)):
+            expected = expected_rows(table, indices, s, z, axis)
+            assert_same(int8blas.gather(table, indices, s, z, axis=axis), expected, columns=columns, count=count)
+
+
 def test_defaults(isa, rng):
     table = random_values(rng, np.int8, (ROWS, 20))
     assert_same(int8blas.gather(table, [1, 0]), table[[1, 0]].astype(np.float32))

@@ -202,6 +202,14 @@ def test_large_windows(isa, dtype, rng):
         check_windows(image(rng, dtype, 2, (93, 94), 1, layout, 1), (91, 92), strides=1, layout=layout)
 
 
+@every_type
+def test_maxima_of_contiguous_elements_of_every_size(isa, dtype, rng):
+    for size in (*range(1, 70), 127, 128, 4095, 4096, 4097, 4160, 9000):
+        x = image(rng, dtype, 1, (size,), 3, LAYOUTS[1][-1], 2)
+        check_global(x, LAYOUTS[1][-1])
+        check_global(np.full_like(x, np.iinfo(dtype).min), LAYOUTS[1][-1])
+
+
 @pytest.mark.parametrize("layout", LAYOUTS[1])
 def test_sums_beyond_32_bits(isa, layout):
     x = np.full((1, 2**23 + 2**21, 1), 255, np.uint8).reshape((1, -1, 1) if layout == "nwc" else (1, 1, -1))

@@ -66,6 +66,31 @@ def test_a_run_of_repeated_parameters_longer_than_a_stretch(isa, rng):
         assert_same(int8blas.quantize(x, scale, zero_point, axis=1), expected, channels=channels)
 
 
+@every_function
+@pytest.mark.parametrize(("shape", "axis"), [((90, 500), (0, 1)), ((3, 9000, 2), (0, 1)), ((2, 500, 91), (1, 2))])
+def test_parameters_of_several_dimensions_in_a_row(isa, name, shape, axis, rng):
+    """Parameters are read in place, or repeated for a few elements."""
+    ours, oracle, x = call(name, rng, np.int8, shape)
+    scale, zero_point = parameters(rng, np.int8, shape_of(x, axis))
+    for s, z in ((scale, zero_point), (0.3, zero_point), (scale, 7)):
+        assert_same(ours(x, s, z, axis=axis), oracle(x, s, z, axis))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 70])
+def test_out_may_overlap_parameters(isa, offset, rng):
+    x, zero_point = random_integers(rng, np.int8, (100, 400)), random_integers(rng, np.int32, (100, 400))
+    memory = np.zeros(100 * 400 + offset, np.float32)
+    scale, out = memory[: x.size].reshape(x.shape), memory[offset:].reshape(x.shape)
+    scale[:] = rng.uniform(0.1, 2, x.shape)
+    expected = reference.dequantize(x, scale.copy(), zero_point)
+    int8blas.dequantize(x, scale, zero_point, axis=(0, 1), out=out)
+    assert_same(out, expected)
+    zeros, out = zero_point.copy(), zero_point.reshape(-1)[::-1].reshape(x.shape)
+    expected = reference.quantize(expected, 0.5, zeros, np.int32)
+    assert_same(int8blas.quantize(memory[offset:].reshape(x.shape), 0.5, zero_point, np.int32, axis=(0, 1), out=out),
+                expected)  # fmt: skip
+
+
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 SMALL = ((3, 17),)

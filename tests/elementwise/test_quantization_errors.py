@@ -1,5 +1,7 @@
 """Bad arguments of the quantization functions raise an error that names the argument, and nothing is written."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,21 @@ def test_wrong_parameters(named, changes, error):
                              (int8blas.dequantize, X.astype(np.int8), np.float32)):  # fmt: skip
         keywords = {"scale": 1.0, "out": np.full((3, 4), 77, out)} | changes
         check_refused(function, (x,), keywords, error, named)
+
+
+@pytest.mark.parametrize("at", [0, 1, 39_998, 39_999])
+def test_one_wrong_value_among_many(at):
+    x, scale, zero_point = np.ones((100, 400), np.float32), np.ones((100, 400), np.float32), np.ones((100, 400), int)
+    keywords = {"axis": (0, 1), "scheme": "onnx", "out": np.full((100, 400), 77, np.int8)}
+    for value in (0, -0.0, np.inf, -np.inf, np.nan):
+        scale.flat[at] = value
+        check_refused(int8blas.quantize, (x, scale), keywords, ValueError, "scale")
+    for value in (1e-45, -3.4e38, 1e-38):
+        scale.flat[at] = value
+        int8blas.quantize(x, scale, **keywords | {"out": None})
+    for dtype, value in product((np.int32, np.int64), (-129, 128, 2**31 - 1, -(2**31))):
+        zero_point.flat[at] = value
+        check_refused(int8blas.quantize, (x, 1.0, zero_point.astype(dtype)), keywords, ValueError, "zero_point")
 
 
 @pytest.mark.parametrize("value", [128, -129, [1, 1, 1, 128]])

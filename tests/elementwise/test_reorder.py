@@ -52,6 +52,27 @@ def test_layouts_move_values_bit_for_bit(dtype, rng):
     assert result.tobytes() == np.ascontiguousarray(x.transpose(0, 3, 1, 2)).tobytes()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32])
+def test_transposed_copies_of_every_size(isa, dtype, rng):
+    """Sizes around blocks of 4 and 16 elements, pieces of 64 rows and 16 KiB, and images with gaps."""
+    sizes = [(h, c) for h in (1, 2, 3, 4, 5, 8, 15, 16, 17, 33) for c in (1, 3, 4, 5, 15, 16, 17, 31, 64)]
+    for h, c in (*sizes, (13, 300), (90, 70)):
+        x = rng.integers(0, 256, (2, h, 7, c * np.dtype(dtype).itemsize), np.uint8).view(dtype)
+        gaps = np.repeat(np.pad(x, ((0, 0), (0, 1), (0, 2), (0, 3))), 2, axis=1)
+        for view in (x, gaps[:, ::2][:, :h, :7, :c], x[::-1], x[:, ::-1], x[..., ::-1], np.broadcast_to(x[0], x.shape)):
+            for source, target in (("nhwc", "nchw"), ("nchw", "nhwc"), ("nhwc", "nwhc"), ("nhwc", "cwhn")):
+                expected = np.ascontiguousarray(view.transpose([source.index(letter) for letter in target]))
+                result = reorder(view, src_layout=source, dst_layout=target)
+                assert result.tobytes() == expected.tobytes(), (view.shape, view.strides, source, target)
+
+
+def test_transposed_copies_have_the_same_bits_with_any_number_of_threads(rng):
+    x = rng.integers(0, 256, (3, 100, 90, 70), np.uint8)
+    for n in (1, 2, 5):
+        with int8blas.num_threads(n):
+            same(reorder(x, src_layout="nhwc", dst_layout="nchw"), np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
+
+
 def test_any_strides_and_byte_orders(rng):
     x = rng.normal(size=(4, 6, 8, 10)).astype(np.float32)
     for view in (x[::2, ::-1, 1::3], x.T, np.broadcast_to(x[0], x.shape), x.astype(">f4")):
