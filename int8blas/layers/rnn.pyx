@@ -29,7 +29,7 @@ from int8blas.layers.recurrent cimport (
     GRU_CELL, GRU_LINEAR_CELL, LSTM_CELL, RNN_CELL, Direction, Kind, Layer, add_directions, layer_threads, run_layer,
     set_factor, set_weights)
 from int8blas.core.signatures import Signature
-from int8blas.core.words import check_once, shown
+from int8blas.core.words import check_created, check_once, shown
 from int8blas.layers.rnn_arguments import DIRECTIONS, by_panel, cells_of, factors, in_order_of_length, lose
 from int8blas.core.split cimport round_up
 from int8blas.core.threads cimport max_threads
@@ -217,6 +217,7 @@ cdef class RecurrentLayer:
 
     cdef tuple execute(self, src, h0, c0, lengths, out, attention=None):
         """Execute the layers. Return the destination, h_t and c_t."""
+        check_created(self, self.src_dtype)
         cdef cnp.ndarray x = source_of_type(src, self.src_dtype.num), y, target, result, h, c, h_t, c_t = None
         cdef int i
         if x.ndim != 3 or x.shape[2] != self.input_size:

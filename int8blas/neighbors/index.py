@@ -288,8 +288,9 @@ class Index:
         return sum(shard.live for shard in self._shards)
 
     def __contains__(self, id: object) -> bool:
-        number = _ids_of(id, "id")
-        return any(len(shard.positions(number)) for shard in self._shards)
+        number = integer(id, "id")
+        shards = (shard for shard in self._shards if shard.lowest <= number <= shard.highest)
+        return any(len(shard.positions(np.array([number]))) for shard in shards)
 
     def __repr__(self) -> str:
         return f"<Index of {len(self)} vectors: dim={self.dim}, metric={self.metric!r}, dtype={self.dtype}>"

@@ -26,7 +26,7 @@ SOURCES = [np.zeros(shape, dtype) for shape in ((2, 0), (2, 3, 0), (2, 2, 2, 0),
 def assert_refused(layer):
     """Check that an object without weights raises errors."""
     for source in SOURCES:
-        with pytest.raises((TypeError, ValueError, AttributeError)):
+        with pytest.raises((TypeError, ValueError)):
             layer(source)
     for name in ("scales", "zero_points", "bias", "scale"):
         if hasattr(type(layer), name) and not isinstance(layer, int8blas.RealProduct):

@@ -89,7 +89,7 @@ def check_contents(index, model):
         index.reconstruct(some), np.array([wanted[ids.index(id_)] for id_ in some]).reshape(-1, model.dim)
     )
     assert all(id_ in index for id_ in some)
-    assert max(ids, default=0) + 1 not in index
+    assert all(other not in index for other in (-1, max(ids, default=0) + 1, 2**63, -(2**70)))
 
 
 @pytest.mark.usefixtures("small_shards")
