@@ -19,13 +19,13 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
-from int8blas.core.memory cimport acquire, release
+from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.copies cimport i8_copy_vectors
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
-from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
+from int8blas.gemm.path cimport MIN_PART_K, Description, Path, Plan, as_capsule
 from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
 from int8blas.gemm.problem cimport Problem, is_generated, is_quantized, matrix_of, thread_work
 
@@ -33,9 +33,6 @@ cdef enum:
     # The minimum bytes of vectors for which waking one more thread saves time. The limit is higher than on other paths,
     # because one thread reads this many bytes from its L2 cache in 5 us.
     LONG_THREAD_BYTES = 1 << 20
-    # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
-    MIN_PART_K = 4096
-    LINE = 64
     # The size of a block. If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are
     # fastest. If the path copies some vectors, a block has COPIED_BYTES bytes of vectors, which is half of an L1 cache,
     # because the source of the copies needs the other half.

@@ -38,7 +38,7 @@ from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport WHOLE_ROWS, is_tiny, is_tiny_triangle
 from int8blas.gemm.problem cimport (
-    PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
+    PACKED_BYTES, PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
@@ -57,8 +57,6 @@ cdef enum:
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
     SHARED_WORK = 1 << 23
-    # The maximum number of bytes of a packed block, unless one K block needs more.
-    PACKED_BYTES = 4 << 20
     # The minimum number of panels for each thread if each thread packs the panels that it needs. Packing then takes a
     # fifth of the time of the thread's products.
     OWN_PANELS = 12
