@@ -4,7 +4,7 @@ k are read in place.
 Reading takes most of the time, so the path packs as little as possible. K has no limit, because the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::
 
-    multiply_part      adds the products of one part of K to totals of all of C
+    multiply_k_range   adds the products of one part of K to totals of all of C
       for each block of K, which stays in the cache:
         copy_vectors   copies an operand that is not contiguous along k
         for a few vectors x and y at a time:  the kernel
@@ -138,7 +138,7 @@ cdef const uint8_t *end_of(const Side *x, int64_t k) noexcept nogil:
     return x.data + max(<ptrdiff_t>0, (k - 1) * x.step) + max(<ptrdiff_t>0, (x.count - 1) * x.vector) + 1
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_k_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute all of C over one part of K. Return 0, or -1 if there is no memory."""
     cdef const LongK *j = <const LongK *>job
     cdef const i8_kernels *kernels = j.g.kernels
@@ -279,7 +279,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
     job.x, job.y = a, b
     if not job.x_is_a:
         job.x, job.y = b, a
-    status = run_parts(multiply_part, &job, plan.k_parts, <int>plan.k_parts)
+    status = run_parts(multiply_k_range, &job, plan.k_parts, <int>plan.k_parts)
     if status == 0:
         for part in range(1, plan.k_parts):
             for i in range(SUMS):

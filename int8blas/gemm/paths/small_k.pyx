@@ -173,7 +173,7 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
             memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int compute_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's rows of C. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef const Plan *p = (<const Planned *>job).p
@@ -231,7 +231,7 @@ cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
     Each thread prepares all of B, because preparing B takes less time than fetching it from another core.
     """
     cdef Planned job = Planned(g, plan)
-    return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return run_parts(compute_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

@@ -8,7 +8,7 @@ rows.
 
     run_triangle      for each packed block (some K blocks of all panels, or of a thread's panels)
       prepare_part      pack panels, find their sums and start values               (in parallel over the panels)
-      multiply_part     compute one thread's cells of the triangle                  (in parallel over the parts)
+      multiply_cells    compute one thread's cells of the triangle                  (in parallel over the parts)
         multiply_area     for each M block
           multiply_rows     for each tile along N, and each panel of rows: the micro-kernel
             multiply_row      compute cells along N, and store C and its mirror
@@ -621,7 +621,7 @@ cdef void multiply_block(const Triangle *t, int64_t part, int64_t parts) noexcep
         t.p.matrix.leave()
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_cells(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's cells over a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -669,7 +669,7 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
         run_parts(own_part, &t, parts, parts)
     else:
         while next_block(&t):
-            run_in_turn(prepare_part, parts, multiply_part, parts, &t, parts)
+            run_in_turn(prepare_part, parts, multiply_cells, parts, &t, parts)
     release(t.memory)
     return 0
 
