@@ -55,6 +55,8 @@ KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
 # its members were stored one by one; such a load waits for the stores.
 MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
+# Only debuggers and profilers unwind stacks through a module; the tables for that are 3 % of a wheel.
+LEAN = ["-fno-asynchronous-unwind-tables"] if not FLAGS else []
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
 LEVELS = {  # the first matching pattern applies
     "layers/cached_attention": ["-O3"],  # it rotates heads itself
@@ -145,7 +147,7 @@ class BuildExt(build_ext):
         self.command = [] if self.msvc else list(vars(self.compiler)["compiler_so"])
         self.key = (self.command, vars(self.compiler).get("linker_so"), np.__version__, sys.version)
         openmp, link_openmp = self.openmp()
-        common = openmp + (MSVC if self.msvc else GCC)
+        common = openmp + (MSVC if self.msvc else GCC) + self.accepted(LEAN)
         self.kernels, self.modules = common + self.accepted(KERNELS), common + self.accepted(MODULES)
         self.kernels += STRICT if DEVELOP and not self.msvc else []
         self.levels = {pattern: self.accepted(arguments) for pattern, arguments in LEVELS.items() if not FLAGS}

@@ -4,6 +4,7 @@ Scale and zero point follow from the range of one image or of all images, as in 
 infinity or NaN have no range, and their results are NaN.
 """
 
+from libc.float cimport FLT_MAX
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
@@ -13,18 +14,13 @@ import numpy as np
 from int8blas.core.kernels cimport current_kernels, i8_kernels
 from int8blas.core.results cimport axes_in_memory
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport THREAD_REALS, run_parts, threads_for
+from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, run_parts, threads_for
 from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.gemm.dynamic_source cimport parameters
 from int8blas.gemm.problem cimport DynamicSource
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
-
-cdef enum:
-    # The maximum number of parts whose ranges are computed in parallel.
-    MAX_PARTS = 64
-cdef float LARGEST = 3.402823466e38
 
 
 # The range of the finite values of a part, and the largest magnitude of all its values.
@@ -60,7 +56,7 @@ cdef int find_range(const void *job, int64_t part, int64_t parts) noexcept nogil
     cdef const char *src = j.src + first * j.step
     found.range_[0] = found.range_[1] = 0
     j.kernels.stage.source_largest(&found.largest, src, 0, 1, j.source.type, j.step, count)
-    if j.source.symmetric and found.largest <= LARGEST:
+    if j.source.symmetric and found.largest <= FLT_MAX:
         found.range_[1] = found.largest
     else:
         j.kernels.stage.source_range(found.range_, src, j.source.type, j.step, count)
@@ -81,13 +77,13 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 
 cdef bint quantize(ImagesJob *j, int parts) noexcept nogil:
     """Quantize all values by their range. If a value is not finite, store 0 and return False."""
-    cdef Part found[MAX_PARTS]
+    cdef Part found[MAX_RANGES]
     cdef int part
     cdef bint finite = True
     j.parts = found
     run_parts(find_range, j, parts, parts)
     for part in range(parts):
-        finite = finite and found[part].largest <= LARGEST
+        finite = finite and found[part].largest <= FLT_MAX
         found[0].range_[0] = min(found[0].range_[0], found[part].range_[0])
         found[0].range_[1] = max(found[0].range_[1], found[part].range_[1])
     if not finite:
@@ -114,7 +110,7 @@ cdef ImageParameters quantize_images(cnp.ndarray x, cnp.ndarray out, int64_t fir
     j.source.symmetric = cnp.PyArray_TYPE(out) == cnp.NPY_INT8
     with nogil:
         end_turn()
-        result.finite = quantize(&j, threads_for(<double>j.count, THREAD_REALS, MAX_PARTS))
+        result.finite = quantize(&j, threads_for(<double>j.count, THREAD_REALS, MAX_RANGES))
         take_turn()
     result.scale, result.zero = j.source.scale, j.source.zero
     return result

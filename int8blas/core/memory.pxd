@@ -2,7 +2,11 @@
 from libc.stdint cimport uintptr_t
 
 cdef enum:
-    ALIGNMENT = 64              # alignment of all memory from these functions, in bytes
+    LINE = 64                   # bytes of a cache line
+    ALIGNMENT = LINE            # alignment of all memory from these functions, in bytes
+    # The minimum bytes of a thread's results for which streaming stores write past the caches. Streaming stores are
+    # 1.2x as fast as other stores if the results are uncached, and half as fast if they are cached.
+    STREAM_BYTES = 16 << 20
 
 cdef void *allocate(size_t size) noexcept nogil
 cdef void *reallocate(void *memory, size_t size) noexcept nogil

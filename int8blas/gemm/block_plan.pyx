@@ -9,13 +9,13 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 from int8blas.core.kernels cimport (
     I8_DOT2, I8_DOT4, I8_DOT_INTERLEAVED, I8_GROUP, I8_INT64, I8_INTERLEAVED_K, I8_MATRIX_K, I8_MAX_SEQUENTIAL,
     I8_PANEL, i8_image, tile_panels)
-from int8blas.core.memory cimport ALIGNMENT
+from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES
 from int8blas.core.split cimport (
     Grid, ceil_div, even_size, largest_part, drop_idle_parts, part_count, round_down, round_up, split)
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.path cimport SEGMENT_ELEMENTS, divide_k
 from int8blas.gemm.problem cimport (
-    STEP_K, STREAM_BYTES, block_a_bytes, busy_threads, has_contiguous_rows, has_scale_groups, is_generated,
+    PACKED_BYTES, STEP_K, block_a_bytes, busy_threads, has_contiguous_rows, has_scale_groups, is_generated,
     is_quantized, matrix_of, near_bytes, pays_to_split, thread_work, tile_rows)
 
 cdef enum:
@@ -53,8 +53,6 @@ cdef enum:
     FETCH_BYTES = 4 << 20
     # A K block may have up to this many times its usual size to hold whole windows of an image.
     IMAGE_BLOCKS = 2
-# The maximum number of bytes of packed B that a call keeps at a time.
-cdef int64_t PACKED_BYTES = 4 << 20
 
 
 cdef int64_t block_k(const Problem *g) noexcept nogil:
@@ -250,7 +248,9 @@ cdef void set_memory(const Problem *g, BlocksPlan *p) noexcept nogil:
     p.packed_k_blocks = 1 if p.common.private_columns else p.k_blocks
     p.packed_panels = p.panels
     if g.panels.data is NULL:
-        packed_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4) if p.common.private_columns else PACKED_BYTES
+        packed_bytes = PACKED_BYTES
+        if p.common.private_columns:
+            packed_bytes = min(<int64_t>MIDDLE_BYTES, g.machine.l2 // 4)
         if g.four_bits.data is not NULL:
             # Unpacking takes little time, so blocks are small enough to stay in the L2 caches until they are
             # multiplied.

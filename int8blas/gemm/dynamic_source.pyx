@@ -10,6 +10,7 @@ sat(rne(x * (1 / scale) + zero)). If a range contains infinities or NaN, its sca
 of its values become 0 in A'. The results are then NaN.
 """
 
+from libc.float cimport FLT_MAX, FLT_MIN
 from libc.math cimport NAN, isnan, rintf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t
@@ -17,13 +18,7 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_GROUP
 from int8blas.core.split cimport round_up, share
-from int8blas.core.threads cimport THREAD_REALS, paid_threads, run_parts
-
-cdef enum:
-    # The maximum number of parts of A whose ranges threads find separately, for a common range.
-    MAX_PARTS = 64
-cdef float SMALLEST = 1.17549435e-38
-cdef float LARGEST = 3.402823466e38
+from int8blas.core.threads cimport MAX_RANGES, THREAD_REALS, paid_threads, run_parts
 
 
 # A range that all rows share.
@@ -41,10 +36,10 @@ cdef void parameters(const DynamicSource *s, const float *range_, float *scale, 
         scale[0], zero[0] = NAN, 0
         return
     if s.symmetric:
-        scale[0] = max(max(-range_[0], range_[1]) / <float>127, SMALLEST)
+        scale[0] = max(max(-range_[0], range_[1]) / <float>127, FLT_MIN)
         zero[0] = 0
         return
-    scale[0] = max(range_[1] / <float>255 - range_[0] / <float>255, SMALLEST)
+    scale[0] = max(range_[1] / <float>255 - range_[0] / <float>255, FLT_MIN)
     rounded = rintf(-range_[0] * (<float>1 / scale[0]))
     zero[0] = <int64_t>min(rounded, <float>255)
 
@@ -61,7 +56,7 @@ cdef void source_parameters(const Problem *g, int64_t row, int64_t rows, float *
     elif s.symmetric:
         g.kernels.stage.source_largest(scales, src, g.a.row, rows, s.type, g.a.column, g.k)
         for i in range(rows):
-            scales[i] = max(scales[i] / <float>127, SMALLEST) if scales[i] <= LARGEST else NAN
+            scales[i] = max(scales[i] / <float>127, FLT_MIN) if scales[i] <= FLT_MAX else NAN
         memset(zeros, 0, rows * sizeof(int64_t))
     else:
         for i in range(rows):
@@ -91,11 +86,12 @@ cdef void quantize_rows(const Problem *g, uint8_t *dst, ptrdiff_t dst_row, int64
 
 cdef void set_tensor_parameters(const Problem *g, DynamicSource *s, int threads) noexcept nogil:
     """Set scale and zero point of a source with one range for all of A."""
-    cdef float ranges[2 * MAX_PARTS]
+    cdef float ranges[2 * MAX_RANGES]
     cdef RangeJob job
     # If the source or the result is empty, read no rows, because M may be huge.
     cdef int64_t rows = g.m if g.n and g.k else 0, part
-    cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>min(min(<int64_t>threads, MAX_PARTS), rows))
+    cdef int64_t most = min(min(<int64_t>threads, MAX_RANGES), rows)
+    cdef int parts = paid_threads(<double>rows * g.k, THREAD_REALS, <double>most)
     job.g, job.type, job.rows, job.ranges = g, s.type, rows, ranges
     run_parts(range_of_rows, &job, parts, parts)
     for part in range(1, parts):

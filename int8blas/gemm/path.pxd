@@ -62,6 +62,7 @@ cdef struct Planned:
 
 
 cdef enum:
+    MIN_PART_K = 4096           # the minimum k of a thread's part if K is divided
     # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C.
     SEGMENT_ELEMENTS = 1 << 20
 

@@ -10,10 +10,6 @@ from int8blas.gemm.problem cimport (
     applies_from_registers, has_row_offset, has_scale_groups, is_doubled, is_generated, is_wide, offset_bound,
     product_bound, stores_transposed, thread_work)
 
-cdef enum:
-    # The minimum k of a thread's part if K is divided.
-    MIN_PART_K = 4096
-
 
 cdef object as_capsule(const Path *path, size_t plan_bytes):
     """Put the path of a module into an object, for the table in plan.pyx. Plans of the path have `plan_bytes` bytes."""

@@ -57,6 +57,8 @@ cdef enum:
     PACK_PANELS = 4             # panels that are packed together: whole cache lines of a C-ordered B
     STEP_K = 8                  # k of a step of B of 4 bits
     STEP_BYTES = 64             # bytes of such a step in a panel
+    # The maximum bytes of packed B that a call keeps at a time, unless one block needs more.
+    PACKED_BYTES = 4 << 20
 
 
 # The elements of C to compute.
@@ -294,12 +296,6 @@ cdef inline double thread_work(const Problem *g) noexcept nogil:
     """Return the minimum number of multiply-adds for which one more thread saves time."""
     cdef const i8_matrix *matrix = matrix_of(g)
     return g.kernels.tuning.thread_work if matrix is NULL else matrix.thread_work
-
-
-# The minimum bytes of a thread's part of C for which streaming stores write C past the caches. Streaming stores are
-# 1.2x as fast as other stores if C is uncached, and half as fast if C is cached.
-cdef enum:
-    STREAM_BYTES = 16 << 20
 
 
 # The time of an epilogue for one element, measured roughly, in multiply-adds.

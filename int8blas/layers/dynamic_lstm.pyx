@@ -29,14 +29,13 @@ from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.core.words import check_created, check_once
 from int8blas.gemm.packing cimport PackedB, pack
-from int8blas.layers.dynamic_arguments import MOST, dynamic_cells
+from int8blas.layers.dynamic_arguments import GATES, MOST, dynamic_cells
 from int8blas.layers.dynamic_steps cimport Execution, Way, execute
 from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads, set_weights
 
 cnp.import_array()
 
 DIRECTIONS = ("left2right", "right2left", "bidirectional_concat")
-GATES = 4
 
 
 cdef class DynamicCell:

@@ -25,6 +25,7 @@ from int8blas.core.kernels cimport (
     I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_GRU_LINEAR, I8_GRU_OUTPUT, I8_GRU_RESET, I8_LSTM, I8_LSTM_PEEPHOLE, I8_MAX_CELLS,
     I8_MAX_SEQUENTIAL, I8_PANEL, I8_RNN, I8_RNN_LINEAR, I8_TYPE_F32, I8_TYPE_U8, i8_cell_args, i8_tile_args,
     tile_panels)
+from int8blas.core.machine cimport this_machine
 from int8blas.core.memory cimport ALIGNMENT, acquire, carve, release
 from int8blas.core.split cimport ceil_div, round_up, share
 from int8blas.core.threads cimport (
@@ -37,9 +38,6 @@ cnp.import_array()
 
 
 cdef enum:
-    # About the size of an L2 cache. If the weights have more bytes, tiles read one panel after another, because the
-    # hardware prefetches one panel better than several panels side by side.
-    L2_BYTES = 1 << 20
     # The bytes of each thread's source sums of a stretch of time. These sums stay in the thread's L2 cache.
     STRETCH_BYTES = 1 << 20
 
@@ -422,8 +420,10 @@ cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
+    # Tiles then read one panel after another, because the hardware prefetches one panel better than several panels side
+    # by side.
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_SEQUENTIAL
-                     and layer.panels * layer.gates * layer.direction[0].state.panel_size > L2_BYTES)
+                     and layer.panels * layer.gates * layer.direction[0].state.panel_size > this_machine.l2)
     # Start the threads now, because the length of a stretch depends on their number.
     threads = region_threads(layer_threads(layer, threads))
     layer.stretch = <int64_t>threads * STRETCH_BYTES // (4 * layer.sums_row * max(<int64_t>1, layer.rows))

@@ -11,6 +11,7 @@ The sums of a gate are exact integers. All later operations are float32, in the 
         + sum over k of (h_u8[k] - data_shift) * weights_iter_s8[k]
 """
 
+from libc.float cimport FLT_MAX
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uintptr_t
 cimport cython
 cimport int8blas.core.cnumpy as cnp
@@ -39,8 +40,6 @@ from int8blas.gemm.packing cimport PackedB, pack
 from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
-
-cdef float LARGEST = 3.402823466e38
 
 SRC_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float16))
 DST_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
@@ -280,7 +279,7 @@ cdef class RecurrentLayer:
             if state is not None and cnp.PyArray_TYPE(state) == cnp.NPY_FLOAT32:
                 kernels.stage.source_largest(&largest, cnp.PyArray_BYTES(state), 0, 1, element_type(cnp.NPY_FLOAT32),
                                              sizeof(float), cnp.PyArray_SIZE(state))
-                if not largest <= LARGEST:
+                if not largest <= FLT_MAX:
                     states.append(state)
         if bad is None and not states:
             return None
@@ -382,7 +381,7 @@ cdef cnp.ndarray rows_not_finite(cnp.ndarray x):
         for j in range(rows):
             row = cnp.PyArray_BYTES(x) + i * cnp.PyArray_STRIDE(x, 0) + j * cnp.PyArray_STRIDE(x, 1)
             kernels.stage.source_largest(&largest, row, 0, 1, type, cnp.PyArray_STRIDE(x, 2), cnp.PyArray_DIM(x, 2))
-            if not largest <= LARGEST:
+            if not largest <= FLT_MAX:
                 found = np.zeros((steps, rows), bool) if found is None else found
                 found[i, j] = True
     return found
@@ -456,7 +455,7 @@ def _restore(kind, cells, lead, units, direction, src_dtype, dst_dtype, data_sca
 def checked_alpha(alpha):
     """Return the slope of relu in float32."""
     value = real(alpha, "alpha")
-    if not abs(value) <= LARGEST:
+    if not abs(value) <= FLT_MAX:
         raise ValueError(f"alpha must be finite in float32, got {shown(alpha)}")
     return np.float32(value)
 

@@ -15,13 +15,10 @@ from int8blas.core.arrays cimport float32s
 from int8blas.core.kernels cimport I8_TYPE_F32, current_kernels, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
-from int8blas.core.threads cimport GIL_BYTES, THREAD_REALS, max_threads, paid_threads, run_parts
+from int8blas.core.threads cimport GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, run_parts
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 
 cnp.import_array()
-
-cdef enum:
-    MAX_PARTS = 64
 
 
 cdef struct Job:
@@ -64,9 +61,9 @@ cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept no
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil:
     """Quantize contiguous numbers by their range. If a number is not finite, the scale is NaN."""
-    cdef float ends[2 * MAX_PARTS]
+    cdef float ends[2 * MAX_RANGES]
     cdef float whole[2]
-    cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_PARTS))
+    cdef int i, parts = paid_threads(<double>size, THREAD_REALS, <double>min(threads, MAX_RANGES))
     cdef Job job = Job(kernels, src, dst, size, NULL, 1, 0)
     job.ends = &ends[0]
     run_parts(part_range, &job, parts, parts)

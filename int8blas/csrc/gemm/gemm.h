@@ -208,6 +208,9 @@ typedef struct {
 
 typedef void (*i8_distance_fn)(const i8_distance_args *);
 
+/* The maximum K of all kernels of small K. */
+#define I8_MAX_SMALL_K 32
+
 /* A kernel of small K multiplies `rows` rows of A by panels of B, with K up to i8_small_k_kernels.limit:
  *
  *     dst[i, j] = row_init[i] + col_init[first + j] + sum over g of dot(A'[i, g], B'[g, first + j])

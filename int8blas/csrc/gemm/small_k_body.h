@@ -5,6 +5,8 @@
  *
  * Registers hold rows * groups dwords of A, at most 16, and at least one vector of B. Compilers may leave the other
  * vectors of B in memory. `rows`, `groups` and `distances` are constants. */
+_Static_assert(4 * I8_SMALL_K_GROUPS <= I8_MAX_SMALL_K, "room for the packed rows of the path small_k");
+
 /* Load some rows of A into registers, and the start values of their sums. */
 I8_INLINE void i8_small_k_load(i8_vec a[4][I8_SMALL_K_GROUPS], i8_vec *start, const i8_small_k_args *t, int64_t row,
                                const int rows, const int groups, const int shares)

@@ -12,62 +12,23 @@
  *   I8_WIDENS            optional, 1 if I8_STEP widens: small tiles have a shorter sequence
  *   I8_ADDED             optional, 1 if only the last instruction of I8_STEP, an addition, waits for the previous step
  *   I8_STEP_APART(acc, a, b)     optional: I8_STEP for a unit of B, which has two lanes for each of 4 columns. All
- *   tiles
- *                        then use it
+ *                        tiles then use it
  *   I8_KEEPS_B           optional, 1 if the compiler would load B again for each row
  *   I8_MR, I8_NP         the full tile: 8 x 3 or 6 x 1
  *   I8_ROW_NP            panels of a tile of one row, 3 or 1: several streams of B
  *   I8_LANES             s32 lanes of an i8_vec: 16 or 8 (a panel is 16 / lanes vectors)
  *   i8_vec               with i8_load, i8_store, i8_store_some, i8_broadcast, i8_zero, i8_add
  *
+ * Read the file from its end: <prefix>_<m>x<n> calls tile_<m>x<n> for each tile. body() sets the sums to their start
+ * values, calls add_products(), and stores the sums. add_products() has the main loop: for each segment of K, in which
+ * A and B are contiguous, add_next() adds one group of k after the other. A `position` has the addresses of the next
+ * group in A and B. Tiles for which other instructions are faster have a loop of their own: add_halves(), add_apart(),
+ * add_small().
+ *
  * The file undefines I8_PREFIX and the steps at its end. After inlining, every loop over rows and vectors has a
  * constant bound and is unrolled, so that accumulators are registers. A tile needs rows * panels * (16 / lanes)
  * accumulators, panels * (16 / lanes) vectors of B, and one broadcast of A, which serves all panels of a row.
  */
-#define I8_ADD_GROUP(acc_, a_, a_row_)                                                                                 \
-    do {                                                                                                               \
-        i8_vec bv[I8_ROW_NP * I8_VECS];                                                                                \
-        I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);            \
-        if (I8_KEEPS_B && mr > 1)                                                                                      \
-            I8_FOR(j, width) I8_PIN(bv[j]);                                                                            \
-        I8_FOR(i, mr) {                                                                                                \
-            const I8_A av = I8_LOAD_A((a_) + i * (a_row_));                                                            \
-            I8_FOR(j, width) I8_STEP(acc_[i][j], av, bv[j]);                                                           \
-        }                                                                                                              \
-    } while (0)
-
-#define I8_ADD_2_GROUPS(acc_, a_, a_row_, a_group_)                                                                    \
-    do {                                                                                                               \
-        i8_vec bv[2][I8_ROW_NP * I8_VECS];                                                                             \
-        I8_FOR(d, 2)                                                                                                   \
-            I8_FOR(p, np) I8_FOR(v, I8_VECS)                                                                           \
-                bv[d][p * I8_VECS + v] = i8_load(b + d * 4 * I8_PANEL + p * b_panel + v * 4 * I8_LANES);               \
-        I8_FOR(i, mr) {                                                                                                \
-            const i8_vec av = i8_broadcast((a_) + i * (a_row_)), aw = i8_broadcast((a_) + (a_group_) + i * (a_row_));  \
-            I8_FOR(j, width) I8_STEP_2(acc_[i][j], av, bv[0][j], aw, bv[1][j]);                                        \
-        }                                                                                                              \
-    } while (0)
-
-/* Add `count` groups, each to separate accumulators. */
-#define I8_ADD_GROUPS(count)                                                                                           \
-    I8_FOR(d, count) {                                                                                                 \
-        I8_FETCH_AHEAD(1);                                                                                             \
-        I8_ADD_GROUP(acc[d], a, a_row);                                                                                \
-        a += a_group;                                                                                                  \
-        b += 4 * I8_PANEL;                                                                                             \
-    }
-
-/* With one panel, prefetch into the L1 cache. With several panels, prefetch into the L2 cache, because the L1 cache
- * cannot hold the next panels in addition to the current panels. */
-#define I8_FETCH_AHEAD(groups_)                                                                                        \
-    if (ahead && np > 1) {                                                                                             \
-        I8_FOR(p, np) I8_PREFETCH_L2(ahead + p * b_panel);                                                             \
-        ahead += 4 * I8_PANEL;                                                                                         \
-    } else if (ahead) {                                                                                                \
-        I8_FOR(group, groups_) I8_PREFETCH(ahead + group * t->ahead_step);                                             \
-        ahead += (groups_) * t->ahead_step;                                                                            \
-    }
-
 #ifndef I8_A
 #define I8_A i8_vec
 #define I8_LOAD_A(p) i8_broadcast(p)
@@ -86,6 +47,41 @@
 #endif
 
 #ifndef I8_PREPARE
+/* Where a tile reads its next group: the dword of A of its first row, B, and the B to prefetch, or NULL. */
+typedef struct {
+    const uint8_t *a;
+    const int8_t *b;
+    const char *ahead;
+} I8_NAME(position);
+
+/* Add one group: row i of A begins at a + i * a_row, and panel p of B at b + p * b_panel. */
+I8_INLINE void I8_NAME(add_group)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], const uint8_t *a, const ptrdiff_t a_row,
+                                  const int8_t *b, const ptrdiff_t b_panel, const int mr, const int np)
+{
+    const int width = np * I8_VECS;
+    i8_vec bv[I8_ROW_NP * I8_VECS];
+    I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);
+    if (I8_KEEPS_B && mr > 1)
+        I8_FOR(j, width) I8_PIN(bv[j]);
+    I8_FOR(i, mr) {
+        const I8_A av = I8_LOAD_A(a + i * a_row);
+        I8_FOR(j, width) I8_STEP(acc[i][j], av, bv[j]);
+    }
+}
+
+/* Prefetch B for `groups` groups. With one panel, prefetch into the L1 cache. With several panels, prefetch into the L2
+ * cache, because the L1 cache cannot hold the next panels in addition to the current panels. */
+I8_INLINE void I8_NAME(fetch)(I8_NAME(position) *at, const i8_tile_args *t, const int groups, const int np)
+{
+    if (at->ahead && np > 1) {
+        I8_FOR(p, np) I8_PREFETCH_L2(at->ahead + p * t->b.panel);
+        at->ahead += 4 * I8_PANEL;
+    } else if (at->ahead) {
+        I8_FOR(group, groups) I8_PREFETCH(at->ahead + group * t->ahead_step);
+        at->ahead += groups * t->ahead_step;
+    }
+}
+
 /* Add the products of one row whose bytes are split into halves. Sums of I8_HALVES_STEPS groups fit s16, and are
  * widened once. B is not widened. */
 I8_INLINE void I8_NAME(add_halves)(i8_vec *acc, const i8_tile_args *t, const uint8_t *a, const int8_t *b,
@@ -167,24 +163,24 @@ I8_INLINE void I8_NAME(add_small)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], const
                                   const int8_t *b, const char *ahead, const int mr, const int np)
 {
     const int width = np * I8_VECS;
-    const ptrdiff_t a_row = t->a.row, a_group = t->a.group, b_panel = t->b.panel;
     const uint16_t ones = 1;
+    I8_NAME(position) at = {a, b, ahead};
     for (int64_t groups = t->groups; groups > 0; groups -= t->small_groups) {
         i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS];
         I8_FOR(i, mr) I8_FOR(j, width) acc[i][j] = i8_zero();
         for (int64_t some = groups < t->small_groups ? groups : t->small_groups; some > 0; --some) {
-            I8_FETCH_AHEAD(1);
+            I8_NAME(fetch)(&at, t, 1, np);
             i8_vec bv[I8_ROW_NP * I8_VECS];
-            I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(b + p * b_panel + v * 4 * I8_LANES);
+            I8_FOR(p, np) I8_FOR(v, I8_VECS) bv[p * I8_VECS + v] = i8_load(at.b + p * t->b.panel + v * 4 * I8_LANES);
             I8_FOR(i, mr) {
-                const i8_vec av = i8_broadcast(a + i * a_row);
+                const i8_vec av = i8_broadcast(at.a + i * t->a.row);
                 I8_FOR(j, width) {
                     I8_STEP_SMALL(acc[i][j], av, bv[j]);
                     I8_PIN(acc[i][j]);
                 }
             }
-            a += a_group;
-            b += 4 * I8_PANEL;
+            at.a += t->a.group;
+            at.b += 4 * I8_PANEL;
         }
         I8_IN_MEMORY(sums);
         I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = i8_dot2(sums[i][j], acc[i][j], i8_broadcast_16(&ones));
@@ -201,14 +197,42 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
                                      const uint8_t *segment, const int8_t *b, const char *ahead, const int mr,
                                      const int np)
 {
-    const int width = np * I8_VECS;
-    const ptrdiff_t b_panel = t->b.panel;
     I8_NAME(add_small)(sums, t, segment, b, ahead, mr, np);
     b += t->groups * 4 * I8_PANEL;
     if (t->a.tail)
-        I8_ADD_GROUP(sums, (const uint8_t *)(t->a.tail + row), 4);
+        I8_NAME(add_group)(sums, (const uint8_t *)(t->a.tail + row), 4, b, t->b.panel, mr, np);
 }
 #else
+#ifdef I8_STEP_2
+/* Add two groups. */
+I8_INLINE void I8_NAME(add_2_groups)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], I8_NAME(position) *at,
+                                     const i8_tile_args *t, const int mr, const int np)
+{
+    const int width = np * I8_VECS;
+    i8_vec bv[2][I8_ROW_NP * I8_VECS];
+    I8_NAME(fetch)(at, t, 2, np);
+    I8_FOR(d, 2)
+        I8_FOR(p, np) I8_FOR(v, I8_VECS)
+            bv[d][p * I8_VECS + v] = i8_load(at->b + d * 4 * I8_PANEL + p * t->b.panel + v * 4 * I8_LANES);
+    I8_FOR(i, mr) {
+        const i8_vec av = i8_broadcast(at->a + i * t->a.row), aw = i8_broadcast(at->a + t->a.group + i * t->a.row);
+        I8_FOR(j, width) I8_STEP_2(acc[i][j], av, bv[0][j], aw, bv[1][j]);
+    }
+    at->a += 2 * t->a.group;
+    at->b += 2 * 4 * I8_PANEL;
+}
+#endif
+
+/* Add the next group. */
+I8_INLINE void I8_NAME(add_next)(i8_vec acc[I8_MR][I8_ROW_NP * I8_VECS], I8_NAME(position) *at, const i8_tile_args *t,
+                                 const int mr, const int np)
+{
+    I8_NAME(fetch)(at, t, 1, np);
+    I8_NAME(add_group)(acc, at->a, t->a.row, at->b, t->b.panel, mr, np);
+    at->a += t->a.group;
+    at->b += 4 * I8_PANEL;
+}
+
 /* Return the number of groups that a tile of `sums` vectors adds at a time. Each group has its own accumulators. A
  * multiply-add waits for the previous multiply-add into its accumulator, and a small tile has too few accumulators to
  * hide this latency. With 16 registers and 12 accumulators, no registers are left for products that wait for their
@@ -242,57 +266,53 @@ I8_INLINE void I8_NAME(add_products)(i8_vec sums[I8_MR][I8_ROW_NP * I8_VECS], co
     const int width = np * I8_VECS;
     const int halves = I8_WIDENS && mr == 1, apart = I8_APART || (I8_WIDENS && mr > 1 && mr * width <= 4);
     const int depth = halves || apart ? 1 : I8_NAME(depth)(mr * width);
-    const ptrdiff_t a_row = t->a.row, a_group = t->a.group, b_panel = t->b.panel;
+    I8_NAME(position) at = {segment, b, ahead};
 
     I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = sums[i][j];
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[d + 1][i][j] = i8_zero();
-    for (int64_t more = t->more_segments;; --more, segment += t->a.segment, b += t->b.segment) {
-        const uint8_t *a = segment;
+    for (int64_t more = t->more_segments;; --more, segment += t->a.segment, at.b += t->b.segment) {
         int64_t groups = t->groups;
+        at.a = segment;
         if (halves)
             for (; groups >= I8_HALVES_STEPS; groups -= I8_HALVES_STEPS) {
-                I8_NAME(add_halves)(acc[0][0], t, a, b, I8_HALVES_STEPS, np);
-                a += I8_HALVES_STEPS * a_group;
-                b += I8_HALVES_STEPS * 4 * I8_PANEL;
+                I8_NAME(add_halves)(acc[0][0], t, at.a, at.b, I8_HALVES_STEPS, np);
+                at.a += I8_HALVES_STEPS * t->a.group;
+                at.b += I8_HALVES_STEPS * 4 * I8_PANEL;
             }
         if (apart) {
-            I8_NAME(add_tile_apart)(acc[0], t, a, b, mr, np);
-            b += groups * 4 * I8_PANEL;
+            I8_NAME(add_tile_apart)(acc[0], t, at.a, at.b, mr, np);
+            at.b += groups * 4 * I8_PANEL;
             groups = 0;
         }
 #ifdef I8_STEP_2
-        for (; groups >= 2; groups -= 2) {
-            I8_FETCH_AHEAD(2);
-            I8_ADD_2_GROUPS(acc[0], a, a_row, a_group);
-            a += 2 * a_group;
-            b += 2 * 4 * I8_PANEL;
-        }
+        for (; groups >= 2; groups -= 2)
+            I8_NAME(add_2_groups)(acc[0], &at, t, mr, np);
 #endif
 #ifdef I8_INTERLEAVED
         /* In a loop over single groups, half of the instructions would be loop overhead, too many for a CPU that starts
          * 3 a cycle. */
         for (; depth == 1 && groups >= I8_INTERLEAVED_GROUPS; groups -= I8_INTERLEAVED_GROUPS) {
-            I8_FETCH_AHEAD(I8_INTERLEAVED_GROUPS);
+            I8_NAME(fetch)(&at, t, I8_INTERLEAVED_GROUPS, np);
             I8_FOR(d, I8_INTERLEAVED_GROUPS) {
-                I8_ADD_GROUP(acc[0], a, 4);
-                a += 4 * mr;
-                b += 4 * I8_PANEL;
+                I8_NAME(add_group)(acc[0], at.a, 4, at.b, t->b.panel, mr, np);
+                at.a += 4 * mr;
+                at.b += 4 * I8_PANEL;
             }
         }
 #endif
         if (depth > 1)
             for (; groups >= depth; groups -= depth)
-                I8_ADD_GROUPS(depth);
+                I8_FOR(d, depth) I8_NAME(add_next)(acc[d], &at, t, mr, np);
         for (; groups > 0; --groups)
-            I8_ADD_GROUPS(1);
+            I8_NAME(add_next)(acc[0], &at, t, mr, np);
         if (more == 0)
             break;
     }
     if (depth > 1)
         I8_FOR(d, depth - 1) I8_FOR(i, mr) I8_FOR(j, width) acc[0][i][j] = i8_add(acc[0][i][j], acc[d + 1][i][j]);
     if (t->a.tail)
-        I8_ADD_GROUP(acc[0], (const uint8_t *)(t->a.tail + row), 4);
+        I8_NAME(add_group)(acc[0], (const uint8_t *)(t->a.tail + row), 4, at.b, t->b.panel, mr, np);
     I8_FOR(i, mr) I8_FOR(j, width) sums[i][j] = acc[0][i][j];
 }
 #endif
@@ -466,10 +486,6 @@ I8_DEFINE(1, 3)
 #undef I8_DEFINE_6
 #undef I8_DEFINE
 #undef I8_PREPARE
-#undef I8_FETCH_AHEAD
-#undef I8_ADD_2_GROUPS
-#undef I8_ADD_GROUPS
-#undef I8_ADD_GROUP
 #undef I8_ADDED
 #undef I8_WIDENS
 #undef I8_LOAD_APART_B

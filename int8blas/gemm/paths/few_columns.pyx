@@ -337,7 +337,7 @@ cdef void pack_piece(const Problem *g, const Operands *o, Piece *piece, uint8_t 
             piece.start[y] = <int32_t>(-<uint32_t>o.x.zeros.value * <uint32_t>piece.sums[y])
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_x_vectors(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Multiply one thread's vectors x by all vectors y. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef const FewColumnsPlan *p = <const FewColumnsPlan *>(<const Planned *>job).p
@@ -387,7 +387,7 @@ cdef int run_few_columns(const Problem *g, const Plan *plan) noexcept nogil:
     Each thread packs all of y: packing takes less time than fetching y from another core.
     """
     cdef Planned job = Planned(g, plan)
-    return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return run_parts(multiply_x_vectors, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_few_columns(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

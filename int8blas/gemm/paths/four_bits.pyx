@@ -206,7 +206,7 @@ cdef void finish(const Problem *g, const Rows *r, i8_output_args *o, int64_t fir
     g.kernels.stage.output(o)
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_panels(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Multiply a block of rows by one thread's panels."""
     cdef const Problem *g = (<const FourBitsJob *>job).g
     cdef const Rows *r = &(<const FourBitsJob *>job).rows
@@ -269,7 +269,7 @@ cdef int run_four_bits(const Problem *g, const Plan *plan) noexcept nogil:
         job.rows.count = min(rows, g.m - job.rows.first)
         makers = paid_threads(<double>job.rows.count * g.k, THREAD_REALS, <double>min(<int64_t>parts, job.rows.count))
         run_parts(make_rows, &job, makers, makers)
-        status = run_parts(multiply_part, &job, parts, parts)
+        status = run_parts(multiply_panels, &job, parts, parts)
         job.rows.first += job.rows.count
     release(memory)
     return status

@@ -4,7 +4,7 @@ k are read in place.
 Reading takes most of the time, so the path packs as little as possible. K has no limit, because the kernels
 (csrc/gemm/long_k_body.h) add their sums in s64. Threads divide K. Each thread multiplies its part of K block by block::
 
-    multiply_part      adds the products of one part of K to totals of all of C
+    multiply_k_range   adds the products of one part of K to totals of all of C
       for each block of K, which stays in the cache:
         copy_vectors   copies an operand that is not contiguous along k
         for a few vectors x and y at a time:  the kernel
@@ -19,13 +19,13 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from int8blas.core.kernels cimport I8_LONG_K_SEGMENT, i8_kernels, i8_long_k_args, i8_output_args
-from int8blas.core.memory cimport acquire, release
+from int8blas.core.memory cimport LINE, acquire, release
 from int8blas.core.split cimport ceil_div, round_down, round_up, share
 from int8blas.core.threads cimport paid_threads, run_parts
 from int8blas.gemm.copies cimport i8_copy_vectors
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand, zero_of
 from int8blas.gemm.output cimport set_target
-from int8blas.gemm.path cimport Description, Path, Plan, as_capsule
+from int8blas.gemm.path cimport MIN_PART_K, Description, Path, Plan, as_capsule
 from int8blas.gemm.paths.sizes cimport LONG_K_SIDE, is_long_k
 from int8blas.gemm.problem cimport Problem, is_generated, is_quantized, matrix_of, thread_work
 
@@ -33,9 +33,6 @@ cdef enum:
     # The minimum bytes of vectors for which waking one more thread saves time. The limit is higher than on other paths,
     # because one thread reads this many bytes from its L2 cache in 5 us.
     LONG_THREAD_BYTES = 1 << 20
-    # The minimum k of a thread's part. A part begins at a multiple of LINE, a cache line.
-    MIN_PART_K = 4096
-    LINE = 64
     # The size of a block. If the path reads all vectors in place, a block has IN_PLACE_K k, because long streams are
     # fastest. If the path copies some vectors, a block has COPIED_BYTES bytes of vectors, which is half of an L1 cache,
     # because the source of the copies needs the other half.
@@ -141,7 +138,7 @@ cdef const uint8_t *end_of(const Side *x, int64_t k) noexcept nogil:
     return x.data + max(<ptrdiff_t>0, (k - 1) * x.step) + max(<ptrdiff_t>0, (x.count - 1) * x.vector) + 1
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_k_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute all of C over one part of K. Return 0, or -1 if there is no memory."""
     cdef const LongK *j = <const LongK *>job
     cdef const i8_kernels *kernels = j.g.kernels
@@ -282,7 +279,7 @@ cdef int run_long_k(const Problem *g, const Plan *plan) noexcept nogil:
     job.x, job.y = a, b
     if not job.x_is_a:
         job.x, job.y = b, a
-    status = run_parts(multiply_part, &job, plan.k_parts, <int>plan.k_parts)
+    status = run_parts(multiply_k_range, &job, plan.k_parts, <int>plan.k_parts)
     if status == 0:
         for part in range(1, plan.k_parts):
             for i in range(SUMS):

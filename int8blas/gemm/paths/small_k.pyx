@@ -9,22 +9,21 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from int8blas.core.kernels cimport I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_PANEL, i8_output_args, i8_small_k_args
-from int8blas.core.memory cimport acquire, release
+from int8blas.core.kernels cimport (
+    I8_CHUNK, I8_DISTANCES, I8_GROUP, I8_MAX_SMALL_K, I8_PANEL, i8_output_args, i8_small_k_args)
+from int8blas.core.memory cimport LINE, STREAM_BYTES, acquire, release
 from int8blas.core.split cimport ceil_div, drop_idle_parts, part_count, share, split
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.operand cimport address, has_zero, zero_of
 from int8blas.gemm.output cimport output
 from int8blas.gemm.path cimport Description, Path, Plan, Planned, as_capsule, divide_long_k, needs_blocks
 from int8blas.gemm.paths.sizes cimport is_small_k
-from int8blas.gemm.problem cimport STREAM_BYTES, Problem, has_row_offset, is_quantized, row_offset
+from int8blas.gemm.problem cimport Problem, has_row_offset, is_quantized, row_offset
 from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
-    MAX_K = 32                  # at least small_k.limit of every kernel table
     ROWS = 64                   # rows of A that are packed at a time
     MIN_SHIFTED = 16            # minimum panels in a row of C for the shift, which needs one more panel
-    LINE = 64
     # The maximum number of sums, and of panels, for one call of the epilogue.
     PART = 1 << 13
     PART_PANELS = 32
@@ -107,7 +106,7 @@ cdef void multiply_rows(const Problem *g, const SmallKPlan *plan, const Columns 
                         int64_t end) noexcept nogil:
     """Multiply some rows of A by the prepared B."""
     cdef const Plan *p = &plan.common
-    cdef uint8_t packed[ROWS * MAX_K]
+    cdef uint8_t packed[ROWS * I8_MAX_SMALL_K]
     cdef int64_t row_terms[ROWS]
     cdef int32_t row_init[ROWS]
     cdef int32_t sums[PART + I8_CHUNK]
@@ -174,7 +173,7 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
             memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int compute_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's rows of C. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
     cdef const Plan *p = (<const Planned *>job).p
@@ -232,7 +231,7 @@ cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
     Each thread prepares all of B, because preparing B takes less time than fetching it from another core.
     """
     cdef Planned job = Planned(g, plan)
-    return run_parts(multiply_part, &job, part_count(&plan.grid), part_count(&plan.grid))
+    return run_parts(compute_rows, &job, part_count(&plan.grid), part_count(&plan.grid))
 
 
 cdef void describe_small_k(const Problem *g, const Plan *plan, Description *d) noexcept nogil:

@@ -8,7 +8,7 @@ rows.
 
     run_triangle      for each packed block (some K blocks of all panels, or of a thread's panels)
       prepare_part      pack panels, find their sums and start values               (in parallel over the panels)
-      multiply_part     compute one thread's cells of the triangle                  (in parallel over the parts)
+      multiply_cells    compute one thread's cells of the triangle                  (in parallel over the parts)
         multiply_area     for each M block
           multiply_rows     for each tile along N, and each panel of rows: the micro-kernel
             multiply_row      compute cells along N, and store C and its mirror
@@ -38,7 +38,7 @@ from int8blas.gemm.output cimport set_target
 from int8blas.gemm.path cimport Description, Path, Plan, as_capsule, divide_k, find_facts, planned_threads
 from int8blas.gemm.paths.sizes cimport WHOLE_ROWS, is_tiny, is_tiny_triangle
 from int8blas.gemm.problem cimport (
-    PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
+    PACKED_BYTES, PACK_PANELS, UPPER, WHOLE, element, has_row_offset, is_quantized, matrix_of, size_of_c)
 from int8blas.gemm.small_values cimport rebase_triangle, small_triangle_dot
 
 cdef enum:
@@ -57,8 +57,6 @@ cdef enum:
     # The minimum number of multiply-adds of all of C if there are several threads, because threads synchronize twice on
     # this path.
     SHARED_WORK = 1 << 23
-    # The maximum number of bytes of a packed block, unless one K block needs more.
-    PACKED_BYTES = 4 << 20
     # The minimum number of panels for each thread if each thread packs the panels that it needs. Packing then takes a
     # fifth of the time of the thread's products.
     OWN_PANELS = 12
@@ -623,7 +621,7 @@ cdef void multiply_block(const Triangle *t, int64_t part, int64_t parts) noexcep
         t.p.matrix.leave()
 
 
-cdef int multiply_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
+cdef int multiply_cells(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's cells over a packed block."""
     cdef Triangle t = (<const Triangle *>job)[0]
     lay_out(t.g, t.p, &t, t.memory, <int>part)
@@ -671,7 +669,7 @@ cdef int run_triangle(const Problem *g, const Plan *plan) noexcept nogil:
         run_parts(own_part, &t, parts, parts)
     else:
         while next_block(&t):
-            run_in_turn(prepare_part, parts, multiply_part, parts, &t, parts)
+            run_in_turn(prepare_part, parts, multiply_cells, parts, &t, parts)
     release(t.memory)
     return 0
 
