@@ -177,8 +177,9 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
         g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels)
         or (2 * t.channels > g.kernels.convolution.depthwise_channels
             and (g.epilogue.type == I8_TYPE_U8 or g.epilogue.type == I8_TYPE_S8))
-        or (2 * t.channels < g.kernels.convolution.depthwise_channels and not in_pairs(j) and not j.strided
-            and j.steps[3] == t.channels * j.steps[4])
+        or (t.channels < g.kernels.convolution.depthwise_channels // 2
+            and t.channels >= g.kernels.convolution.depthwise_channels // 4
+            and not in_pairs(j) and not j.strided and j.steps[3] == t.channels * j.steps[4])
     ):
         set_tile_output(g, &out, 0, channel)
         out.c, out.c_row = c, j.steps[3]

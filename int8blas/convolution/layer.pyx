@@ -20,7 +20,7 @@ from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
-from int8blas.convolution.lines cimport LineFilters, has_lines
+from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
 from int8blas.convolution.views cimport View, run_views, views_of
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
@@ -248,7 +248,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             filters = DepthwiseFilters(shape, strides, dilation, before, partial, self._zeros)
         elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
             filters = GroupFilters(shape, strides, dilation, before, partial)
-        elif not self._saturating and shape[3] == 1 and has_lines(shape, strides, dilation):
+        elif not self._saturating and shape[3] == 1 and overlap(shape, strides) and has_lines(shape, dilation):
             filters = LineFilters(shape, strides, dilation, before, partial)
         else:
             filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)

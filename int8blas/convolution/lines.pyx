@@ -6,11 +6,11 @@ rows of A from the copy (i8_tile_args.more_segments). The copy has each element 
 matrix would have each element once for every tap.
 
 In B, k has the order (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
-planes of a window side by side, so that the lines of a window are evenly spaced. A unit of work is a block of the output
-for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes, and the
-no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the matrix
-unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do not
-matter.
+planes of a window side by side, so that the lines of a window are evenly spaced. A unit of work is a block of the
+output for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes,
+and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the
+matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do
+not matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -67,6 +67,7 @@ cdef struct Workspace:
 # A range of panels of a block, with the arguments that all tiles share.
 cdef struct Panels:
     int width                   # width in panels
+    bint spills                 # the columns after the last spill into the next output, which is stored later
     int64_t channel             # first output channel
     int64_t size                # bytes of an element of the copy: 1, or 2 if widened
     int64_t line_groups         # groups of k in a line of the window
@@ -188,7 +189,12 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.t.col_init = g.known.col_init + (k.group * j.panels + panel) * I8_PANEL if g.known.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
-    if j.plain and columns == s.t.cols:
+    # The last tile of a line must not spill, and must overwrite what the tile before spills.
+    s.spills = (
+        columns < s.t.cols and j.panels == width and j.matrix is NULL and j.steps[3] == j.outputs * j.steps[4]
+        and k.outputs // ceil_div(k.outputs, j.mr) * columns >= s.t.cols - columns
+    )
+    if j.plain and (columns == s.t.cols or s.spills):
         set_tile_output(g, &s.out, 0, s.channel)
         s.out.c_row = j.steps[3]
         s.t.output = &s.out
@@ -206,6 +212,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
     cdef int64_t h = k.line + i, tile = 0, tiles = ceil_div(k.outputs, j.mr), top = 0, low, high, x, end
     cdef int64_t pixel = (k.plane * j.size[2] + h) * j.size[3] + k.first
     cdef char *c = target_of(j, k, h) + s.channel * j.steps[4]
+    cdef const i8_tile_output *output = t.output
     cdef Span spans[MAX_SPANS]
     cdef int count
     lines_inside(j, h, &low, &high)
@@ -217,6 +224,10 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
         count = 0
         if j.matrix is NULL:
             t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
+            if t.output is not NULL and s.spills:
+                t.tiles = min(t.tiles, tiles - 1 - tile)
+                if t.tiles == 0:
+                    t.tiles, t.output = 1, NULL
             if j.skips and m.channels >= TAP_CHANNELS and high > low:
                 t.tiles = 1
                 count = tap_spans(m, k.first + x, t.rows, high - low, spans)
@@ -247,6 +258,9 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
                 o.bo, o.row_term = g.b.zero_points + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
             g.kernels.stage.output(o)
             top = end
+        elif t.output is not NULL:
+            top = end
+    t.output = output
 
 
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
@@ -384,18 +398,22 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
     return matrix_of(g)
 
 
-cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
+cdef bint has_lines(tuple shape, tuple dilation) except -1:
     """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must overlap and have contiguous taps and evenly spaced lines. With many channels, gathering windows is as
-    fast as this strategy: the segments of a window are long, and gathering skips each tap that lies in the padding.
+    Windows must have contiguous taps and evenly spaced lines. With many channels, gathering windows is as fast as this
+    strategy: the segments of a window are long, and gathering skips each tap that lies in the padding.
     """
-    channels, depth, height, width = shape[2:]
+    channels, depth = shape[2:4]
     return (
-        height * width > 1 and dilation[2] == 1 and (depth == 1 or dilation[1] == 1) and channels > 0
+        dilation[2] == 1 and (depth == 1 or dilation[1] == 1) and channels > 0
         and (channels < TAP_CHANNELS or (channels % I8_MATRIX_K == 0 and channels <= MATRIX_TAP_CHANNELS))
-        and strides[1] * strides[2] < height * width
     )
+
+
+cdef bint overlap(tuple shape, tuple strides) except -1:
+    """Return whether windows overlap, so that a copy of the image is smaller than gathered windows."""
+    return strides[1] * strides[2] < shape[4] * shape[5]
 
 
 cdef class LineFilters(Filters):

@@ -25,7 +25,7 @@ import numpy as np
 from int8blas.convolution.depthwise cimport DepthwiseFilters
 from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even
 from int8blas.convolution.groups cimport GroupFilters
-from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines
+from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines, overlap
 from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_column_values, i8_image, i8_requantization
 from int8blas.core.split cimport ceil_div
 from int8blas.gemm.paths.sizes cimport is_dot_k
@@ -39,18 +39,21 @@ cdef enum:
     FOLDED_COLUMNS = 96
     FOLDED_K = 2048
     FOLDED_OUTPUTS = 64
-    # The time of the epilogue of a panel for one output, in multiply-adds of a vector.
+    # The time of the epilogue of a panel for one output, in multiply-adds of a vector. It doubles if a product has
+    # incomplete panels, whose sums are stored first.
     EPILOGUE_STEPS = 8
+    # The copied bytes of lines that take a step.
+    COPIED_BYTES = 16
     # The time to gather a run of contiguous bytes of a window, and the bytes that add one more step. In steps, each
     # the time of a multiply-add of a vector.
     GATHER_STEPS = 4
     GATHER_BYTES = 10
 
 
-# The forms of images: one pixel wide; columns with a remainder modulo the dilation; neighbouring outputs folded; and
-# the same images.
+# The forms of images: one pixel wide; columns with a remainder modulo the dilation; neighbouring outputs of lines, and
+# of one line of all pixels, folded; and the same images.
 cdef enum:
-    TURNED, APART, FOLDED, MERGED
+    TURNED, APART, FOLDED, FLAT, MERGED
 
 
 cdef class View:
@@ -80,7 +83,7 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
             values[1:] = reversed(values[1:])
     elif form == APART:
         strides[2], dilation[2], before[2] = strides[2] // gcd(strides[2], dilation[2]), 1, 0
-    elif form == FOLDED:
+    elif form in (FOLDED, FLAT):
         groups, outputs, channels, depth, height, width = weights.shape
         span = (width - 1) * dilation[2] + 1
         banded = np.zeros((groups, fold, outputs, channels, depth, height, span + (fold - 1) * strides[2]), np.int8)
@@ -92,7 +95,7 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
         strides[1] = 1
     shape, strides, dilation, before = weights.shape, tuple(strides), tuple(dilation), tuple(before)
     partial = f.partial or form == MERGED  # the compensation of the layer has another order of columns
-    if not f.saturating and has_lines(shape, strides, dilation):
+    if not f.saturating and (form in (APART, FOLDED) or overlap(shape, strides)) and has_lines(shape, dilation):
         variant = LineFilters(shape, strides, dilation, before, partial)
     else:
         variant = Filters(shape, strides, dilation, before, f.saturating, False, partial)
@@ -166,15 +169,23 @@ cdef bint takes_folded(Filters f, Bound bound, const Images *dst) noexcept:
     return f.groups == 1 and not f.doubled and dst.steps[3] == f.outputs * dst.steps[4]
 
 
+cdef bint is_pixel(const i8_image *window) noexcept:
+    """Return whether windows are single pixels without strides."""
+    cdef int d
+    for d in range(3):
+        if window.kernel[d] != 1 or window.stride[d] != 1:
+            return False
+    return True
+
+
 cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
-    """Make one line of all images if windows are single pixels and all pixels of source and destination are evenly
-    spaced without gaps between channels. Return whether this is so."""
+    """Make one line of all images if windows of one pixel need no padding and all pixels of source and destination are
+    evenly spaced, without gaps between channels. Return whether this is so."""
     cdef int64_t line, pixels = 1
     cdef ptrdiff_t line_step
     cdef int d
     for d in range(3):
-        if (window.kernel[d] != 1 or window.stride[d] != 1 or window.before[d] != 0
-                or src.size[d + 1] != dst.size[d + 1]):
+        if window.before[d] != 0 or src.size[d + 1] != dst.size[d + 1]:
             return False
     for d in range(4):
         pixels *= dst.size[d]
@@ -190,11 +201,12 @@ cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
     return True
 
 
-cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns) noexcept:
+cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns, bint flat) noexcept:
     """Estimate the time of an output, in multiply-adds of a vector, if `fold` outputs share a window of `columns`
-    columns."""
+    columns. `flat` stands for a product with the image in place."""
     cdef int64_t k = m.kernel[0] * m.kernel[1] * ceil_div(columns * m.channels, I8_GROUP)
-    return <double>ceil_div(outputs * fold, I8_PANEL) * (k + EPILOGUE_STEPS) / fold
+    k += EPILOGUE_STEPS * (2 if flat and outputs * fold % I8_PANEL else 1)
+    return <double>ceil_div(outputs * fold, I8_PANEL) * k / fold
 
 
 cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexcept:
@@ -203,23 +215,28 @@ cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexce
     cdef const i8_image *m = &f.window
     cdef int64_t span = (m.kernel[2] - 1) * m.dilation[2] + 1, width = dst.size[3], best = 0, fold = 2, columns
     cdef int64_t pixels = width * dst.size[0] * dst.size[1] * dst.size[2], lines = m.kernel[0] * m.kernel[1]
-    cdef double plain = steps_of(m, f.outputs, 1, m.kernel[2]), least = 0.9 * plain, steps
-    if not flat and not isinstance(f, LineFilters):
+    cdef double plain = steps_of(m, f.outputs, 1, m.kernel[2], flat), least = 0.9 * plain, steps
+    cdef bint copies
+    if not (is_pixel(m) or isinstance(f, LineFilters)):
         fold, steps = 1, plain
         columns = m.kernel[2] if m.dilation[2] == 1 else 1  # of a run
         plain += lines * (m.kernel[2] // columns) * (GATHER_STEPS + columns * m.channels // GATHER_BYTES)
         least = 0.95 * plain
         if m.dilation[2] > 1 and pixels >= FOLDED_OUTPUTS * m.dilation[2] and steps < least:
             best, least = -1, steps
+    elif flat and f.outputs % I8_PANEL:
+        fold = 1
     while fold == 1 or folds and fold <= I8_PANEL and f.outputs * fold <= FOLDED_COLUMNS:
         columns = span + (fold - 1) * m.stride[2]
         if (pixels < FOLDED_OUTPUTS * fold or width < 2 * fold
                 or lines * columns * m.channels > FOLDED_K and fold > 1):
             break
-        steps = steps_of(m, f.outputs, fold, columns)
+        copies = not flat or fold == 1
+        steps = steps_of(m, f.outputs, fold, columns, not copies)
         steps += width % fold * 2 * plain / width
-        if steps < least and (
-                flat or (1 if skips_lines(m) else m.stride[1]) * m.stride[2] * fold <= m.kernel[1] * columns):
+        if copies:
+            steps += m.kernel[0] * (1 if skips_lines(m) else m.stride[1]) * m.stride[2] * m.channels // COPIED_BYTES
+        if steps < least:
             best, least = fold, steps
         fold += 1
     return best
@@ -235,7 +252,9 @@ cdef bint fits(View view, uint8_t flip) except -1:
 cdef list folded(View whole, int64_t fold, bint flat, uint8_t flip):
     """Return a view with folded outputs, and a view of the other outputs of each line if there are any. Return the
     whole view if no kernel takes folded outputs."""
-    cdef View view = view_of(variant_of(whole.filters, FOLDED, fold), whole.bound, &whole.src, &whole.dst)
+    cdef bint in_place = flat and fold > 1
+    cdef Filters filters = variant_of(whole.filters, FLAT if in_place else FOLDED, fold)
+    cdef View view = view_of(filters, whole.bound, &whole.src, &whole.dst)
     cdef View rest = view_of(whole.filters, whole.bound, &whole.src, &whole.dst)
     cdef int64_t outputs = whole.dst.size[3] // fold * fold
     view.dst.size[3] //= fold
@@ -243,7 +262,7 @@ cdef list folded(View whole, int64_t fold, bint flat, uint8_t flip):
     view.dst.size[4] *= fold
     if fold > 1:
         view.bound = repeated_bound(view.bound, whole.dst.size[4], fold)
-    if flat:
+    if in_place:
         view.src.size[3] = outputs
         rest.src.data += outputs * rest.src.steps[3]
         rest.src.size[3] -= outputs
@@ -314,7 +333,7 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
     if filters.saturating or filters.zeros is not None:
         return [view]
     folds = takes_folded(filters, bound, &view.dst)
-    if folds and window.kernel[0] * window.kernel[1] * window.kernel[2] == 1:
+    if folds and is_pixel(window):
         folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &view.src, &view.dst)
     fold = fold_of(filters, &view.dst, flat, folds)
     if fold > 0:
