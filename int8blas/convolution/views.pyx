@@ -318,7 +318,7 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
     cdef View view = view_of(filters, bound, src, dst)
     cdef int64_t fold
     cdef bint flat = False, folds
-    if isinstance(filters, GroupFilters) or window.channels == 0 or is_empty(dst):
+    if isinstance(filters, GroupFilters) or window.channels == 0 or dst.size[4] == 0 or is_empty(dst):
         return [view]
     if isinstance(filters, DepthwiseFilters):
         if filters.outputs == 1 or filters.zeros is not None:
