@@ -68,7 +68,7 @@ LEVELS = {  # the first matching pattern applies
     "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
     "neighbors/(distances|hamming|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that no small product enters are smaller with -Os.
-    "convolution/(explain|far_zeros)|core/(machine|results|verbose)|gemm/(blas16|explain|packed|sixteen_bits)|"
+    "convolution/(explain|far_zeros|views)|core/(machine|results|verbose)|gemm/(blas16|explain|packed|sixteen_bits)|"
     "layers/(dynamic_lstm|rnn)|stage/output_stage": ["-Os"],
     # Modules that mostly check arguments are up to a fifth smaller with -O2 than with -Og, and a call with 4 x 4
     # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5).

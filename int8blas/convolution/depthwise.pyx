@@ -177,6 +177,9 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
         g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels)
         or (2 * t.channels > g.kernels.convolution.depthwise_channels
             and (g.epilogue.type == I8_TYPE_U8 or g.epilogue.type == I8_TYPE_S8))
+        or (t.channels < g.kernels.convolution.depthwise_channels // 2
+            and t.channels >= g.kernels.convolution.depthwise_channels // 4
+            and not in_pairs(j) and not j.strided and j.steps[3] == t.channels * j.steps[4])
     ):
         set_tile_output(g, &out, 0, channel)
         out.c, out.c_row = c, j.steps[3]
@@ -448,6 +451,12 @@ cdef class DepthwiseFilters(Filters):
             filters.append(rest.clip(-128, 127))
             rest = rest - filters[-1]
         return np.concatenate(filters, 3)
+
+    cdef object unpacked(self):
+        kernel = self.shape[3:]
+        rows = self.packed.unpack()[:, :self.channels].reshape(self.together, kernel[2], -1, self.channels)
+        weights = rows[0, :, :kernel[0] * kernel[1]].reshape(kernel[2], *kernel[:2], 1, *self.shape[:2])
+        return weights.transpose(4, 5, 3, 1, 2, 0)
 
     cdef object column_sums(self):
         return self.packed._sums // self.together

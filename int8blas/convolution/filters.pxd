@@ -15,6 +15,7 @@ cdef struct Images:
     const char *end             # address after the last byte
     int64_t size[5]
     ptrdiff_t steps[5]
+    int64_t shift               # of a source: pixels by which all windows are shifted along w
 
 
 # A function that runs part `part` of `parts` of an execution, in one thread. `memory` has `size` bytes for each part.
@@ -30,9 +31,8 @@ cdef class Filters:
     cdef bint saturating, doubled
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
     cdef bint shares_zero           # whether all zero points are equal
-    cdef PackedB folded             # the weights of several neighbouring pixels (see fold_of), None until needed
     cdef bint partial               # whether the layer has more filters than these
-    cdef Filters turned             # for images one pixel wide: height and width are swapped; None until needed
+    cdef dict variants              # these filters for other views of the images (see views.pyx), packed when needed
 
     cdef int set_zeros(self, zeros) except -1
     cdef void share_zero(self, Problem *g) noexcept
@@ -40,8 +40,7 @@ cdef class Filters:
     cdef object matrix(self, weights)
     cdef int pack_weights(self, weights) except -1
     cdef int restore(self, PackedB packed) except -1
-    cdef object turned_matrix(self, Filters turned)
-    cdef int fold_weights(self, int64_t fold) except -1
+    cdef object unpacked(self)
     cdef object column_sums(self)
     cdef object compensation(self, Bound bound)
     cdef void set_problem(self, Problem *g, i8_image *image, Bound bound, const Images *src, const Images *dst,
@@ -55,6 +54,8 @@ cdef class Filters:
                       bint dry_run, str name, str path) except -1
 
 
+cdef bint is_even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
+                  ptrdiff_t *line_step) noexcept nogil
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept

@@ -4,20 +4,15 @@ Each group of channels is a GEMM. Rows are output pixels, columns are output cha
 would make from the image (csrc/gemm/im2col_body.h). If windows are single pixels, evenly spaced in memory, A is the
 image itself. B has the groups side by side, each in whole panels of columns. k has the order (d, h, w, channel of a
 window).
-
-A few output channels fill only a small part of a panel. If windows are single pixels, several neighbouring pixels then
-become one row of A. B is then block-diagonal, and each diagonal block has the weights of one of these pixels.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memcpy
-cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.window_sums cimport Windows, window_sums
 from int8blas.core.arrays cimport bounds
-from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_column_values, i8_image, i8_post_op, i8_stage
+from int8blas.core.kernels cimport I8_GROUP, I8_PANEL, i8_image, i8_post_op, i8_stage
 from int8blas.core.memory cimport acquire, release
 from int8blas.core.split cimport ceil_div, round_up
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_parts
@@ -26,26 +21,12 @@ from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.operand cimport has_zero
 from int8blas.gemm.packing cimport pack
-from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.gemm.plan cimport threads_of
-from int8blas.gemm.problem cimport I8_QUANTIZED, Panels, Problem, product_work, size_of_c, slice_panels, start
+from int8blas.gemm.problem cimport Problem, product_work, slice_panels, start
 from int8blas.stage.output_stage cimport STAGE_OPS, Bound
 from int8blas.stage.requantization cimport skip_columns
 
 cnp.import_array()
-
-
-cdef enum:
-    # Folding: the maximum number of columns and of k of the folded product, and the minimum number of its rows. For
-    # fewer rows, packing the folded weights at their first use costs more than folding saves.
-    FOLDED_COLUMNS = 96
-    FOLDED_K = 1024
-    FOLDED_ROWS = 64
-    # A folded product has more multiplications by zero, but fewer incomplete panels and incomplete groups of k. So
-    # folding saves about the time of FOLD_STEPS multiply-adds of a vector for each pixel.
-    FOLD_STEPS = 6
-    # The vectors of the epilogue that have a value for each column.
-    COLUMN_VECTORS = 12
 
 
 # The arguments of an execution that all groups share.
@@ -59,13 +40,11 @@ cdef struct PackingJob:
     int64_t size[4]             # n, d, h, w of the destination
     ptrdiff_t steps[5]          # steps of n, d, h, w and channel, in bytes
     bint in_place               # A is the image itself
-    int64_t fold                # pixels in a row of A
-    Panels folded               # the B of folded pixels
     Windows windows
 
 
-cdef bint even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
-               ptrdiff_t *line_step) noexcept nogil:
+cdef bint is_even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
+                  ptrdiff_t *line_step) noexcept nogil:
     """Return whether the pixels in dimensions `first` to w can be the rows of Problem.c. The pixels must be evenly
     spaced, at least in each line."""
     cdef int64_t length = size[3]
@@ -126,79 +105,6 @@ cdef int run_group(const PackingJob *j, int64_t group, int64_t n, int64_t d, int
         g.a.data = image.src + d * image.steps[1]
     else:
         g.source.image = &image
-    return gemm(&g) if j.fold == 1 else run_folded(&g, j)
-
-
-cdef int64_t fold_of(const PackingJob *j, const Problem *g) noexcept nogil:
-    """Return the number of neighbouring pixels in one row of A: 1, or, if it is faster, the smallest number of pixels
-    whose output channels fill whole panels."""
-    cdef int64_t fold = I8_PANEL
-    cdef int i
-    while fold > 1 and g.n * (fold // 2) % I8_PANEL == 0:
-        fold //= 2
-    if (
-        fold == 1 or j.groups > 1 or not j.in_place or j.outer > 0 or g.c.line != 0 or g.saturating
-        or is_dot_k(g.k, g.n) or g.m < FOLDED_ROWS * fold or g.n * fold > FOLDED_COLUMNS or g.k * fold > FOLDED_K
-        or g.k * fold * ceil_div(g.n * fold, I8_PANEL) // (I8_GROUP * fold)
-        > ceil_div(g.k, I8_GROUP) * ceil_div(g.n, I8_PANEL) + FOLD_STEPS
-        or g.a.column != 1 or g.a.row != g.k or g.c.column != size_of_c(g) or g.c.row != g.n * g.c.column
-        or has_zero(&g.b) or g.a.zero_points is not NULL
-        or g.epilogue.kind != I8_QUANTIZED or g.epilogue.row_scales is not NULL or g.epilogue.doubled
-    ):
-        return 1
-    for i in range(g.epilogue.stage.op_count):
-        if g.epilogue.stage.ops[i].operand is not NULL:
-            return 1
-    return fold
-
-
-cdef const void *repeated(uint32_t *to, const void *values, int64_t count, int64_t times) noexcept nogil:
-    """Repeat the values of the columns of one pixel. Return NULL if there are no values."""
-    cdef int64_t i
-    if values is NULL:
-        return NULL
-    for i in range(times):
-        memcpy(to + i * count, values, count * sizeof(uint32_t))
-    return to
-
-
-cdef void repeat(uint32_t *to, i8_column_values *values, int64_t count, int64_t times) noexcept nogil:
-    """Repeat the values of the columns of one pixel, unless all columns share a value."""
-    if values.step:
-        values.values = <const float *>repeated(to, values.values, count, times)
-
-
-cdef int run_folded(const Problem *given, const PackingJob *j) noexcept nogil:
-    """Compute a product with several pixels in each row of A, and a second product for the last, incomplete row. Return
-    0, or -1 if there is no memory."""
-    cdef uint32_t values[COLUMN_VECTORS][FOLDED_COLUMNS + 4 * I8_PANEL]
-    cdef Problem g = given[0]
-    cdef i8_stage stage = given.epilogue.stage[0]
-    cdef int64_t fold = j.fold, n = given.n
-    g.m, g.n, g.k = given.m // fold, n * fold, given.k * fold
-    g.a.row, g.c.row, g.panels = given.a.row * fold, given.c.row * fold, j.folded
-    g.epilogue.stage, stage.col_sums = &stage, NULL
-    repeat(values[0], &stage.scale, n, fold)
-    repeat(values[1], &stage.bias, n, fold)
-    repeat(values[2], &stage.dst_scale, n, fold)
-    repeat(values[3], &stage.dst_zero, n, fold)
-    stage.offset = <const int32_t *>repeated(values[4], stage.offset, n, fold)
-    g.epilogue.co_cols = <const int32_t *>repeated(values[5], g.epilogue.co_cols, n, fold)
-    g.known.col_init = <const int32_t *>repeated(values[6], g.known.col_init, n, fold)
-    if stage.requantization.scheme:
-        stage.requantization.multiplier = <const int32_t *>repeated(values[7], stage.requantization.multiplier, n, fold)
-        stage.requantization.exponent = <const int32_t *>repeated(values[8], stage.requantization.exponent, n, fold)
-        stage.requantization.zero_point = <const int32_t *>repeated(values[9], stage.requantization.zero_point, n, fold)
-        stage.requantization.low = <const int32_t *>repeated(values[10], stage.requantization.low, n, fold)
-        stage.requantization.high = <const int32_t *>repeated(values[11], stage.requantization.high, n, fold)
-    if gemm(&g):
-        return -1
-    if given.m % fold == 0:
-        return 0
-    g = given[0]
-    g.m = given.m % fold
-    g.a.data += (given.m - g.m) * g.a.row
-    g.c.data += (given.m - g.m) * g.c.row
     return gemm(&g)
 
 
@@ -279,6 +185,9 @@ cdef class Filters:
     `whole_groups`, zeros pad each line of a window to whole groups of k.
     """
 
+    def __cinit__(self):
+        self.variants = {}
+
     def __init__(self, shape, strides, dilation, before, saturating, doubled, partial, whole_groups=False):
         groups, outputs, channels, *kernel = shape
         self.shape = shape
@@ -316,7 +225,7 @@ cdef class Filters:
         if self.doubled:
             weights = np.rint(weights / 2).astype(np.int8)
         # For the channels of another group a filter has weights that are 0, or equal to their zero points.
-        _, outputs, channels, *kernel = self.shape
+        outputs, channels, *kernel = weights.shape[1:]
         filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
         if self.zeros is not None:
             filters[...] = self.zeros.reshape(self.groups, self.merged, outputs, *(1,) * (filters.ndim - 3))
@@ -346,31 +255,12 @@ cdef class Filters:
         self.packed = packed
         return 0
 
-    cdef object turned_matrix(self, Filters turned):
-        """Return B for the same weights with height and width swapped."""
-        used = self.window.channels
-        k, n = turned.matrix_shape()
-        rows = self.packed.unpack().reshape(-1, self.window.line, n)[:, :used]
-        padded = np.zeros((self.shape[3], turned.window.line, n), np.int8)
-        padded[:, :self.shape[4] * used] = rows.reshape(self.shape[3], -1, n)
-        return padded.reshape(k, n)
-
-    cdef int fold_weights(self, int64_t fold) except -1:
-        """Pack the weights for `fold` neighbouring pixels, at the first use."""
-        cdef int64_t k = self.packed._k, n = self.outputs
-        cdef PackedB packed
-        if self.folded is not None:
-            return 0
-        data = self.packed._data.transpose(1, 3, 0, 2).reshape(self.packed._data.shape[1] * I8_GROUP, -1)
-        folded = np.zeros((fold, k, fold, n), np.int8)
-        pixels = np.arange(fold)
-        folded[pixels, :, pixels] = data[:k, :n]
-        packed = pack(folded.reshape(fold * k, fold * n), False)
-        with cython.critical_section(self):
-            # Another thread may have stored a matrix in the meantime. Keep the stored matrix, because it may be in use.
-            if self.folded is None:
-                self.folded = packed
-        return 0
+    cdef object unpacked(self):
+        """Return the packed weights (g, oc, ic, kd, kh, kw). Groups that share a product count as one group."""
+        kernel, channels = self.shape[3:], self.window.channels
+        rows = self.packed.unpack().reshape(kernel[0] * kernel[1], self.window.line, self.groups, -1)
+        rows = rows[:, :kernel[2] * channels, :, :self.outputs]
+        return rows.reshape(*kernel, channels, self.groups, self.outputs).transpose(4, 5, 3, 0, 1, 2)
 
     cdef object column_sums(self):
         """Return the sum of the weights of each output channel, in the order of the columns of B."""
@@ -396,6 +286,7 @@ cdef class Filters:
             image.steps[d] = src.steps[d]
         for d in range(3):
             image.size[d], image.out[d] = src.size[d + 1], dst.size[d + 1]
+        image.before[2] -= src.shift
 
     cdef int set_window(self, tuple kernel, tuple strides, tuple dilation, tuple before) except -1:
         cdef int d
@@ -474,34 +365,39 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     """Set up the arguments of an execution that all groups share."""
     cdef int64_t line
     cdef ptrdiff_t line_step
+    cdef ptrdiff_t windows[5]       # bytes from one window to the next
     cdef int d
-    cdef bint pixels = True
-    cdef Problem own
+    cdef bint apart = True          # whether the windows are the pixels of the image, or segments of its lines
     j.groups, j.outputs, j.channels = f.groups, f.outputs, f.window.channels
     j.panels = ceil_div(f.outputs, I8_PANEL)
     f.set_problem(&j.g, &j.image, bound, src, dst, flip)
     f.share_zero(&j.g)
     set_target(j.size, j.steps, dst)
     lay_column(&j.image, j.size, j.steps)
+    for d in range(5):
+        windows[d] = j.image.steps[d]
     for d in range(3):
-        pixels = pixels and (
-            j.image.kernel[d] == 1 and j.image.stride[d] == 1 and j.image.before[d] == 0
-            and j.image.out[d] == j.image.size[d]
+        windows[d + 1] *= j.image.stride[d]
+        apart = apart and (
+            j.image.kernel[d] == j.image.stride[d] and j.image.before[d] == 0
+            and j.image.out[d] * j.image.stride[d] == j.image.size[d]
+            and (j.image.kernel[d] == 1 or (
+                d == 2 and j.image.dilation[2] == 1 and j.image.steps[4] == 1 and j.image.steps[3] == j.image.channels))
         )
     j.outer = 0
-    while not even(j.size, j.steps, j.outer, &line, &line_step):
+    while not is_even(j.size, j.steps, j.outer, &line, &line_step):
         j.outer += 1
     j.in_place = False
     j.windows.sums, j.windows.starts = NULL, NULL
-    if pixels:
+    if apart:
         d = j.outer
-        while d < 2 and not (even(j.size, j.image.steps, d, &line, &line_step) and line == 0):
+        while d < 2 and not (is_even(j.size, windows, d, &line, &line_step) and line == 0):
             d += 1
-        j.in_place = even(j.size, j.image.steps, d, &line, &line_step) and line == 0
+        j.in_place = is_even(j.size, windows, d, &line, &line_step) and line == 0
         if j.in_place:
             j.outer = d
 
-    even(j.size, j.steps, j.outer, &j.g.c.line, &j.g.c.line_step)
+    is_even(j.size, j.steps, j.outer, &j.g.c.line, &j.g.c.line_step)
     if f.partial:
         j.g.known.col_init = NULL
     j.g.m, j.g.n, j.g.k = 1, f.outputs, f.packed._k
@@ -510,16 +406,9 @@ cdef int prepare(PackingJob *j, Filters f, Bound bound, const Images *src, const
     f.packed.fill_split(&j.g, j.g.m)
     if j.outer > 1:
         j.image.out[0] = 1
-    j.g.a.row, j.g.a.column = pixel_step(j.size, j.image.steps), j.image.steps[4]
+    j.g.a.row, j.g.a.column = pixel_step(j.size, windows), windows[4]
     j.g.c.row = pixel_step(j.size, j.steps)
     j.g.epilogue.doubled = f.doubled
-    j.fold = fold_of(j, &j.g)
-    if j.fold > 1:
-        f.fold_weights(j.fold)
-        own = j.g
-        f.folded.fill(&own)
-        f.folded.fill_split(&own, own.m // j.fold)
-        j.folded = own.panels
     return 0
 
 
@@ -575,6 +464,7 @@ cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noex
     images.data, images.end = <char *>cnp.PyArray_DATA(array), <const char *>high
     images.size[0], images.steps[0] = shape[0], strides[0]
     images.size[4], images.steps[4] = shape[channel], strides[channel]
+    images.shift = 0
     for d in range(3):
         images.size[1 + d], images.steps[1 + d] = 1, 0
         if d >= 3 - spatial:

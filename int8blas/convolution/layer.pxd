@@ -54,7 +54,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
-    cdef Filters filters_for(self, Phase phase, cnp.ndarray x, Images *src, Images *dst)
     cdef tuple packed_of(self, weights)
     cdef list phases_in(self, const Images *whole)
     cdef list make_phases(self, tuple shape, bias)

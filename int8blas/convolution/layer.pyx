@@ -20,11 +20,11 @@ from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
-from int8blas.convolution.lines cimport LineFilters, has_lines
+from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
+from int8blas.convolution.views cimport View, run_views, views_of
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
-from int8blas.gemm.packing cimport pack
 from int8blas.gemm.problem cimport Problem
 from int8blas.stage.quantized_layer cimport QuantizedLayer
 from int8blas.core.spatial import LAYOUTS, layout_name, padding_of, parse_padding, per_dimension, spatial_dimensions
@@ -108,12 +108,6 @@ cdef class Values:
         return 0
 
 
-cdef void swap_sizes(Images *images) noexcept:
-    """Swap height and width of images."""
-    images.size[2], images.size[3] = images.size[3], images.size[2]
-    images.steps[2], images.steps[3] = images.steps[3], images.steps[2]
-
-
 cdef class ConvolutionLayer(QuantizedLayer):
     """A layer of filters. Subclasses define `padding_from`, `make_phases` and `output_size`."""
 
@@ -187,29 +181,6 @@ cdef class ConvolutionLayer(QuantizedLayer):
             self._padded[before] = filters
         return filters
 
-    cdef Filters filters_for(self, Phase phase, cnp.ndarray x, Images *src, Images *dst):
-        """Return the filters of a phase for these images. If images are one pixel wide, swap height and width of images
-        and windows: windows then have fewer and longer lines."""
-        cdef Filters filters = self.filters_of(phase, x), turned
-        cdef i8_image *window = &filters.window
-        if (src.size[3] != 1 or dst.size[3] != 1 or window.kernel[1] == 1 or window.kernel[2] != 1 or window.before[2]
-                or isinstance(filters, (DepthwiseFilters, GroupFilters))):
-            return filters
-        if filters.turned is None:
-            shape = (*filters.shape[:4], 1, filters.shape[4])
-            strides, dilation = (window.stride[0], 1, window.stride[1]), (window.dilation[0], 1, window.dilation[1])
-            before = (window.before[0], 0, window.before[1])
-            if not self._saturating and has_lines(shape, strides, dilation):
-                turned = LineFilters(shape, strides, dilation, before, filters.partial)
-            else:
-                turned = Filters(shape, strides, dilation, before, self._saturating, filters.doubled, filters.partial)
-            turned.set_zeros(self._zeros)
-            turned.packed = pack(filters.turned_matrix(turned), False)
-            filters.turned = turned
-        swap_sizes(src)
-        swap_sizes(dst)
-        return filters.turned
-
     cdef tuple packed_of(self, weights):
         """Return one packed matrix for each phase. If a file has a different number of matrices, raise an error before
         any phase is created."""
@@ -277,7 +248,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             filters = DepthwiseFilters(shape, strides, dilation, before, partial, self._zeros)
         elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
             filters = GroupFilters(shape, strides, dilation, before, partial)
-        elif not self._saturating and has_lines(shape, strides, dilation):
+        elif not self._saturating and shape[3] == 1 and overlap(shape, strides) and has_lines(shape, dilation):
             filters = LineFilters(shape, strides, dilation, before, partial)
         else:
             filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
@@ -438,13 +409,13 @@ cdef class ConvolutionLayer(QuantizedLayer):
                 if not phase.needs_memory_of(other, &its, &whole):
                     phase.set_part(&part, &whole)
                     seen = phase.seen(&source, &part)
-                    self.filters_for(phase, x, &seen, &part).run(bound, &seen, &part, self._flip, True, self._name)
+                    run_views(self.filters_of(phase, x), bound, &seen, &part, self._flip, True, self._name)
         for phase in phases:
             phase.set_part(&part, &whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
             seen = phase.seen(&source, &part)
-            self.filters_for(phase, x, &seen, &part).run(bound, &seen, &part, self._flip, False, self._name)
+            run_views(self.filters_of(phase, x), bound, &seen, &part, self._flip, False, self._name)
         return 0
 
     cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
@@ -525,7 +496,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
-        cdef Filters filters
+        cdef View view
         cdef Values values
         cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
@@ -550,9 +521,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         dst = empty(self._spatial + 2, shape, self._dst_type)
         set_images(&whole, dst, self._channels_last)
         phase.set_part(&part, &whole)
-        filters = self.filters_for(phase, x, &source, &part)
-        path = filters.describe(bound, &source, &part, self._flip, g, image, workspace)
-        return path, (bound, x, dst)
+        view = views_of(self.filters_of(phase, x), bound, &source, &part, self._flip)[0]
+        path = view.filters.describe(view.bound, &view.src, &view.dst, self._flip, g, image, workspace)
+        return path, (view, x, dst)
 
     cdef tuple slices(self, Phase phase, int64_t first, int64_t count):
         """Return the slices of the destination (channels last) that a phase computes for some images."""

@@ -44,7 +44,8 @@ cdef class LineFilters(Filters):
 
 
 cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexcept nogil
-cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1
+cdef bint has_lines(tuple shape, tuple dilation) except -1
+cdef bint overlap(tuple shape, tuple strides) except -1
 cdef bint set_blocks(LinesJob *j) noexcept nogil
 cdef int64_t all_units(const LinesJob *j) noexcept nogil
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil

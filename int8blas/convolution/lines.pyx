@@ -5,11 +5,12 @@ then one segment of each copied line, and windows of neighbouring outputs are ev
 rows of A from the copy (i8_tile_args.more_segments). The copy has each element of the image about once. A gathered
 matrix would have each element once for every tap.
 
-In B, k has the order (h; w, channel), and each h is padded to a multiple of 4. A unit of work is a block of the output
-for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes, and the
-no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the matrix
-unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do not
-matter.
+In B, k has the order (h, d; w, channel), and each line is padded to a multiple of 4. The copy has the lines of all
+planes of a window side by side, so that the lines of a window are evenly spaced. A unit of work is a block of the
+output for one group: some lines, or a stretch of one line. If the instruction set has no exact multiply-add of bytes,
+and the no-saturation proof fails for a panel, each unit of work widens its copy and its panels of B to 16 bits. For the
+matrix unit of a CPU, each unit of work pads the lines of B with zeros to whole steps. The bytes of A in this padding do
+not matter.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t
@@ -66,6 +67,7 @@ cdef struct Workspace:
 # A range of panels of a block, with the arguments that all tiles share.
 cdef struct Panels:
     int width                   # width in panels
+    bint spills                 # the columns after the last spill into the next output, which is stored later
     int64_t channel             # first output channel
     int64_t size                # bytes of an element of the copy: 1, or 2 if widened
     int64_t line_groups         # groups of k in a line of the window
@@ -81,9 +83,13 @@ cdef inline int64_t most_widened(const Problem *g) noexcept nogil:
     return min(<int64_t>WIDE_BYTES, g.machine.l2 // 4)
 
 
+cdef inline int64_t window_lines(const i8_image *m) noexcept nogil:
+    return m.kernel[0] * m.kernel[1]
+
+
 cdef inline size_t wide_size(const LinesJob *j) noexcept nogil:
     """Return the bytes of the widened panels of a tile."""
-    return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * j.image.kernel[1] * round_up(j.image.line, I8_GROUP)
+    return sizeof(int16_t) * j.g.kernels.gemm.np * I8_PANEL * window_lines(&j.image) * round_up(j.image.line, I8_GROUP)
 
 
 cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
@@ -93,7 +99,7 @@ cdef inline int64_t line_steps(const i8_image *m) noexcept nogil:
 
 cdef inline size_t steps_size(const i8_image *m, int64_t panels) noexcept nogil:
     """Return the bytes of panels whose lines are padded to whole steps."""
-    return panels * m.kernel[1] * line_steps(m) * I8_MATRIX_TILE
+    return panels * window_lines(m) * line_steps(m) * I8_MATRIX_TILE
 
 
 cdef inline bint pads_steps(const LinesJob *j) noexcept nogil:
@@ -118,7 +124,7 @@ cdef size_t lay_out(const LinesJob *j, Workspace *w, char *memory) noexcept nogi
 
 
 cdef inline int64_t region_lines(const LinesJob *j, int64_t lines) noexcept nogil:
-    """Return the image lines in the windows of `lines` output lines."""
+    """Return the lines of a plane in the windows of `lines` output lines."""
     return (lines - 1) * j.image.stride[1] + (j.image.kernel[1] - 1) * j.image.dilation[1] + 1
 
 
@@ -147,9 +153,10 @@ cdef char *target_of(const LinesJob *j, const Block *k, int64_t h) noexcept nogi
 cdef void pad_steps(const LinesJob *j, const Workspace *w, const int8_t *b, int width) noexcept nogil:
     """Copy panels, and pad their lines to whole steps. The padding is already zero."""
     cdef int64_t line = round_up(j.image.line, I8_GROUP) * I8_PANEL, size = line_steps(&j.image) * I8_MATRIX_TILE, i, x
+    cdef int64_t lines = window_lines(&j.image)
     for x in range(width):
-        for i in range(j.image.kernel[1]):
-            memcpy(w.steps + (x * j.image.kernel[1] + i) * size, b + x * j.g.panels.step + i * line, line)
+        for i in range(lines):
+            memcpy(w.steps + (x * lines + i) * size, b + x * j.g.panels.step + i * line, line)
 
 
 cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int64_t panel, int width,
@@ -157,7 +164,7 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     """Set up the arguments that all tiles of some panels of a block share."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
-    cdef int64_t own = k.group % j.together * j.group_pitch, groups = m.kernel[1] * ceil_div(m.line, I8_GROUP), i
+    cdef int64_t own = k.group % j.together * j.group_pitch, groups = window_lines(m) * ceil_div(m.line, I8_GROUP), i
     cdef int columns = <int>min(<int64_t>width * I8_PANEL, j.outputs - panel * I8_PANEL)
     s.width, s.channel = width, k.group * j.outputs + panel * I8_PANEL
     s.size = 2 if j.dot == I8_DOT2 else 1
@@ -182,7 +189,12 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.t.col_init = g.known.col_init + (k.group * j.panels + panel) * I8_PANEL if g.known.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
-    if j.plain and columns == s.t.cols:
+    # The last tile of a line must not spill, and must overwrite what the tile before spills.
+    s.spills = (
+        columns < s.t.cols and j.panels == width and j.matrix is NULL and j.steps[3] == j.outputs * j.steps[4]
+        and k.outputs // ceil_div(k.outputs, j.mr) * columns >= s.t.cols - columns
+    )
+    if j.plain and (columns == s.t.cols or s.spills):
         set_tile_output(g, &s.out, 0, s.channel)
         s.out.c_row = j.steps[3]
         s.t.output = &s.out
@@ -200,15 +212,22 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
     cdef int64_t h = k.line + i, tile = 0, tiles = ceil_div(k.outputs, j.mr), top = 0, low, high, x, end
     cdef int64_t pixel = (k.plane * j.size[2] + h) * j.size[3] + k.first
     cdef char *c = target_of(j, k, h) + s.channel * j.steps[4]
+    cdef const i8_tile_output *output = t.output
     cdef Span spans[MAX_SPANS]
     cdef int count
     lines_inside(j, h, &low, &high)
+    low *= m.kernel[0]
+    high *= m.kernel[0]
     t.groups, t.more_segments = s.line_groups if high > low else 0, max(<int64_t>0, high - low - 1)
     t.b.data = s.b + low * s.line_groups * I8_GROUP * I8_PANEL
     while tile < tiles:
         count = 0
         if j.matrix is NULL:
             t.tiles = equal_parts(k.outputs, tile, tiles, &x, &t.rows)
+            if t.output is not NULL and s.spills:
+                t.tiles = min(t.tiles, tiles - 1 - tile)
+                if t.tiles == 0:
+                    t.tiles, t.output = 1, NULL
             if j.skips and m.channels >= TAP_CHANNELS and high > low:
                 t.tiles = 1
                 count = tap_spans(m, k.first + x, t.rows, high - low, spans)
@@ -220,7 +239,7 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
         tile += t.tiles
         end = x + t.tiles * t.rows
         t.a.tile = t.rows * t.a.row
-        t.a.data = s.a + i * m.stride[1] * j.pitch * s.size + low * t.a.segment + x * t.a.row
+        t.a.data = s.a + i * m.stride[1] * m.kernel[0] * j.pitch * s.size + low * t.a.segment + x * t.a.row
         t.dst = w.tiles + ((x - top) * t.cols if t.output is NULL else 0)
         s.out.c = c + x * j.steps[3]
         if j.windows.starts is not NULL:
@@ -239,13 +258,17 @@ cdef void do_line(const LinesJob *j, const Workspace *w, const Block *k, int64_t
                 o.bo, o.row_term = g.b.zero_points + s.channel, j.windows.sums + k.group * j.windows.pixels + o.row
             g.kernels.stage.output(o)
             top = end
+        elif t.output is not NULL:
+            top = end
+    t.output = output
 
 
 cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept nogil:
     """Return the block of a unit, and copy the part of the image that the unit reads to `region`."""
     cdef i8_image m = j.image
     cdef Block k
-    cdef int64_t z
+    cdef const uint8_t *image
+    cdef int64_t z, i
     k.group = unit % (j.groups // j.together) * j.together
     unit //= j.groups // j.together
     k.first = unit % j.stretches * j.stretch
@@ -254,14 +277,16 @@ cdef Block copy_block(const LinesJob *j, uint8_t *region, int64_t unit) noexcept
     k.line = share(j.size[2], unit % j.blocks, j.blocks)
     k.lines = share(j.size[2], unit % j.blocks + 1, j.blocks) - k.line
     k.plane = unit // j.blocks
-    z = k.plane % j.size[1] * m.stride[0] - m.before[0]
-    m.src += k.plane // j.size[1] * m.steps[0] + z * m.steps[1] + k.group * m.channels * m.steps[4]
+    image = m.src + k.plane // j.size[1] * m.steps[0] + k.group * m.channels * m.steps[4]
     m.channels = min(m.channels, j.channels - k.group * m.channels)
-    if not 0 <= z < m.size[0]:
-        m.size[1] = 0
-    j.g.kernels.packing.image_lines(
-        region, j.pitch, j.group_pitch, j.together, &m, k.line * m.stride[1] - m.before[1], region_lines(j, k.lines),
-        k.first * m.stride[2] - m.before[2], region_columns(j, k.outputs), j.g.a.sign_flip)
+    for i in range(m.kernel[0]):
+        z = k.plane % j.size[1] * m.stride[0] - m.before[0] + i * m.dilation[0]
+        m.src = image + z * m.steps[1]
+        m.size[1] = j.image.size[1] if 0 <= z < m.size[0] else 0
+        j.g.kernels.packing.image_lines(
+            region + i * j.pitch, m.kernel[0] * j.pitch, j.group_pitch, j.together, &m,
+            k.line * m.stride[1] - m.before[1], region_lines(j, k.lines), k.first * m.stride[2] - m.before[2],
+            region_columns(j, k.outputs), j.g.a.sign_flip)
     return k
 
 
@@ -271,8 +296,8 @@ cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept 
     cdef Panels s
     cdef int64_t panel, tiles = ceil_div(j.panels, j.np), end = k.group + j.together, i, line
     if j.dot == I8_DOT2:
-        j.g.kernels.packing.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP, region_lines(j, k.lines),
-                                    j.pitch, 0)
+        j.g.kernels.packing.widen_a(w.wide_region, j.pitch, w.region, j.pitch, I8_GROUP,
+                                    j.image.kernel[0] * region_lines(j, k.lines), j.pitch, 0)
     while k.group < end:
         for i in range(tiles):
             panel = share(j.panels, i, tiles)
@@ -330,7 +355,8 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     cdef int64_t least = j.mr, lines, stretch, planes = j.size[0] * j.size[1] * (j.groups // j.together)
     cdef int threads = busy_threads(j, max_threads())
     # The number of outputs of a line whose windows fit. SLACK is subtracted twice, because the pitch is rounded up.
-    stretch = j.room // j.together // region_lines(j, 1) - 2 * SLACK - region_columns(j, 1) * j.image.channels
+    stretch = j.room // (j.together * j.image.kernel[0] * region_lines(j, 1))
+    stretch -= 2 * SLACK + region_columns(j, 1) * j.image.channels
     stretch = 1 + stretch // (j.image.stride[2] * j.image.channels) if stretch >= 0 else 0
     if stretch < min(least, j.size[3]):
         return False
@@ -340,7 +366,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     j.stretches = ceil_div(j.size[3], j.stretch)
     j.group_pitch = round_up(region_columns(j, j.stretch) * j.image.channels + SLACK, SLACK)
     j.pitch = j.together * j.group_pitch
-    lines = max(<int64_t>1, 1 + (j.room // j.pitch - region_lines(j, 1)) // j.image.stride[1])
+    lines = max(<int64_t>1, 1 + (j.room // (j.image.kernel[0] * j.pitch) - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
         # Give each thread several blocks, and all threads equally many.
@@ -372,25 +398,32 @@ cdef const i8_matrix *matrix_of_lines(const Problem *g, const i8_image *m) noexc
     return matrix_of(g)
 
 
-cdef bint has_lines(tuple shape, tuple strides, tuple dilation) except -1:
+cdef bint has_lines(tuple shape, tuple dilation) except -1:
     """Return whether this strategy may take filters (g, oc, ic, kd, kh, kw).
 
-    Windows must overlap and have contiguous taps. With many channels, gathering windows is as fast as this
+    Windows must have contiguous taps and evenly spaced lines. With many channels, gathering windows is as fast as this
     strategy: the segments of a window are long, and gathering skips each tap that lies in the padding.
     """
-    channels, depth, height, width = shape[2:]
+    channels, depth = shape[2:4]
     return (
-        depth == 1 and height * width > 1 and dilation[2] == 1 and channels > 0
+        dilation[2] == 1 and (depth == 1 or dilation[1] == 1) and channels > 0
         and (channels < TAP_CHANNELS or (channels % I8_MATRIX_K == 0 and channels <= MATRIX_TAP_CHANNELS))
-        and strides[1] * strides[2] < height * width
     )
 
 
+cdef bint overlap(tuple shape, tuple strides) except -1:
+    """Return whether windows overlap, so that a copy of the image is smaller than gathered windows."""
+    return strides[1] * strides[2] < shape[4] * shape[5]
+
+
 cdef class LineFilters(Filters):
-    """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w."""
+    """Filters with int8 weights (g, oc, ic, kd, kh, kw), and with strides, dilation and padding for d, h and w."""
 
     def __init__(self, shape, strides, dilation, before, partial):
         Filters.__init__(self, shape, strides, dilation, before, False, False, partial, True)
+
+    cdef object matrix(self, weights):
+        return Filters.matrix(self, weights.swapaxes(3, 4))
 
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
@@ -403,7 +436,8 @@ cdef class LineFilters(Filters):
         # The copy takes a quarter of a block of A, because B shares the cache.
         j.room = block_a_bytes(&j.g) // 4
         set_target(j.size, j.steps, dst)
-        lay_column(&j.image, j.size, j.steps)
+        if j.image.kernel[0] == 1:
+            lay_column(&j.image, j.size, j.steps)
         j.g.k = self.packed._k
         j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, j.outputs
         j.plain = applies_from_registers(&j.g)
@@ -428,7 +462,7 @@ cdef class LineFilters(Filters):
         j.g.n = self.groups * self.outputs
         if is_wide(&j.g) or j.dot == I8_DOT2 and <int64_t>wide_size(j) > most_widened(&j.g) or not set_blocks(j):
             return False
-        j.g.k = self.window.kernel[1] * self.window.kernel[2] * self.window.channels
+        j.g.k = window_lines(&self.window) * self.window.kernel[2] * self.window.channels
         return True
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,

@@ -360,6 +360,16 @@ def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, tran
 
 
 @every_primitive
+@every_dst
+def test_depthwise_pixels_that_spill_into_the_next_pixel(isa, dst_dtype, transposed, rng):
+    for channels, width in product((15, 17, 23, 31), (2, 9, 67)):
+        random_convolution(
+            rng, (5, width), (3, 3), channels, channels, groups=channels, padding=1, n=2, dst_dtype=dst_dtype,
+            ops=(ReLU(),), transposed=transposed,
+        ).check()  # fmt: skip
+
+
+@every_primitive
 @pytest.mark.parametrize("images", [3, 5, 7])
 @pytest.mark.parametrize("strides", [1, 2])
 def test_depthwise_images_whose_lines_are_computed_together(isa, strides, images, transposed, rng):
@@ -408,6 +418,54 @@ def test_pointwise_filters_of_few_channels(isa, src_dtype, dst_dtype, transposed
                 rng, (41, 53), (1, 1), ic, oc, src_dtype=src_dtype, dst_dtype=dst_dtype, vectors=vectors, ops=ops,
                 transposed=transposed,
             ).check()  # fmt: skip
+
+
+# (size, kernel, strides, padding, dilation), and channels of the source and of the destination
+VIEWS = (
+    (((19, 41), (3, 3), 1, 1, 1), 8, 8),
+    (((19, 41), (3, 3), 1, [(1, 1), (2, 0)], 1), 5, 3),
+    (((19, 41), (3, 3), 2, 1, 1), 3, 5),
+    (((19, 41), (1, 3), 2, [(0, 0), (1, 1)], 1), 2, 1),
+    (((19, 41), (2, 2), 2, 0, 1), 8, 6),
+    (((41, 23), (3, 1), (1, 2), [(1, 1), (0, 0)], 1), 7, 2),
+    (((19, 41), (3, 3), 1, 2, 2), 4, 16),
+    (((19, 41), (5, 5), 1, 4, 2), 2, 6),
+    (((19, 41), (3, 3), (1, 2), [(2, 2), (3, 0)], (2, 3)), 18, 33),
+    (((19, 41), (3, 3), (3, 2), 2, 2), 12, 40),
+    (((9, 10, 11), (3, 3, 3), 1, 1, 1), 6, 20),
+    (((9, 10, 11), (2, 3, 3), (2, 1, 1), 1, (2, 1, 1)), 3, 2),
+    (((9, 6, 15), (3, 3, 3), 1, 2, 2), 5, 8),
+    (((403,), (5,), 1, 2, 1), 3, 7),
+)
+
+
+@every_primitive
+@pytest.mark.parametrize(("geometry", "ic", "oc"), VIEWS, ids=str)
+def test_windows_in_other_views_of_the_image(isa, geometry, ic, oc, transposed, rng):
+    """Outputs share windows and others are left; columns are apart; windows have several planes."""
+    for number, (src_dtype, ops) in enumerate(product(SRC_DTYPES[:2], ((ReLU(),), (Sum(0.5), Eltwise("abs"))))):
+        problem_of(
+            rng, geometry, ic, oc, n=2, src_dtype=src_dtype, dst_dtype=DST_DTYPES[(ic + number) % len(DST_DTYPES)],
+            vectors=("weights", "dst"), ops=ops, transposed=transposed,
+        ).check()  # fmt: skip
+
+
+@every_primitive
+@pytest.mark.parametrize("multiplier", [2, 3, 16])
+def test_filters_of_single_channels_that_share_products(isa, multiplier, transposed, rng):
+    for channels, strides, dilation in product((2, 5, 16), (1, 2), (1, 2)):
+        random_convolution(
+            rng, (13, 29), (3, 3), channels, channels * multiplier, groups=channels, padding=1, strides=strides,
+            dilation=dilation, n=2, ops=(ReLU(),), transposed=transposed,
+        ).check()  # fmt: skip
+
+
+def test_views_take_operands_of_pixels(isa, rng):
+    """Views whose outputs have other numbers than the pixels of the destination do not take these operands."""
+    for geometry, ic, oc in VIEWS:
+        problem = problem_of(rng, geometry, ic, oc)
+        operand = rng.normal(size=problem.expected().shape).astype(np.float32)
+        problem.but(ops=(Binary(operand),)).check()
 
 
 def test_pointwise_filters_requantized_in_integers(isa, rng):

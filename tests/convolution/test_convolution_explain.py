@@ -61,14 +61,15 @@ def test_paths():
 
 
 def test_a_window_with_few_channels_is_read_line_by_line():
-    """This holds if the lines of a window are not whole groups of k too, but only if windows overlap."""
+    """This holds if the lines of a window are not whole groups of k too, and if windows have gaps."""
     with int8blas.use_isa("ref"):
         for layer, size, path in (
             (convolution(3, 16, 7, strides=2), 32, "lines"),
             (convolution(32, 64, 3, 8), 14, "lines"),
             (convolution(40, 40, 3, 2), 14, "lines"),
-            (convolution(3, 16, 4, strides=4), 32, "blocks"),
-            (convolution(8, 16, 3, dilation=2), 14, "blocks"),
+            (convolution(3, 16, 4, strides=4), 32, "lines"),
+            (convolution(8, 16, 3, dilation=2), 14, "lines"),
+            (convolution(200, 16, 1, strides=2), 14, "blocks"),
         ):
             image = np.zeros((1, size, size, layer.weights_shape[1] * layer.groups), np.uint8)
             assert int8blas.explain(image, layer).path == path

@@ -75,10 +75,10 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Compute outputs of at most 2 * I8_LANES channels, with the channels in order. Apply the epilogue `o`, or store sums
- * in t->dst if `o` is NULL. */
-I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, int line, int pixel,
-                                       const int pixels)
+/* Compute outputs of at most 2 * I8_LANES channels, with the channels in order. Apply the epilogue `o` and store whole
+ * vectors of C at c, or store sums in t->dst if `o` is NULL. */
+I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, char *c, int line,
+                                       int pixel, const int pixels)
 {
     i8_vec acc[I8_DEPTHWISE_PIXELS][4];
     const int groups = i8_depthwise_groups(t), vectors = 2;
@@ -92,7 +92,6 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile
     }
     I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, I8_DEPTHWISE_FEW(v));
     if (o) {
-        char *c = o->c + line * t->c_line + pixel * o->c_row;
         i8_in_line_output_stage(o, c, 0, 0, acc[0], 4, pixels, vectors);
         return;
     }
@@ -115,10 +114,13 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
 }
 
 /* Compute all outputs of at most 2 * I8_LANES channels, half of the maximum. The constant `outputs` is 1 if there is an
- * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. */
+ * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. If there are
+ * fewer channels, the last vector of a pixel spills into the next pixel, which is stored later. The last pixels of a line
+ * go to C through a buffer. */
 I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 {
-    const int most = I8_DEPTHWISE_PIXELS;
+    const int most = I8_DEPTHWISE_PIXELS, step = t->pixels < most ? 1 : most, spills = t->channels < 2 * I8_LANES;
+    char buffer[(I8_DEPTHWISE_PIXELS + 1) * 2 * I8_LANES * sizeof(float)], *c = NULL;
     i8_tile_output output;
     i8_epilogue epilogue;
     i8_stage stage;
@@ -128,12 +130,18 @@ I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
     }
     const i8_tile_output *o = outputs ? &output : NULL;
     for (int line = 0; line < t->together; ++line)
-        if (t->pixels < most)
-            for (int pixel = 0; pixel < t->pixels; ++pixel)
-                i8_depthwise_few_pixels(t, o, line, pixel, 1);
-        else /* the last call overlaps the previous call */
-            for (int x = 0; x < t->pixels; x += most)
-                i8_depthwise_few_pixels(t, o, line, x + most <= t->pixels ? x : t->pixels - most, most);
+        for (int x = 0; x < t->pixels; x += step) {
+            const int last = x + step >= t->pixels, pixel = last ? t->pixels - step : x; /* calls may overlap */
+            const int buffered = outputs && spills && last;
+            if (outputs)
+                c = buffered ? buffer : output.c + line * t->c_line + pixel * output.c_row;
+            if (step == 1)
+                i8_depthwise_few_pixels(t, o, c, line, pixel, 1);
+            else
+                i8_depthwise_few_pixels(t, o, c, line, pixel, most);
+            if (buffered)
+                memcpy(output.c + line * t->c_line + pixel * output.c_row, buffer, (size_t)(step * output.c_row));
+        }
 }
 
 static void i8_depthwise(const i8_depthwise_args *t)

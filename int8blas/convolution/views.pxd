@@ -1,0 +1,16 @@
+# Views of the images that suit the kernels better than the images themselves (see views.pyx).
+from libc.stdint cimport uint8_t
+
+from int8blas.convolution.filters cimport Filters, Images
+from int8blas.stage.output_stage cimport Bound
+
+
+cdef class View:
+    cdef Filters filters
+    cdef Bound bound
+    cdef Images src, dst
+
+
+cdef list views_of(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip)
+cdef int run_views(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
+                   str name) except -1

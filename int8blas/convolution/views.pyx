@@ -1,0 +1,376 @@
+"""Views: the same convolution, of images in another form and with weights that are packed for this form.
+
+A few output channels fill only a small part of a panel, and gathering windows may take longer than multiplying them. So
+several neighbouring outputs of a line become the channels of one output (folding). They share the union of their
+windows. B then is a banded matrix: for each of these outputs it has the weights at the place of its window in the
+union, and zeros elsewhere. Columns that a dilated window skips have zeros too. So windows have contiguous taps, and the
+strategy "lines" can take them. Windows of one pixel make one long line of all images. The union of some of them is a
+segment of this line, which the product reads in place.
+
+With many output channels, a dilated convolution is computed as several convolutions without gaps. Each has the columns
+of the image whose numbers are equal modulo the dilation.
+
+Images one pixel wide have height and width swapped, because windows then have fewer and longer lines. Groups of one
+channel with several filters become products of some groups together.
+"""
+
+from math import gcd
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+cimport cython
+cimport int8blas.core.cnumpy as cnp
+import numpy as np
+
+from int8blas.convolution.depthwise cimport DepthwiseFilters
+from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even
+from int8blas.convolution.groups cimport GroupFilters
+from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines, overlap
+from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_column_values, i8_image, i8_requantization
+from int8blas.core.split cimport ceil_div
+from int8blas.gemm.paths.sizes cimport is_dot_k
+from int8blas.stage.output_stage cimport Bound
+
+cnp.import_array()
+
+cdef enum:
+    # The maximum number of columns and of k of the packed weights of folded outputs, and the minimum number of folded
+    # outputs. For fewer outputs, packing these weights at their first use costs more than folding saves.
+    FOLDED_COLUMNS = 96
+    FOLDED_K = 2048
+    FOLDED_OUTPUTS = 64
+    # The time of the epilogue of a panel for one output, in multiply-adds of a vector. It doubles if a product has
+    # incomplete panels, whose sums are stored first.
+    EPILOGUE_STEPS = 8
+    # The copied bytes of lines that take a step.
+    COPIED_BYTES = 16
+    # The time to gather a run of contiguous bytes of a window, and the bytes that add one more step. In steps, each
+    # the time of a multiply-add of a vector.
+    GATHER_STEPS = 4
+    GATHER_BYTES = 10
+
+
+# The forms of images: one pixel wide; columns with a remainder modulo the dilation; neighbouring outputs of lines, and
+# of one line of all pixels, folded; and the same images.
+cdef enum:
+    TURNED, APART, FOLDED, FLAT, MERGED
+
+
+cdef class View:
+    """A part of the destination, the source that it is computed from, and the filters and the values for both."""
+
+    def __repr__(self):
+        return f"View({self.filters})"
+
+
+cdef View view_of(Filters filters, Bound bound, const Images *src, const Images *dst):
+    cdef View view = View.__new__(View)
+    view.filters, view.bound, view.src, view.dst = filters, bound, src[0], dst[0]
+    return view
+
+
+cdef Filters variant_of(Filters f, int form, int64_t fold=1):
+    """Return the filters for a form of the images. Pack their weights at the first use."""
+    cdef Filters variant = f.variants.get((form, fold))
+    cdef i8_image *window = &f.window
+    if variant is not None:
+        return variant
+    weights = f.unpacked()
+    strides, dilation, before = list(window.stride), list(window.dilation), list(window.before)
+    if form == TURNED:
+        weights = weights.swapaxes(4, 5)
+        for values in (strides, dilation, before):
+            values[1:] = reversed(values[1:])
+    elif form == APART:
+        strides[2], dilation[2], before[2] = strides[2] // gcd(strides[2], dilation[2]), 1, 0
+    elif form in (FOLDED, FLAT):
+        groups, outputs, channels, depth, height, width = weights.shape
+        span = (width - 1) * dilation[2] + 1
+        banded = np.zeros((groups, fold, outputs, channels, depth, height, span + (fold - 1) * strides[2]), np.int8)
+        for i in range(fold):
+            banded[:, i, ..., i * strides[2]:i * strides[2] + span:dilation[2]] = weights
+        weights = banded.reshape(groups, fold * outputs, *banded.shape[3:])
+        strides[2], dilation[2] = strides[2] * fold, 1
+    if skips_lines(window) and form in (APART, FOLDED):
+        strides[1] = 1
+    shape, strides, dilation, before = weights.shape, tuple(strides), tuple(dilation), tuple(before)
+    partial = f.partial or form == MERGED  # the compensation of the layer has another order of columns
+    if not f.saturating and (form in (APART, FOLDED) or overlap(shape, strides)) and has_lines(shape, dilation):
+        variant = LineFilters(shape, strides, dilation, before, partial)
+    else:
+        variant = Filters(shape, strides, dilation, before, f.saturating, False, partial)
+    variant.set_zeros(f.zeros)
+    variant.pack_weights(weights)
+    variant.doubled = f.doubled
+    with cython.critical_section(f):
+        # Another thread may have stored filters in the meantime. Keep the stored filters, because they may be in use.
+        return f.variants.setdefault((form, fold), variant)
+
+
+cdef inline bint skips_lines(const i8_image *window) noexcept:
+    """Return whether a view leaves out the lines of the image that no window reads."""
+    return window.kernel[1] == 1 and window.before[1] == 0
+
+
+cdef cnp.ndarray repeated(const void *values, int64_t count, int64_t times, list arrays):
+    """Repeat the values of `count` columns, and append the array of int32 or float32 to `arrays`. Kernels read a chunk
+    after the last column."""
+    cdef cnp.npy_intp size = times * count + 2 * I8_CHUNK
+    cdef cnp.ndarray array = cnp.PyArray_ZEROS(1, &size, cnp.NPY_INT32, 0)
+    cdef int32_t *data = <int32_t *>cnp.PyArray_DATA(array)
+    cdef int64_t i
+    for i in range(times):
+        memcpy(data + i * count, values, count * sizeof(int32_t))
+    arrays.append(array)
+    return array
+
+
+cdef int repeat(const void **values, int64_t count, int64_t times, list arrays) except -1:
+    """Point to repeated values, unless there are none."""
+    if values[0] is not NULL:
+        values[0] = cnp.PyArray_DATA(repeated(values[0], count, times, arrays))
+    return 0
+
+
+cdef Bound repeated_bound(Bound bound, int64_t count, int64_t times):
+    """Return the values of an epilogue for `times` outputs of `count` channels."""
+    cdef Bound result = Bound.__new__(Bound)
+    cdef i8_column_values *columns[4]
+    cdef i8_requantization *r = &result.stage.requantization
+    cdef list arrays = [bound]
+    cdef int i
+    result.stage, result.type, result.src_shift = bound.stage, bound.type, bound.src_shift
+    result.ao, result.bo, result.far, result._arrays = bound.ao, bound.bo, bound.far, arrays
+    columns[:] = [&result.stage.scale, &result.stage.bias, &result.stage.dst_scale, &result.stage.dst_zero]
+    for i in range(4):
+        if columns[i].step:
+            repeat(<const void **>&columns[i].values, count, times, arrays)
+    repeat(<const void **>&result.stage.offset, count, times, arrays)
+    result.stage.col_sums = NULL
+    if r.scheme:
+        repeat(<const void **>&r.multiplier, count, times, arrays)
+        repeat(<const void **>&r.exponent, count, times, arrays)
+        repeat(<const void **>&r.zero_point, count, times, arrays)
+        repeat(<const void **>&r.low, count, times, arrays)
+        repeat(<const void **>&r.high, count, times, arrays)
+    if bound._co_cols is not None:
+        result._co_cols = repeated(cnp.PyArray_DATA(bound._co_cols), count, times, arrays)
+    if bound._col_init is not None:
+        result._col_init = repeated(cnp.PyArray_DATA(bound._col_init), count, times, arrays)
+    return result
+
+
+cdef bint takes_folded(Filters f, Bound bound, const Images *dst) noexcept:
+    """Return whether neighbouring outputs can become the channels of one output."""
+    cdef int i
+    for i in range(bound.stage.op_count):
+        if bound.stage.ops[i].operand is not NULL:
+            return False
+    return f.groups == 1 and not f.doubled and dst.steps[3] == f.outputs * dst.steps[4]
+
+
+cdef bint is_pixel(const i8_image *window) noexcept:
+    """Return whether windows are single pixels without strides."""
+    cdef int d
+    for d in range(3):
+        if window.kernel[d] != 1 or window.stride[d] != 1:
+            return False
+    return True
+
+
+cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
+    """Make one line of all images if windows of one pixel need no padding and all pixels of source and destination are
+    evenly spaced, without gaps between channels. Return whether this is so."""
+    cdef int64_t line, pixels = 1
+    cdef ptrdiff_t line_step
+    cdef int d
+    for d in range(3):
+        if window.before[d] != 0 or src.size[d + 1] != dst.size[d + 1]:
+            return False
+    for d in range(4):
+        pixels *= dst.size[d]
+    if (
+        src.steps[4] != 1 or src.size[4] != window.channels
+        or not is_even(src.size, src.steps, 0, &line, &line_step) or line != 0
+        or not is_even(dst.size, dst.steps, 0, &line, &line_step) or line != 0
+    ):
+        return False
+    for d in range(3):
+        src.size[d] = dst.size[d] = 1
+    src.size[3] = dst.size[3] = pixels
+    return True
+
+
+cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns, bint flat) noexcept:
+    """Estimate the time of an output, in multiply-adds of a vector, if `fold` outputs share a window of `columns`
+    columns. `flat` stands for a product with the image in place."""
+    cdef int64_t k = m.kernel[0] * m.kernel[1] * ceil_div(columns * m.channels, I8_GROUP)
+    k += EPILOGUE_STEPS * (2 if flat and outputs * fold % I8_PANEL else 1)
+    return <double>ceil_div(outputs * fold, I8_PANEL) * k / fold
+
+
+cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexcept:
+    """Return the number of neighbouring outputs that are fastest if they are folded, 0 if the filters themselves are
+    fastest, or -1 if columns apart are fastest."""
+    cdef const i8_image *m = &f.window
+    cdef int64_t span = (m.kernel[2] - 1) * m.dilation[2] + 1, width = dst.size[3], best = 0, fold = 2, columns
+    cdef int64_t pixels = width * dst.size[0] * dst.size[1] * dst.size[2], lines = m.kernel[0] * m.kernel[1]
+    cdef double plain = steps_of(m, f.outputs, 1, m.kernel[2], flat), least = 0.9 * plain, steps
+    cdef bint copies
+    if not (is_pixel(m) or isinstance(f, LineFilters)):
+        fold, steps = 1, plain
+        columns = m.kernel[2] if m.dilation[2] == 1 else 1  # of a run
+        plain += lines * (m.kernel[2] // columns) * (GATHER_STEPS + columns * m.channels // GATHER_BYTES)
+        least = 0.95 * plain
+        if m.dilation[2] > 1 and pixels >= FOLDED_OUTPUTS * m.dilation[2] and steps < least:
+            best, least = -1, steps
+    elif flat and f.outputs % I8_PANEL:
+        fold = 1
+    while fold == 1 or folds and fold <= I8_PANEL and f.outputs * fold <= FOLDED_COLUMNS:
+        columns = span + (fold - 1) * m.stride[2]
+        if (pixels < FOLDED_OUTPUTS * fold or width < 2 * fold
+                or lines * columns * m.channels > FOLDED_K and fold > 1):
+            break
+        copies = not flat or fold == 1
+        steps = steps_of(m, f.outputs, fold, columns, not copies)
+        steps += width % fold * 2 * plain / width
+        if copies:
+            steps += m.kernel[0] * (1 if skips_lines(m) else m.stride[1]) * m.stride[2] * m.channels // COPIED_BYTES
+        if steps < least:
+            best, least = fold, steps
+        fold += 1
+    return best
+
+
+cdef bint fits(View view, uint8_t flip) except -1:
+    """Return whether the strategy "lines" takes a view."""
+    cdef LinesJob j
+    return isinstance(view.filters, LineFilters) and (
+        (<LineFilters>view.filters).prepare_lines(&j, view.bound, &view.src, &view.dst, flip))
+
+
+cdef list folded(View whole, int64_t fold, bint flat, uint8_t flip):
+    """Return a view with folded outputs, and a view of the other outputs of each line if there are any. Return the
+    whole view if no kernel takes folded outputs."""
+    cdef bint in_place = flat and fold > 1
+    cdef Filters filters = variant_of(whole.filters, FLAT if in_place else FOLDED, fold)
+    cdef View view = view_of(filters, whole.bound, &whole.src, &whole.dst)
+    cdef View rest = view_of(whole.filters, whole.bound, &whole.src, &whole.dst)
+    cdef int64_t outputs = whole.dst.size[3] // fold * fold
+    view.dst.size[3] //= fold
+    view.dst.steps[3] *= fold
+    view.dst.size[4] *= fold
+    if fold > 1:
+        view.bound = repeated_bound(view.bound, whole.dst.size[4], fold)
+    if in_place:
+        view.src.size[3] = outputs
+        rest.src.data += outputs * rest.src.steps[3]
+        rest.src.size[3] -= outputs
+    else:
+        skip_lines(view, &whole.filters.window)
+        rest.src.shift += outputs * rest.filters.window.stride[2]
+        if not fits(view, flip):
+            return [whole]
+    rest.dst.data += outputs * rest.dst.steps[3]
+    rest.dst.size[3] -= outputs
+    return [view, rest] if rest.dst.size[3] else [view]
+
+
+cdef int skip_lines(View view, const i8_image *window) except -1:
+    """Leave out lines of the image that no window reads."""
+    cdef int64_t stride = window.stride[1]
+    if skips_lines(window):
+        view.src.size[2] = ceil_div(view.src.size[2], stride)
+        view.src.steps[2] *= stride
+    return 0
+
+
+cdef list apart(View whole, uint8_t flip):
+    """Return a view for each remainder of columns modulo the dilation. Return the whole view if no kernel takes these
+    views."""
+    cdef const i8_image *window = &whole.filters.window
+    cdef int64_t dilation = window.dilation[2], stride = window.stride[2], first, x, at, gap
+    cdef Filters filters = variant_of(whole.filters, APART)
+    cdef View view
+    cdef list views = []
+    gap = filters.window.stride[2] * dilation // stride  # from one output of a view to its next
+    for first in range(min(gap, whole.dst.size[3])):
+        view = view_of(filters, whole.bound, &whole.src, &whole.dst)
+        x = first * stride - window.before[2] + whole.src.shift
+        at = x % dilation if x >= 0 else (dilation - -x % dilation) % dilation
+        view.src.data += at * view.src.steps[3]
+        view.src.size[3] = max(<int64_t>0, ceil_div(view.src.size[3] - at, dilation))
+        view.src.steps[3] *= dilation
+        view.src.shift = (x - at) // dilation
+        view.dst.data += first * view.dst.steps[3]
+        view.dst.size[3] = ceil_div(view.dst.size[3] - first, gap)
+        view.dst.steps[3] *= gap
+        skip_lines(view, window)
+        if not fits(view, flip):
+            return [whole]
+        views.append(view)
+    return views
+
+
+cdef bint pays_to_merge(DepthwiseFilters f) noexcept:
+    """Return whether products of merged groups are faster than the depthwise kernel, which needs a copy of the image
+    with a byte for each filter. Both times are in half steps: a byte takes 3, and a step of short products takes 4."""
+    cdef i8_image window = f.window
+    cdef int64_t merged = I8_PANEL // f.multiplier, lines
+    while merged > 1 and f.groups % merged:
+        merged -= 1
+    lines = ceil_div(window.kernel[1] + (f.together - 1) * window.stride[1], f.together)
+    window.channels = max(<int64_t>1, merged)
+    return (4 * steps_of(&window, f.multiplier * window.channels, 1, window.kernel[2], False)
+            * (f.groups // window.channels) < 3 * f.channels * (window.kernel[0] * lines * window.stride[2] + 1))
+
+
+cdef list views_of(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip):
+    """Return the views that together compute a destination from a source."""
+    cdef i8_image *window = &filters.window
+    cdef View view = view_of(filters, bound, src, dst)
+    cdef int64_t fold
+    cdef bint flat = False, folds
+    if isinstance(filters, GroupFilters) or window.channels == 0 or dst.size[4] == 0 or is_empty(dst):
+        return [view]
+    if isinstance(filters, DepthwiseFilters):
+        if filters.outputs == 1 or filters.zeros is not None or not pays_to_merge(filters):
+            return [view]
+        view.filters = filters = variant_of(filters, MERGED)
+    elif src.size[3] == 1 and dst.size[3] == 1 and window.kernel[1] > 1 and window.kernel[2] == 1 and not (
+            window.before[2]):
+        view.filters = filters = variant_of(filters, TURNED)
+        swap_sizes(&view.src)
+        swap_sizes(&view.dst)
+    window = &filters.window
+    if filters.saturating or filters.zeros is not None:
+        return [view]
+    folds = takes_folded(filters, bound, &view.dst)
+    if folds and is_pixel(window):
+        folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &view.src, &view.dst)
+    fold = fold_of(filters, &view.dst, flat, folds)
+    if fold > 0:
+        return folded(view, fold, flat, flip)
+    if fold < 0 and not bound.reads_pixels():
+        return apart(view, flip)
+    return [view_of(filters, bound, src, dst)] if flat else [view]
+
+
+cdef void swap_sizes(Images *images) noexcept:
+    """Swap height and width of images."""
+    images.size[2], images.size[3] = images.size[3], images.size[2]
+    images.steps[2], images.steps[3] = images.steps[3], images.steps[2]
+
+
+cdef int run_views(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
+                   str name) except -1:
+    """Compute dst from src (see Filters.run). If there is no memory, raise the error before any view writes."""
+    cdef View view
+    cdef list views = views_of(filters, bound, src, dst, flip)
+    if len(views) > 1:
+        for view in views:
+            view.filters.run(view.bound, &view.src, &view.dst, flip, True, name)
+    if not dry_run or len(views) == 1:
+        for view in views:
+            view.filters.run(view.bound, &view.src, &view.dst, flip, dry_run, name)
+    return 0
