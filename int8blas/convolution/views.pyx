@@ -26,7 +26,8 @@ from int8blas.convolution.depthwise cimport DepthwiseFilters
 from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even
 from int8blas.convolution.groups cimport GroupFilters
 from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines, overlap
-from int8blas.core.kernels cimport I8_CHUNK, I8_GROUP, I8_PANEL, i8_column_values, i8_image, i8_requantization
+from int8blas.core.kernels cimport (
+    I8_CHUNK, I8_DOT2, I8_GROUP, I8_PANEL, current_kernels, i8_column_values, i8_image, i8_requantization)
 from int8blas.core.split cimport ceil_div
 from int8blas.gemm.paths.sizes cimport is_dot_k
 from int8blas.stage.output_stage cimport Bound
@@ -45,9 +46,10 @@ cdef enum:
     # The copied bytes of lines that take a step.
     COPIED_BYTES = 16
     # The time to gather a run of contiguous bytes of a window, and the bytes that add one more step. In steps, each
-    # the time of a multiply-add of a vector.
+    # the time of a multiply-add of a vector with VNNI. Without VNNI a multiply-add takes WIDENED of these steps.
     GATHER_STEPS = 4
     GATHER_BYTES = 10
+    WIDENED = 4
 
 
 # The forms of images: one pixel wide; columns with a remainder modulo the dilation; neighbouring outputs of lines, and
@@ -215,12 +217,13 @@ cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexce
     cdef const i8_image *m = &f.window
     cdef int64_t span = (m.kernel[2] - 1) * m.dilation[2] + 1, width = dst.size[3], best = 0, fold = 2, columns
     cdef int64_t pixels = width * dst.size[0] * dst.size[1] * dst.size[2], lines = m.kernel[0] * m.kernel[1]
-    cdef double plain = steps_of(m, f.outputs, 1, m.kernel[2], flat), least = 0.9 * plain, steps
+    cdef double plain = steps_of(m, f.outputs, 1, m.kernel[2], flat), least = 0.9 * plain, steps, gathering
     cdef bint copies
     if not (is_pixel(m) or isinstance(f, LineFilters)):
         fold, steps = 1, plain
         columns = m.kernel[2] if m.dilation[2] == 1 else 1  # of a run
-        plain += lines * (m.kernel[2] // columns) * (GATHER_STEPS + columns * m.channels // GATHER_BYTES)
+        gathering = lines * (m.kernel[2] // columns) * (GATHER_STEPS + columns * m.channels // GATHER_BYTES)
+        plain += gathering / WIDENED if current_kernels().gemm.exact == I8_DOT2 else gathering
         least = 0.95 * plain
         if m.dilation[2] > 1 and pixels >= FOLDED_OUTPUTS * m.dilation[2] and steps < least:
             best, least = -1, steps

@@ -3,7 +3,7 @@
 cimport cython
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcmp
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
@@ -15,6 +15,9 @@ from int8blas.core.turns cimport enter_run, leave_run
 cnp.import_array()
 
 cdef object SCALAR = np.generic
+# ByLayout compares values of up to this number of bytes, for example sizes and scales, and prepares its function again
+# for larger values, for example weights.
+cdef int64_t COPIED_BYTES = 256
 
 
 @cython.final
@@ -118,11 +121,11 @@ cpdef run_calls(list calls, list slots, described):
 
 
 cdef class Known:
-    """A function of arrays of one layout and type, for some other values."""
+    """A function of arrays of one layout and type, for some other values. `copies` has copies of the values."""
 
     cdef Layout layout
     cdef object dtype, call
-    cdef tuple values
+    cdef list copies
 
 
 @cython.final
@@ -133,40 +136,59 @@ cdef class ByLayout:
     Parameters
     ----------
     prepare : callable
-        Takes an array and the first `count` other values. Returns the function of an array of the same dtype, shape and
-        strides, and of all other values. An object of this class keeps the last function, for the same objects.
-    count : int
-        The number of the values.
+        Takes an array and the first other values. Returns the function of an array of the same dtype, shape and
+        strides, and of all other values. An object of this class keeps the last function, for equal values.
+    fixed : tuple of bool
+        For each value that `prepare` takes: whether the value is the same, unchanged object in each call.
     """
 
     cdef object prepare
-    cdef Py_ssize_t count
+    cdef tuple fixed
     cdef Known known
 
-    def __init__(self, prepare, count):
-        self.prepare, self.count = prepare, count
+    def __init__(self, prepare, fixed):
+        self.prepare, self.fixed = prepare, fixed
 
     def __call__(self, cnp.ndarray x not None, *others):
         cdef Known known = self.known  # another thread may replace self.known
-        cdef tuple values = others if len(<tuple>others) <= self.count else others[:self.count]
-        if known is None or not fits(known, x, values):
+        cdef tuple values = others[:len(self.fixed)]
+        if known is None or not fits(known, x, values, self.fixed):
             known = Known()
             lay_out(&known.layout, x)
-            known.dtype, known.values, known.call = (<object>x).dtype, values, self.prepare(x, *values)
+            known.dtype, known.call = (<object>x).dtype, self.prepare(x, *values)
+            known.copies = [None if fixed else copy_of(value) for value, fixed in zip(values, self.fixed)]
             self.known = known
         return known.call(x, *others)
 
 
-cdef bint fits(Known known, cnp.ndarray x, tuple values) noexcept:
-    """Return whether a function is prepared for the layout of an array and these objects."""
+cdef object copy_of(object value):
+    """Return a copy of a small array, None for None, or the type of any other value, which equals no value."""
+    if type(value) is cnp.ndarray and cnp.PyArray_NBYTES(<cnp.ndarray>value) <= COPIED_BYTES:
+        return np.array(value, order="C")
+    return None if value is None else type(value)
+
+
+cdef bint fits(Known known, cnp.ndarray x, tuple values, tuple fixed) noexcept:
+    """Return whether a function is prepared for the layout of an array and these values."""
     cdef Py_ssize_t i
     if (not is_laid_out(&known.layout, x) or (<object>x).dtype is not known.dtype
-            or len(values) != len(known.values)):
+            or len(values) != len(known.copies)):
         return False
     for i in range(len(values)):
-        if values[i] is not known.values[i]:
+        if not <bint>fixed[i] and not equals(known.copies[i], values[i]):
             return False
     return True
+
+
+cdef bint equals(object copy, object value) noexcept:
+    """Return whether a value has the elements, the type and the shape of its copy."""
+    cdef cnp.ndarray a, b
+    if copy is None or type(copy) is not cnp.ndarray or type(value) is not cnp.ndarray:
+        return copy is None and value is None
+    a, b = copy, value
+    return (cnp.PyArray_TYPE(a) == cnp.PyArray_TYPE(b) and a.ndim == b.ndim and cnp.PyArray_IS_C_CONTIGUOUS(b)
+            and memcmp(cnp.PyArray_DIMS(a), cnp.PyArray_DIMS(b), a.ndim * sizeof(cnp.npy_intp)) == 0
+            and memcmp(cnp.PyArray_DATA(a), cnp.PyArray_DATA(b), cnp.PyArray_NBYTES(a)) == 0)
 
 
 cdef object as_result(object value):

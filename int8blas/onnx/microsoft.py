@@ -251,7 +251,7 @@ def average(
 
         return call
 
-    return in_channels_last(ByLayout(of_layout, 0)) if channels_last else ByLayout(of_layout, 0)
+    return in_channels_last(ByLayout(of_layout, ())) if channels_last else ByLayout(of_layout, ())
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
@@ -553,7 +553,7 @@ def where(site: Site) -> Call:
         table = conversion(x.dtype, scale, zero, y_scale, end)
         return lambda x, *_: x if table is None else look_up(x, table)
 
-    first, second = ByLayout(converting, 4), ByLayout(converting, 4)
+    first, second = (ByLayout(converting, (False,) * 4) for _ in range(2))
 
     def call(
         condition: Array, x: Array, x_scale: Array, x_zero: Array | None, y: Array, y_scale: Array,

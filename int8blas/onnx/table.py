@@ -216,19 +216,19 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Declare that a function prepares an operator: it takes the first input, `count` further inputs that seldom
-    change, and the attributes, and returns the function of all inputs of these layouts. With `rounds`, this function
-    computes in float32 in place of 16-bit floats."""
+    change, and the attributes, and returns the function of all inputs of these layouts and values. With `rounds`, this
+    function computes in float32 in place of 16-bit floats."""
 
     def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
         @passes_to(prepare)
         def operator(site: Site, **attributes: Any) -> Call:
             given = {"outputs": len(site.node.outputs)} if "outputs" in attributes_of(prepare) else {}
             of_layout = functools.partial(prepare, **attributes, **given)
-            return ByLayout(
-                lambda *inputs: wide(of_layout(*map(single, inputs)))
-                if rounds and is_short(inputs[0])
-                else of_layout(*inputs), count
-            )  # fmt: skip
+
+            def prepared(*inputs: Any) -> Call:
+                return wide(of_layout(*map(single, inputs))) if rounds and is_short(inputs[0]) else of_layout(*inputs)
+
+            return ByLayout(prepared, tuple(i in site.constants for i in range(1, count + 1)))
 
         return operator
 

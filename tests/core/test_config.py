@@ -250,7 +250,7 @@ int8blas.DynamicLSTM(w, r, scales={"layer": 1, "iter": 1}, direction="right2left
     assert all(float(time.removesuffix(" ms")) >= 0 for *_, time in facts)
     assert [fact[0] for fact in facts] == [
         "int8blas,inner_product,m=2,n=24,k=16,packed",
-        "int8blas,convolution,m=162,n=24,k=16,packed",
+        "int8blas,convolution,m=81,n=48,k=32,packed",
         "int8blas,convolution,m=98,n=24,k=144,lines",
         "int8blas,convolution,m=98,n=16,k=36,groups",
         "int8blas,convolution,m=98,n=16,k=9,depthwise",
