@@ -370,7 +370,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     lines = max(<int64_t>1, 1 + (j.room // (j.image.kernel[0] * j.pitch) - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
-        # Give each thread several blocks, and all threads equally many.
+        # Give each thread several blocks, and all threads an equal number of blocks.
         planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))

@@ -62,7 +62,7 @@ cdef enum:
 
 
 cdef class View:
-    """A part of the destination, the source that it is computed from, and the filters and the values for both."""
+    """A part of the destination, and the source, the filters and the values of the epilogue for this part."""
 
     def __repr__(self):
         return f"View({self.filters})"

@@ -475,8 +475,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
-    """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
-    Such a run is then repeated in memory. A single element is repeated too, if the kernel needs it for each result.
+    """Let blocks of `block` elements have several runs, if each operand is contiguous or has one run that all runs of
+    the job read. Repeat such a run in memory. Repeat a single element too, if the kernel needs it for each result.
     Without sharing, each run takes some 100 ns for a separate block."""
     cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)

@@ -243,7 +243,8 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
     cdef float count = 1
     every.stride = 1
     for i in range(n):
-        # Results after the last position, and at positions that the stride skips, are not stored.
+        # The maximum with 1 avoids a division by 0, and matters only for results that are not stored: after the last
+        # position, or at positions that the stride skips.
         if i % channels == 0:
             count = <float>max(inside(&every, job.shape[3], start + i // channels).count, 1)
         divisors[i] = count

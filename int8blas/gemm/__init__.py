@@ -18,7 +18,7 @@ path            the definition of a path, and the members common to all plans
 paths           the paths that do not use the loop nest, a module for each
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
-                for AMX; scale_groups, the inner loops for groups of K that have scales of their own
+                for AMX; scale_groups, the inner loops for groups of K that have separate scales
 problem         one product, and slices of a product; operand, one of its matrices, and all shifts by 128
 small_values    without VNNI: which sums fit 16 bits, by the values of both operands
 squares         sums of squares of the columns of B, for distances
