@@ -23,8 +23,8 @@ cdef enum:
     # 176 ns and 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2). 32 x 32 x 32 takes 463 ns and 381 ns (AVX512-VNNI),
     # 1244 ns and 910 ns (AVX2).
     STACK_WORK = 1 << 13
-    # The minimum K for which a C of one element has the form I8_STACK_DOTS. For a smaller K, all words of a row, in
-    # s16, fit a unit of 128 bits, so the product has the form I8_STACK_UNITS.
+    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
+    # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
 
 
