@@ -55,7 +55,7 @@ KERNELS = ["-falign-functions=64", "-frename-registers", "-fira-region=all"]
 # Short loops are up to a quarter slower across a cache line. SLP vectorization copies a struct as vectors right after
 # its members were stored one by one; such a load waits for the stores.
 MODULES = ["-falign-functions=64", "-falign-loops=32", "-fno-tree-slp-vectorize"]
-# Only debuggers and profilers unwind stacks through a module; the tables for that are 3 % of a wheel.
+# Only debuggers and profilers unwind stacks through a module. The unwind tables are 3 % of a wheel.
 LEAN = ["-fno-asynchronous-unwind-tables"] if not FLAGS else []
 INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining", "-fpartial-inlining"]
 LEVELS = {  # the first matching pattern applies

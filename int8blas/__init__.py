@@ -32,7 +32,7 @@ A product calls these modules. A layer calls them too, and also sets the epilogu
 
     gemm.blas              a public function: arrays, or an error
       -> gemm.call           a Problem: pointers, strides, shifts to the one product uint8 x int8; run
-        -> gemm.driver         the plan of gemm.plan.resolve, then the path that it names
+        -> gemm.driver         the form and the plan of gemm.plan, then the path of the plan
           -> gemm.paths, gemm.blocks
             -> core.kernels      the table of the selected instruction set: csrc/gemm, csrc/stage
               -> C                 sums, or the results of the epilogue

@@ -71,7 +71,8 @@ def _calibrate(run: Callable[[], object], plan: Plan) -> tuple[int, float]:
             seconds = min(seconds, _sample(run, inner), _sample(run, inner))
         if seconds * inner >= plan.min_sample:
             return inner, seconds
-        # The estimate of a short sample is coarse, so increase the number by at most a factor of ten at a time.
+        # The estimate of a short sample is coarse, so increase the number of calls by at most a factor of ten at a
+        # time.
         inner = max(inner + 1, min(10 * inner, int(1.1 * plan.min_sample / max(seconds, 1e-9)) + 1))
 
 

@@ -49,7 +49,8 @@ cdef enum:
     # contiguous in the source or the destination, runs of pixels are transposed, and the number is TRANSPOSED_PIXELS.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # The number of units for each thread. With several units, a thread that has one more unit delays the end little.
+    # The number of units for each thread. If each thread has several units, one more unit delays the end of a call
+    # little.
     THREAD_UNITS = 4
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8

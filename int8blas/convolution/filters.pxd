@@ -32,7 +32,7 @@ cdef class Filters:
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
     cdef bint shares_zero           # whether all zero points are equal
     cdef bint partial               # whether the layer has more filters than these
-    cdef dict variants              # these filters for other views of the images (see views.pyx), packed when needed
+    cdef dict variants              # the filters for views of the images, by form and fold (see views.pyx)
 
     cdef int set_zeros(self, zeros) except -1
     cdef void share_zero(self, Problem *g) noexcept

@@ -256,7 +256,7 @@ cdef class Filters:
         return 0
 
     cdef object unpacked(self):
-        """Return the packed weights (g, oc, ic, kd, kh, kw). Groups that share a product count as one group."""
+        """Return the weights (g, oc, ic, kd, kh, kw) from B. Groups that share a product count as one group."""
         kernel, channels = self.shape[3:], self.window.channels
         rows = self.packed.unpack().reshape(kernel[0] * kernel[1], self.window.line, self.groups, -1)
         rows = rows[:, :kernel[2] * channels, :, :self.outputs]
@@ -298,7 +298,7 @@ cdef class Filters:
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):
         """Set up an execution and return its path. For the path "gemm", set the first product `g` and its image
-        `image`. For every other path, set the workspace of a thread."""
+        `image`. For every other path, set `workspace`, the bytes of memory of a thread."""
         cdef PackingJob j
         prepare(&j, self, bound, src, dst, flip)
         set_first_product(&j, g, image)

@@ -27,9 +27,10 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # Bytes for a part of the image. Together with the weights it fits every L2 cache.
+    # The bytes of a copied part of the image. Together with the weights, this part fits every L2 cache.
     ROOM = 48 << 10
-    # The maximum number of pixels that the windows of the shortest stretch of a line may span in this part.
+    # The maximum number of pixels that the windows of the shortest stretch of a line may span. These pixels fill at
+    # most half of ROOM.
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # The maximum number of outputs of a kernel call.
     MAX_PIXELS = 64

@@ -67,7 +67,7 @@ cdef struct Workspace:
 # A range of panels of a block, with the arguments that all tiles share.
 cdef struct Panels:
     int width                   # width in panels
-    bint spills                 # the columns after the last spill into the next output, which is stored later
+    bint spills                 # whether whole vectors spill into the next output, which is stored later
     int64_t channel             # first output channel
     int64_t size                # bytes of an element of the copy: 1, or 2 if widened
     int64_t line_groups         # groups of k in a line of the window
@@ -189,7 +189,8 @@ cdef void set_panels(const LinesJob *j, const Workspace *w, const Block *k, int6
     s.t.col_init = g.known.col_init + (k.group * j.panels + panel) * I8_PANEL if g.known.col_init is not NULL else NULL
     s.t.cols = s.t.dst_row = width * I8_PANEL
     s.t.unit_rows = I8_MATRIX_ROWS
-    # The last tile of a line must not spill, and must overwrite what the tile before spills.
+    # The last tile of a line must not spill. It overwrites the spilled columns of the tile before, so these columns
+    # must fit in the last tile.
     s.spills = (
         columns < s.t.cols and j.panels == width and j.matrix is NULL and j.steps[3] == j.outputs * j.steps[4]
         and k.outputs // ceil_div(k.outputs, j.mr) * columns >= s.t.cols - columns
@@ -369,7 +370,7 @@ cdef bint set_blocks(LinesJob *j) noexcept nogil:
     lines = max(<int64_t>1, 1 + (j.room // (j.image.kernel[0] * j.pitch) - region_lines(j, 1)) // j.image.stride[1])
     j.blocks = ceil_div(j.size[2], lines)
     if threads > 1:
-        # Give each thread several blocks, and all threads equally many.
+        # Give each thread several blocks, and all threads an equal number of blocks.
         planes *= j.stretches
         j.blocks = max(j.blocks, 4 * threads // planes)
         j.blocks = min(j.size[2], round_up(j.blocks, 1 if planes % threads == 0 else threads))

@@ -1,17 +1,17 @@
 """Views: the same convolution, of images in another form and with weights that are packed for this form.
 
 A few output channels fill only a small part of a panel, and gathering windows may take longer than multiplying them. So
-several neighbouring outputs of a line become the channels of one output (folding). They share the union of their
-windows. B then is a banded matrix: for each of these outputs it has the weights at the place of its window in the
-union, and zeros elsewhere. Columns that a dilated window skips have zeros too. So windows have contiguous taps, and the
-strategy "lines" can take them. Windows of one pixel make one long line of all images. The union of some of them is a
-segment of this line, which the product reads in place.
+several neighbouring outputs of a line become the channels of one output (folding). These outputs share the union of
+their windows. B then is a banded matrix: for each of these outputs it has the weights at the place of the output's
+window in the union, and zeros elsewhere. Columns that a dilated window skips have zeros too. So the taps of the union
+are contiguous, and the strategy "lines" can take it. If windows are single pixels, all images make one long line. The
+union of neighbouring windows is then a segment of this line, which the product reads in place.
 
-With many output channels, a dilated convolution is computed as several convolutions without gaps. Each has the columns
-of the image whose numbers are equal modulo the dilation.
+With many output channels, a dilated convolution is computed as several convolutions without gaps. Each of these
+convolutions takes the columns of the image whose numbers have one remainder modulo the dilation.
 
-Images one pixel wide have height and width swapped, because windows then have fewer and longer lines. Groups of one
-channel with several filters become products of some groups together.
+For images one pixel wide, height and width are swapped, because windows then have fewer and longer lines. If each
+single channel has several filters, one product computes several channels.
 """
 
 from math import gcd
@@ -35,31 +35,34 @@ from int8blas.stage.output_stage cimport Bound
 cnp.import_array()
 
 cdef enum:
-    # The maximum number of columns and of k of the packed weights of folded outputs, and the minimum number of folded
-    # outputs. For fewer outputs, packing these weights at their first use costs more than folding saves.
+    # FOLDED_COLUMNS and FOLDED_K are the maximum number of columns and of k of the packed weights of folded outputs,
+    # which then have about 192 KiB at most. FOLDED_OUTPUTS is the minimum number of outputs of a view. For fewer
+    # outputs, packing the weights for a view at the first use takes longer than the view saves.
     FOLDED_COLUMNS = 96
     FOLDED_K = 2048
     FOLDED_OUTPUTS = 64
-    # The time of the epilogue of a panel for one output, in multiply-adds of a vector. It doubles if a product has
-    # incomplete panels, whose sums are stored first.
+    # The time of the epilogue of a panel for one output, in multiply-adds of a vector. If a product reads the image in
+    # place and has incomplete panels, the time doubles, because the sums are stored before the epilogue.
     EPILOGUE_STEPS = 8
-    # The copied bytes of lines that take a step.
+    # The bytes of lines that are copied in the time of a multiply-add of a vector.
     COPIED_BYTES = 16
-    # The time to gather a run of contiguous bytes of a window, and the bytes that add one more step. In steps, each
-    # the time of a multiply-add of a vector with VNNI. Without VNNI a multiply-add takes WIDENED of these steps.
+    # Gathering a run of contiguous bytes of a window takes GATHER_STEPS steps, and a step more for every GATHER_BYTES
+    # bytes. A step is the time of a multiply-add of a vector with VNNI. Without VNNI a multiply-add takes WIDENED
+    # steps.
     GATHER_STEPS = 4
     GATHER_BYTES = 10
     WIDENED = 4
 
 
-# The forms of images: one pixel wide; columns with a remainder modulo the dilation; neighbouring outputs of lines, and
-# of one line of all pixels, folded; and the same images.
+# The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
+# FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs are folded. MERGED:
+# the images are unchanged, and some channels share a product.
 cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED
 
 
 cdef class View:
-    """A part of the destination, the source that it is computed from, and the filters and the values for both."""
+    """A part of the destination, and the source, the filters and the values of the epilogue for this part."""
 
     def __repr__(self):
         return f"View({self.filters})"
@@ -128,7 +131,7 @@ cdef cnp.ndarray repeated(const void *values, int64_t count, int64_t times, list
 
 
 cdef int repeat(const void **values, int64_t count, int64_t times, list arrays) except -1:
-    """Point to repeated values, unless there are none."""
+    """Replace a pointer to values by a pointer to repeated values, unless it is NULL."""
     if values[0] is not NULL:
         values[0] = cnp.PyArray_DATA(repeated(values[0], count, times, arrays))
     return 0
@@ -205,15 +208,15 @@ cdef bint flatten(const i8_image *window, Images *src, Images *dst) noexcept:
 
 cdef inline double steps_of(const i8_image *m, int64_t outputs, int64_t fold, int64_t columns, bint flat) noexcept:
     """Estimate the time of an output, in multiply-adds of a vector, if `fold` outputs share a window of `columns`
-    columns. `flat` stands for a product with the image in place."""
+    columns. If `flat`, the product reads the image in place."""
     cdef int64_t k = m.kernel[0] * m.kernel[1] * ceil_div(columns * m.channels, I8_GROUP)
     k += EPILOGUE_STEPS * (2 if flat and outputs * fold % I8_PANEL else 1)
     return <double>ceil_div(outputs * fold, I8_PANEL) * k / fold
 
 
 cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexcept:
-    """Return the number of neighbouring outputs that are fastest if they are folded, 0 if the filters themselves are
-    fastest, or -1 if columns apart are fastest."""
+    """Choose the fastest views. Return the number of neighbouring outputs to fold, 0 for the whole view, or -1 for a
+    view of each remainder of the columns."""
     cdef const i8_image *m = &f.window
     cdef int64_t span = (m.kernel[2] - 1) * m.dilation[2] + 1, width = dst.size[3], best = 0, fold = 2, columns
     cdef int64_t pixels = width * dst.size[0] * dst.size[1] * dst.size[2], lines = m.kernel[0] * m.kernel[1]
@@ -221,7 +224,7 @@ cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexce
     cdef bint copies
     if not (is_pixel(m) or isinstance(f, LineFilters)):
         fold, steps = 1, plain
-        columns = m.kernel[2] if m.dilation[2] == 1 else 1  # of a run
+        columns = m.kernel[2] if m.dilation[2] == 1 else 1  # columns of a run
         gathering = lines * (m.kernel[2] // columns) * (GATHER_STEPS + columns * m.channels // GATHER_BYTES)
         plain += gathering / WIDENED if current_kernels().gemm.exact == I8_DOT2 else gathering
         least = 0.95 * plain
@@ -253,8 +256,8 @@ cdef bint fits(View view, uint8_t flip) except -1:
 
 
 cdef list folded(View whole, int64_t fold, bint flat, uint8_t flip):
-    """Return a view with folded outputs, and a view of the other outputs of each line if there are any. Return the
-    whole view if no kernel takes folded outputs."""
+    """Return a view with folded outputs, and a view of the remaining outputs of each line, if any. If no kernel takes
+    folded outputs, return the whole view."""
     cdef bint in_place = flat and fold > 1
     cdef Filters filters = variant_of(whole.filters, FLAT if in_place else FOLDED, fold)
     cdef View view = view_of(filters, whole.bound, &whole.src, &whole.dst)
@@ -289,8 +292,8 @@ cdef int skip_lines(View view, const i8_image *window) except -1:
 
 
 cdef list apart(View whole, uint8_t flip):
-    """Return a view for each remainder of columns modulo the dilation. Return the whole view if no kernel takes these
-    views."""
+    """Return a view for each remainder of columns modulo the dilation. If no kernel takes these views, return the whole
+    view."""
     cdef const i8_image *window = &whole.filters.window
     cdef int64_t dilation = window.dilation[2], stride = window.stride[2], first, x, at, gap
     cdef Filters filters = variant_of(whole.filters, APART)
@@ -317,7 +320,8 @@ cdef list apart(View whole, uint8_t flip):
 
 cdef bint pays_to_merge(DepthwiseFilters f) noexcept:
     """Return whether products of merged groups are faster than the depthwise kernel, which needs a copy of the image
-    with a byte for each filter. Both times are in half steps: a byte takes 3, and a step of short products takes 4."""
+    with a byte for each filter. The function compares times in half multiply-adds of a vector: copying a byte takes 3,
+    and a multiply-add of a short product takes 4."""
     cdef i8_image window = f.window
     cdef int64_t merged = I8_PANEL // f.multiplier, lines
     while merged > 1 and f.groups % merged:

@@ -15,8 +15,8 @@ from int8blas.core.turns cimport enter_run, leave_run
 cnp.import_array()
 
 cdef object SCALAR = np.generic
-# ByLayout compares values of up to this number of bytes, for example sizes and scales, and prepares its function again
-# for larger values, for example weights.
+# The maximum bytes of a value that a ByLayout copies and compares with later values, such as sizes and scales. With
+# larger values that are not fixed, such as weights, it prepares its function in each call.
 cdef int64_t COPIED_BYTES = 256
 
 
@@ -121,7 +121,7 @@ cpdef run_calls(list calls, list slots, described):
 
 
 cdef class Known:
-    """A function of arrays of one layout and type, for some other values. `copies` has copies of the values."""
+    """A prepared function, `call`, and the layout, dtype and values for which it was prepared."""
 
     cdef Layout layout
     cdef object dtype, call
@@ -136,8 +136,9 @@ cdef class ByLayout:
     Parameters
     ----------
     prepare : callable
-        Takes an array and the first other values. Returns the function of an array of the same dtype, shape and
-        strides, and of all other values. An object of this class keeps the last function, for equal values.
+        Takes an array and the first of the other values. Returns a function that takes an array of the same dtype,
+        shape and strides, and all other values. An object of this class keeps the last such function, and calls it
+        again if the layout and the values are equal.
     fixed : tuple of bool
         For each value that `prepare` takes: whether the value is the same, unchanged object in each call.
     """
@@ -162,7 +163,7 @@ cdef class ByLayout:
 
 
 cdef object copy_of(object value):
-    """Return a copy of a small array, None for None, or the type of any other value, which equals no value."""
+    """Return a copy of a small array, and None for None. For any other value return its type, which equals no value."""
     if type(value) is cnp.ndarray and cnp.PyArray_NBYTES(<cnp.ndarray>value) <= COPIED_BYTES:
         return np.array(value, order="C")
     return None if value is None else type(value)

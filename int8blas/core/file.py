@@ -49,7 +49,7 @@ from int8blas.core.words import shown
 MAGIC = b"int8blas"
 VERSION = 1
 MOST_EMPTY = 1 << 24  # maximum product of the sizes of an empty array that are not 0 (see _check_empty)
-# Magic, version, checksum and size of the index. The checksum of the header before it follows.
+# Magic, version, checksum and size of the index. A checksum of the header follows the header.
 HEADER = struct.Struct("<8sIIQ")
 NAMES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip

@@ -8,7 +8,7 @@ cdef enum:
     THREAD_BYTES = 1 << 19          # bytes read and written by a pass over memory
     THREAD_PACKED_BYTES = 1 << 18   # bytes of weights or of an image that are packed, summed or checked
     THREAD_REALS = 1 << 17          # real numbers whose range is found, or that are quantized by their range
-    MAX_RANGES = 64                 # maximum threads of such a search, whose ranges are on the stack
+    MAX_RANGES = 64                 # maximum threads that search for a range; their ranges are on the stack
     THREAD_NORMALIZED = 1 << 15     # elements of rows that are normalized
     THREAD_DEPTHWISE_WORK = 1 << 18     # multiply-adds of a depthwise convolution
     THREAD_STEP_WORK = 1 << 17      # multiply-adds of a step of a recurrent layer, which ends with a barrier

@@ -433,13 +433,13 @@ def num_threads(n=..., *, scope="thread"):
     Notes
     -----
     Any thread may use the object in any number of blocks, which may be nested. A block sets the limit of the thread
-    that enters it. The first block in the thread of the call undoes the call at its end, if no later call has set the
-    thread. Any other block restores the setting that it found at its start. Blocks may end in any order, for example
-    with ``contextlib.ExitStack``. The open block that was entered last determines the setting. After the end of all
-    blocks the thread has its first setting again. If a thread leaves a block that it has not entered, RuntimeError is
-    raised, and no setting changes. Settings belong to threads, not to tasks: during an ``await`` other tasks of the
-    thread see the setting. With ``scope="process"`` all threads share these blocks: one thread may leave a block that
-    another thread has entered.
+    that enters it. At the end of the first block in the thread that made the call, this thread gets the setting from
+    before the call, unless a later call has changed the setting. Any other block restores the setting that it found at
+    its start. Blocks may end in any order, for example with ``contextlib.ExitStack``. The open block that was entered
+    last determines the setting. After the end of all blocks the thread has its first setting again. If a thread leaves
+    a block that it has not entered, RuntimeError is raised, and no setting changes. Settings belong to threads, not to
+    tasks: during an ``await`` other tasks of the thread see the setting. With ``scope="process"`` all threads share
+    these blocks: one thread may leave a block that another thread has entered.
 
     As a decorator, ``@num_threads(n)``, the setting holds only during each call of the function.
 

@@ -35,7 +35,7 @@ cdef int64_t LONGEST_STRETCH = 4096
 cdef int64_t PIECE = 1 << 14
 cdef enum:
     GATHERED = 1024
-    TRANSPOSED_ROWS = 64    # rows of a piece of a transposed matrix, at least
+    TRANSPOSED_ROWS = 64    # minimum rows of a piece of a transposed matrix: a cache line of bytes in the copy
     ERF_BLOCK = 256         # numbers of erf at a time, in 4 KiB
 cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to an integer
 # If `out` has at least this number of bytes, 4-byte elements are stored past the caches.
@@ -92,7 +92,7 @@ cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count,
 
 
 cdef inline bint like_last(const ElementsJob *job, int p) noexcept nogil:
-    """Return whether parameter p is also parameter p - 1."""
+    """Return whether one array has the parameters p and p - 1."""
     return p > 0 and job.parameters[p] == job.parameters[p - 1] and job.value_steps[p] == job.value_steps[p - 1]
 
 
@@ -428,7 +428,7 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
 
 
 cdef bint are_one(tuple axes, cnp.ndarray x) noexcept:
-    """Return whether the parameters of these axes lie in memory like the elements of `x` along one dimension."""
+    """Return whether these axes are like one dimension of `x`: one axis, or successive axes of a C-ordered array."""
     cdef int i
     if len(axes) == 1:
         return True
@@ -540,8 +540,8 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     return target if cnp.PyArray_NDIM(target) else target[()]
 
 
-# Matrices that are copied and transposed: elements of a row are contiguous in the source, elements of a column in the
-# copy. There may be any number of outer dimensions.
+# Matrices that are copied and transposed. The elements of a row are contiguous in the source, and the elements of a
+# column are contiguous in the copy. There may be any number of outer dimensions.
 cdef struct TransposeJob:
     const i8_kernels *kernels
     const char *src
@@ -574,8 +574,8 @@ cdef int transpose_piece(const void *shared, int64_t unit, int64_t _units) noexc
 
 
 cdef bint set_transposition(TransposeJob *job, cnp.ndarray x, cnp.ndarray copy) noexcept:
-    """Set the job that copies `x` to `copy`, which is in C order. Return False if the kernel is no faster than NumPy:
-    it takes blocks of 4 x 4 elements of 4 bytes, and of 4 rows and 16 columns of bytes."""
+    """Set the job that copies `x` to `copy`, which is in C order. Return False if the matrices have no block of the
+    kernel, 4 x 4 elements of 4 bytes or 4 x 16 bytes. The kernel then is no faster than NumPy."""
     cdef Order order
     cdef ptrdiff_t strides[2][cnp.NPY_MAXDIMS]
     cdef int d, dims = 0, columns = -1

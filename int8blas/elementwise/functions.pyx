@@ -32,8 +32,8 @@ cdef int LARGEST_ELEMENT = 4
 cdef tuple BYTES = (cnp.NPY_UINT8, cnp.NPY_INT8)
 # The tensors of `binary`.
 cdef tuple PAIR = ("src0", "src1", "dst")
-# `concat` copies at most FEW_BYTES without jobs, which run on one thread for so few bytes. Making two jobs takes 2 us.
-# Jobs are faster for more than FEW_PIECES pieces of less than SHORT_PIECE bytes on average.
+# `concat` copies at most FEW_BYTES without jobs. Jobs would copy this number of bytes on one thread, and making two
+# jobs takes 2 us. But jobs are faster for more than FEW_PIECES pieces with an average of less than SHORT_PIECE bytes.
 cdef int64_t FEW_PIECES = 256, SHORT_PIECE = 16, FEW_BYTES = THREAD_BYTES
 # The schemes that round results to integers.
 cdef tuple SCHEMES = ("float", "onnx")

@@ -33,7 +33,7 @@ cdef enum:
     FLOATS = BUFFER // 4            # elements of a block of f32
     UNBUFFERED = 4 * FLOATS         # elements of a block of f32 that needs no buffer; each block costs 17 ns (Zen 4)
     REPLAYED = 16                   # steps of a job that a Replay runs, and jobs of a run that need no memory
-    COPIED = 1 << 14                # bytes of a block that a table maps without a buffer
+    COPIED = 1 << 14                # bytes of a block that a table maps in place
     MOVED = 1 << 17                 # bytes of a block that is only copied; shorter copies take more time for each byte
     # The minimum number of elements of a run with its own block; shorter runs share blocks.
     LONG_FLOATS = 128
@@ -118,7 +118,7 @@ cdef struct KnownTable:
     uint8_t table[256]
 
 
-cdef KnownTable last_table          # its key has no kernels at first, and is the key of no job
+cdef KnownTable last_table          # at first the key has no kernels, so it equals the key of no job
 
 
 cdef struct Work:
@@ -269,7 +269,8 @@ cdef void compute_part(const FusedJob *job, const Block *block) noexcept nogil:
     for i in range(job.count):
         link = &job.links[i]
         if link.reads:
-            # If the first operand is plain, the second step reads it. Therefore it has its own buffer.
+            # If the first operand is plain, the second step reads it, so the first operand needs a buffer that no other
+            # operand uses.
             plain = link.plain and chunks and job.count > 1
             constant = i > 0 and link.operand.step == 0 and (block.runs == 1 or link.operand.same)
             if constant:
@@ -310,8 +311,8 @@ cdef void compute_floats(const FusedJob *job, const Block *block) noexcept nogil
 
 
 cdef void compute_one_step(const FusedJob *job, const Block *block) noexcept nogil:
-    """Compute a block of at least a chunk by one step in place (see `is_one_step`), as `compute_floats` does, which
-    takes 30 ns more for each run (Zen 4)."""
+    """Compute a block of at least a chunk by one step in place (see `is_one_step`). `compute_floats` would take
+    30 ns more for each run (Zen 4)."""
     cdef float chunk[I8_CHUNK]
     cdef const Link *link = &job.links[1]
     cdef float *y = <float *>address(job, &job.out, block)
@@ -474,8 +475,8 @@ cdef bint has_one_run(const FusedJob *job, const Operand *operand) noexcept:
 
 
 cdef int repeat_runs(Fused self, int64_t block) except -1:
-    """Let blocks of `block` elements have several runs, if each operand is contiguous, or one run that all runs read.
-    Such a run is then repeated in memory. A single element is repeated too, if the kernel needs it for each result.
+    """Let blocks of `block` elements have several runs, if each operand is contiguous or has one run that all runs of
+    the job read. Repeat such a run in memory. Repeat a single element too, if the kernel needs it for each result.
     Without sharing, each run takes some 100 ns for a separate block."""
     cdef FusedJob *job = self.job
     cdef int64_t together = min(block // job.n, job.outer)
@@ -739,8 +740,8 @@ cdef int run(list fused) except -1:
 
 @cython.final
 cdef class Replay:
-    """A job of one or two sources, which can run again on other sources with the same layouts. The operands of its
-    other steps stay the same.
+    """A job of one or two sources, which can run again on other sources of equal layouts. All other operands of the job
+    stay the same.
 
     Several threads may call a Replay at the same time.
     """

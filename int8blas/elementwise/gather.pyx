@@ -21,10 +21,10 @@ cdef extern from "core/compiler.h" nogil:
 
 cnp.import_array()
 
-# A row is prefetched when the current row is this number of bytes of the table before it.
+# The prefetch distance: the rows from the current row to the prefetched row have about this number of bytes.
 cdef int64_t AHEAD = 2048
-# Rows of up to this number of elements share kernel calls. If rows have their own parameters, these are repeated in
-# memory, which makes rows of 64 elements slower (Zen 4).
+# Rows of up to SHORT_ROW elements share kernel calls. If each row has its own parameters, the limit is
+# SHORT_ROW_OF_ITS_OWN elements, because repeating the parameters in memory makes rows of 64 elements slower (Zen 4).
 cdef int64_t SHORT_ROW = 128, SHORT_ROW_OF_ITS_OWN = 48
 cdef enum:
     BLOCK = 1024            # elements of a kernel call for short rows

@@ -30,7 +30,7 @@ cdef enum:
     PATCH = 1 << 13         # bytes of a patch, which fits the L1 or L2 cache with 4-byte results and divisors
     LARGEST_STEP = 16       # largest stride along w: a patch computes this many times more results than it stores
     CHANNELS = 64           # channels of a patch or a window
-    LONG_LINE = 1 << 12     # elements for whose maximum a kernel is faster than a loop, which has shorter vectors
+    LONG_LINE = 1 << 12     # minimum elements whose maximum a kernel finds faster than a loop, by wider vectors
 # Fewer than FEW_LINES lines are divided into pieces, so that all threads have work. A piece has PIECE channels, or all
 # channels and LONG_PIECE elements.
 cdef int64_t PIECE = 1 << 10, LONG_PIECE = 1 << 13, FEW_LINES = 64
@@ -55,7 +55,7 @@ cdef struct PoolJob:
     char *out
     int64_t channels, columns, rows                     # channels, columns and rows of the result in a unit of work
     int64_t channel_blocks, column_blocks, row_blocks
-    const float *divisors       # the divisors of all patches if they are the same, or NULL
+    const float *divisors       # the divisors of each patch if all patches have equal divisors, or NULL
 
 
 # The first element of the result that a unit of work computes.
@@ -243,7 +243,8 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
     cdef float count = 1
     every.stride = 1
     for i in range(n):
-        # Results after the last position, and at positions that the stride skips, are not stored.
+        # The maximum with 1 avoids a division by 0, and matters only for results that are not stored: after the last
+        # position, or at positions that the stride skips.
         if i % channels == 0:
             count = <float>max(inside(&every, job.shape[3], start + i // channels).count, 1)
         divisors[i] = count
@@ -254,7 +255,8 @@ cdef void set_divisors(const PoolJob *job, const Place *p, float *divisors, int6
 
 
 cdef void share_divisors(PoolJob *job, float *divisors) noexcept:
-    """Set the divisors of all patches if each patch has all windows of an image, for equally many channels."""
+    """Set the divisors of all patches if they are equal: each patch has all windows of an image, and all patches have
+    an equal number of channels."""
     cdef Place p
     cdef int64_t n = max(((job.columns - 1) * job.axes[2].stride + 1) * job.channels, I8_POOL_RUN)
     cdef bint padded = (job.axes[1].before or job.axes[1].after or job.axes[2].before or job.axes[2].after)
@@ -329,7 +331,7 @@ cdef inline int64_t element(const PoolJob *job, const uint8_t *x) noexcept nogil
 
 
 cdef uint8_t largest_of(const uint8_t *x, int64_t n, uint8_t flip) noexcept nogil:
-    """Return the maximum of x[i] ^ flip. GCC makes vectors of this loop."""
+    """Return the maximum of x[i] ^ flip. GCC vectorizes this loop."""
     cdef uint8_t largest = 0, value
     cdef int64_t i
     for i in range(n):
@@ -545,7 +547,8 @@ ctypedef fused real:
     double
 
 
-# The element that window 0 has at a tap, and the windows, from `low` to `high`, whose element exists.
+# A tap along one dimension. `start` is the position of the tap's element in window 0. Windows `low` to `high` - 1 have
+# an element of the source at this tap. All other windows have padding.
 cdef struct Tap:
     int64_t start, low, high
 

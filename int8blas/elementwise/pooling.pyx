@@ -150,7 +150,7 @@ cdef object run(cnp.ndarray src, Axis *window, tuple axes, int operation, int ty
         array = elements_output(out, "out", typenum, tuple([shape[axis] for axis in range(ndim)]))
         target = empty_like(array, typenum) if share_memory(src, array) else array
     if operation == AVERAGE_WITH_PADDING and (hangs_over or (pads and zero_point != 0)):
-        # The padding in the copy counts, but elements after the padding do not.
+        # Averages count the padding in the copy, but not the elements after the padding.
         src, operation = padded(src, window, axes, zero_point), AVERAGE
     if cnp.PyArray_SIZE(array):
         pool(src, target, axes, operation, window)

@@ -150,10 +150,10 @@ def reorder(
 
     ``dst = sat(rne(src_scale * (x - src_zero_point) / scale + zero_point))``
 
-    The formula is computed for each element, in float32 and in this order. Scales and zero points that are not given
-    are omitted. So `scales` and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and all four
-    requantize. Rounding is half to even. NaN becomes the zero point. float32 results are neither rounded nor saturated.
-    Without scales, integers are converted to integers in exact arithmetic.
+    The formula is computed for each element, in float32 and in this order. The formula omits scales and zero points
+    that are not given. So `scales` and `zero_points` quantize, `src_scales` and `src_zero_points` dequantize, and all
+    four requantize. Rounding is half to even. NaN becomes the zero point. float32 results are neither rounded nor
+    saturated. Without scales, integers are converted to integers in exact arithmetic.
 
     Parameters
     ----------

@@ -11,14 +11,14 @@ modular         products modulo p
 contractions    dot, inner, vecdot, tensordot, einsum: contractions of any axes, by matmul
 call            makes a Problem from arrays, and runs the driver
 stack           a stack of products that differ only in the addresses of their matrices
-driver          calls resolve, runs the chosen path, and divides a long K into parts
+driver          calls choose_form and plan_form, runs the chosen path, and divides a long K into parts
 copies          copies of operands that have neither contiguous rows nor contiguous columns
-plan            the table of paths, and resolve, which chooses the form of a problem and its plan
+plan            the table of paths, choose_form, plan_form, and resolve, which calls both
 path            the definition of a path, and the members common to all plans
 paths           the paths that do not use the loop nest, a module for each
 blocks          the general path: the loop nest. block_plan, its plan; nest, its state; arena, its memory; pack_a and
                 pack_b, its operands; tiles, from sums to C; spans, windows without padding; matrix, the inner loops
-                for AMX; scale_groups, the inner loops for groups of K that have scales of their own
+                for AMX; scale_groups, the inner loops for groups of K that have separate scales
 problem         one product, and slices of a product; operand, one of its matrices, and all shifts by 128
 small_values    without VNNI: which sums fit 16 bits, by the values of both operands
 squares         sums of squares of the columns of B, for distances

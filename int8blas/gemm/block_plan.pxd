@@ -18,7 +18,7 @@ cdef struct TileForms:
     bint skips                  # products with padding are left out (see spans.pyx)
 
 
-# The ways of B and C through memory.
+# How a path reads B from memory and writes C to memory.
 cdef struct MemoryUse:
     bint stream                 # streaming stores write a C of s64
     bint sequential             # a tile reads its panels one after the other, not side by side

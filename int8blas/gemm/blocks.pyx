@@ -41,8 +41,8 @@ from int8blas.gemm.spans cimport multiply_in_window
 from int8blas.gemm.tiles cimport go_to_panels, go_to_rows, point_to_c, start_tiles, store_tile
 
 cdef enum:
-    # For up to this many panels of a packed B one thread computes all column vectors, because a barrier would take
-    # longer.
+    # The maximum number of panels of a packed B for which one thread computes the vectors of all columns. A barrier
+    # would take longer than one thread needs for these panels.
     FEW_PANELS = 64
 
 

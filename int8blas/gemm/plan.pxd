@@ -132,7 +132,7 @@ cdef inline void choose_form(const Problem *given, Resolved *r) noexcept nogil:
 
 
 cdef inline void plan_form(Resolved *r) noexcept nogil:
-    """Fill in the plan of a problem whose form is chosen."""
+    """Plan the problem in its chosen form."""
     choose(r.problem, &r.plan)
     if r.plan.common.path.specialize is not NULL and r.plan.common.path.specialize(&r.other, r.problem):
         r.problem = &r.other

@@ -2,9 +2,9 @@
 
 A decision for one product holds for all products of the stack, so it is made once. The innermost dimension of a stack
 is a run of evenly spaced matrices. The kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of matrices of up to
-32 rows and columns in one call, or some rows of a run of longer matrices. The kernel of dot products multiplies
-contiguous vectors. The path tiny multiplies small problems, without a plan. The driver resolves all other products one
-by one.
+32 rows and columns in one call. Longer matrices have slices of some rows, and a call multiplies one slice of each
+matrix. The kernel of dot products multiplies contiguous vectors. The path tiny multiplies small problems, without a
+plan. The driver plans all other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -43,7 +43,7 @@ cdef struct StackJob:
     int64_t shared              # problems that threads divide: each thread computes whole problems
     Way way
     i8_stack_args kernel        # for BY_REGISTER; `step` of an operand belongs to the innermost dimension
-    int64_t slice               # for BY_SLICES: rows of C; with `transposed`, columns
+    int64_t slice               # for BY_SLICES: rows of C in a slice, or columns if `transposed`
     bint transposed
     Dot dot                     # for BY_DOT
 
@@ -103,7 +103,7 @@ cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t
 
 cdef bint set_slices(StackJob *job, const Problem *g, int64_t count) noexcept nogil:
     """Set the slices of long matrices. Return whether the kernel of stacks computes slices faster than other paths
-    compute whole matrices: a run of `count` matrices takes at most this number of kernel calls."""
+    compute whole matrices: a run of `count` matrices takes at most `count` kernel calls."""
     cdef Problem t = g[0]
     job.transposed = g.m == 1
     if job.transposed:

@@ -1,4 +1,4 @@
-# The inner product, for layers with a product in a loop (see inner_product.pyx).
+# The inner product, for layers that multiply in a loop (see inner_product.pyx).
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
 

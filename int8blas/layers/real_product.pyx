@@ -47,13 +47,13 @@ cnp.import_array()
 
 cdef enum:
     BLOCK_K = 512               # rows of b in the buffer, a multiple of 4; three panels take 96 KiB
-    # With at most this number of rows, weights are converted in registers, again for each row, without the buffer. On
-    # one thread (AVX-512), weights of 768 x 3072 take 113 us for each row without the buffer, and 200 us for one or two
-    # rows with the buffer.
+    # The maximum number of rows of a for which a kernel converts weights in registers, once for each row. For more
+    # rows, the buffer has the converted weights. On one thread (AVX-512), weights of 768 x 3072 take 113 us for each
+    # row without the buffer, and 200 us for one or two rows with the buffer.
     ROWS = 2
-    # With at most this number of rows, a kernel transposes contiguous columns of b in registers, again for every four
-    # rows, and not in the buffer. This limit makes attention of 4 queries and 1000 keys of 128 elements 1.6x as fast
-    # (AVX-512, Zen 4).
+    # The maximum number of rows of a for which a kernel transposes contiguous columns of b in registers, once for every
+    # four rows. For more rows, the buffer has the transposed columns. This limit makes attention of 4 queries and 1000
+    # keys of 128 elements 1.6x as fast (AVX-512, Zen 4).
     COLUMN_ROWS = 8
     ROWS_OF_BLOCKS = 8          # ROWS for scales of blocks; here each row takes 123 us, and the buffer takes 980 us
 

@@ -420,8 +420,8 @@ cdef int set_sizes(Layer *layer, int threads) noexcept nogil:
     layer.unit_row = round_up(layer.units, ALIGNMENT) + ALIGNMENT
     layer.state_row = round_up(layer.outputs, ALIGNMENT) + ALIGNMENT
     layer.sums_row = (layer.panels * layer.gates + 1) * I8_PANEL
-    # Tiles then read one panel after another, because the hardware prefetches one panel better than several panels side
-    # by side.
+    # If the weights do not fit the L2 cache, tiles read one panel after another, because the hardware prefetches one
+    # panel better than several panels side by side.
     layer.in_turn = (layer.kernels.gemm.np > 1 and layer.rows <= I8_MAX_SEQUENTIAL
                      and layer.panels * layer.gates * layer.direction[0].state.panel_size > this_machine.l2)
     # Start the threads now, because the length of a stretch depends on their number.

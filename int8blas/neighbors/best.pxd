@@ -4,9 +4,9 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, UINT64_MAX, int32_t, i
 from libc.string cimport memcpy
 
 cdef enum:
-    # To find at most this number of rows, items are a heap. To find more rows, items are a list, which is shortened
-    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap of 10 items, 7.7 us with a list for
-    # 10 rows; for 20 rows 9.7 and 9.3 us, for 64 rows 19.8 and 13.3 us (Zen 5).
+    # The maximum number of rows to find for which items are a heap. For more rows, items are a list, which is shortened
+    # when it is full. A query of a base of 10,000 x 128 takes 6.9 us with a heap and 7.7 us with a list for 10 rows,
+    # 9.7 and 9.3 us for 20 rows, and 19.8 and 13.3 us for 64 rows (Zen 5).
     MOST_OF_HEAP = 16
 
 
@@ -23,8 +23,8 @@ ctypedef fused Item:
     Entry
 
 
-# The best rows of a query so far. When the query has enough items, a row enters only if its rank, or short item, is
-# below `bound`. Rows are found in the order of their indices, so the first of several rows with equal ranks stays.
+# The best rows of a query so far. A row enters only if its rank, or short item, is below `bound`, which is UINT64_MAX
+# at first. Rows are found in the order of their indices, so the first of several rows with equal ranks stays.
 # `threshold` and `limit`, for csrc/neighbors/above_body.h, follow from `bound`.
 cdef struct Best:
     void *items

@@ -12,10 +12,11 @@ from libc.string cimport memcpy, memset
 from int8blas.core.split cimport ceil_div
 
 cdef enum:
-    # The bits of a digit of ranks for selecting. The number is small, because clearing and adding up the counts of all
-    # digits takes time.
+    # The number of bits of a digit of ranks, for selecting. The number is small, because clearing and adding up the
+    # counts of all digits takes time.
     SELECT_BITS = 8
-    # The maximum number of bits of a digit for sorting.
+    # The maximum number of bits of a digit, for sorting. The counts of all digits then take 16 KiB of the L1 cache, and
+    # a rank of 32 bits has three digits.
     SORT_BITS = 11
 
 
@@ -28,7 +29,7 @@ cdef inline uint64_t rank_of(const Item *item) noexcept nogil:
 
 
 cdef inline uint64_t floor_of(uint64_t rank, const Item *_item) noexcept nogil:
-    """Return `rank` without an index: the bound of rows with higher indices."""
+    """Return the bound after an item of this rank. A later row has a higher index, so it needs a smaller rank."""
     if Item is Entry:
         return rank
     else:
@@ -43,7 +44,7 @@ cdef inline bint is_worse(const Item *x, const Item *y) noexcept nogil:
 
 
 cdef inline void sift_down(Item *heap, int64_t count, Item item) noexcept nogil:
-    """Replace the top item."""
+    """Replace the top item of a heap by another item."""
     cdef int64_t at = 0, child = 1
     while child < count:
         if child + 1 < count and is_worse(&heap[child + 1], &heap[child]):
@@ -56,7 +57,7 @@ cdef inline void sift_down(Item *heap, int64_t count, Item item) noexcept nogil:
 
 
 cdef inline bint insert_in_heap(Best *best, int64_t most, Item *heap, Item item) noexcept nogil:
-    """Insert an item as `insert` does."""
+    """Insert an item in a heap as `insert` does."""
     cdef int64_t at
     if best.count == most:
         sift_down(heap, most, item)
@@ -74,7 +75,8 @@ cdef inline bint insert_in_heap(Best *best, int64_t most, Item *heap, Item item)
 
 
 cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogil:
-    """Insert an item that is below `bound`, and whose index is above all others. Return whether `bound` has changed."""
+    """Insert an item that is below `bound`, with an index above all earlier indices. Return whether `bound` has
+    changed."""
     cdef bint shortened = False
     if most <= MOST_OF_HEAP:
         return insert_in_heap(best, most, items, item)
@@ -87,8 +89,8 @@ cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogi
 
 
 cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil:
-    """Append short items that are below `bound`, with rising indices above all others, to a list. Return whether
-    `bound` has changed."""
+    """Append short items that are below `bound`, with rising indices above all earlier indices, to a list. Return
+    whether `bound` has changed."""
     cdef bint shortened = False
     cdef int64_t done = 0, kept, some, i
     cdef uint64_t bound
@@ -128,8 +130,8 @@ cdef inline void find_range(const Item *items, int64_t count, uint64_t *low, uin
 
 
 cdef inline int64_t keep_up_to(Item *items, int64_t count, uint64_t high, int64_t left) noexcept nogil:
-    """Keep the items below `high`, and the first `left` items that are equal to it. Return their number. Later rows of
-    rank `high` are not among the best. Any branch in these loops would often be mispredicted."""
+    """Keep the items below `high`, and the first `left` items of rank `high`. Later items of this rank are not among
+    the best. Return the number of kept items. Any branch in these loops would often be mispredicted."""
     cdef int64_t kept = 0, i
     cdef bint is_tied
     cdef Item item

@@ -175,7 +175,7 @@ cdef int distances_in_place(const Problem *g) noexcept:
     cdef int64_t most = max(<int64_t>ROWS, min(<int64_t>BLOCK_BYTES, g.machine.l2 // 4) // g.k), i
     if g.m == vectors_of_kernel(<int>g.m, g.kernels.gemm.distances.rows):
         most = max(<int64_t>ROWS, g.n)  # one kernel call reads all rows y once, so a block may have all rows
-    # All threads get equally many blocks.
+    # All threads get an equal number of blocks.
     most = min(most, ceil_div(g.n, round_up(max(<int64_t>1, ceil_div(g.n, most)), max_threads())))
     job.g, job.rows = g, max(<int64_t>ROWS, round_up(most, ROWS))
     g.kernels.packing.row_sums(job.sums, g.m, g.k, g.a.data, g.a.row, g.a.column, g.a.sign_flip)

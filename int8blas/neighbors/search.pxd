@@ -10,8 +10,8 @@ from int8blas.neighbors.best cimport Best, Entry, items_room
 cdef enum:
     # The maximum number of queries that are searched together.
     MOST_QUERIES = 256
-    # The maximum number of bytes of a thread's items, a usual L2 cache. If many rows are to be found, fewer queries are
-    # searched at a time.
+    # The maximum number of bytes of a thread's items: the size of a usual L2 cache. To find many rows, a search takes
+    # fewer queries at a time.
     ITEMS_BYTES = 1 << 20
 
 

@@ -73,7 +73,7 @@ cdef struct Room:
     int32_t *short_squares
     float *lengths
     uint64_t *found
-    # Copied rows as panels, with the facts about them that a packed matrix has, and their running indices.
+    # Copied rows as panels, with their sums and no-saturation proofs, and the running indices of the rows (`numbers`).
     uint8_t *panels
     int64_t *col_sums
     uint8_t *certified
@@ -312,7 +312,7 @@ cdef void set_block(const Search *s, const Shard *shard, const Room *w, const Bl
 
 
 cdef void copy_rows(const Search *s, const Shard *shard, const Room *w, Block *b, int64_t first) noexcept nogil:
-    """Copy the rows of a panel that are not excluded, with the facts about them, after the copied rows of `b`."""
+    """Copy the rows of a panel that are not excluded, with their sums, after the copied rows of `b`."""
     cdef const Panels *source = &shard.g.panels
     cdef int64_t groups = ceil_div(s.k, I8_GROUP), row, g
     cdef const uint32_t *x
@@ -462,7 +462,8 @@ cdef int search_step(Search *s, int64_t panels) noexcept nogil:
 
 
 cdef inline void finish_items(const Search *s, int64_t query, Item *items) noexcept nogil:
-    """Sort the best rows of a query that each thread has found, and merge them. `items` are the first thread's."""
+    """Sort the best rows of a query that each thread has found, and merge them into `items` of the first
+    thread."""
     cdef Best *best = s.best + query
     cdef Best *other
     cdef int64_t part

@@ -237,8 +237,7 @@ def fuse_quantization(
 
     If all zero points are equal, the union of ranges has this zero point and the largest scale. Otherwise the union
     goes from the smallest ``scale * (qmin - zero_point)`` to the largest ``scale * (qmax - zero_point)``. The
-    parameters of the union are the parameters of a range that is not symmetric, in the table of
-    :mod:`int8blas.calibration`.
+    table of :mod:`int8blas.calibration` gives the parameters of the union, in the row of ranges that are not symmetric.
 
     Examples
     --------

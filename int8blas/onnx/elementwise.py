@@ -113,7 +113,7 @@ def mean(*arrays: Array) -> Array:
 
 
 def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Eltwise]]) -> Callable[..., Call]:
-    """Return the prepared operator of post-ops, and of a function for types other than float32."""
+    """Return a prepared operator that applies post-ops to float32, and `function` to other types."""
 
     @passes_to(function)
     def operator(_: Site, **attributes: Any) -> Call:

@@ -92,8 +92,8 @@ def prepared_quantize(
 
 
 def quantizer(site: Site, place: int, general: Call) -> Call:
-    """Return a function that quantizes by the scale at a place of the inputs and the zero point after it. If both are
-    constant, check them once, at load."""
+    """Return a function that quantizes. Input number `place` is the scale, and the next input is the zero point. If
+    both are constant, check them once, at load."""
     numbers = constant_numbers(site, place, place + 1)
     if numbers is None:
         return general

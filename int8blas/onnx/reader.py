@@ -94,7 +94,7 @@ KINDS = {
 }  # fmt: skip
 
 
-# The functions that return the values of attributes that are numbers and strings, by ONNX's types.
+# For each of ONNX's types of numbers, strings and lists, the function that returns the value of an attribute.
 VALUES: dict[int, Callable[[Any], Any]] = {
     1: lambda proto: proto.f, 2: lambda proto: proto.i, 3: lambda proto: proto.s.decode(errors="replace"),
     6: lambda proto: list(proto.floats), 7: lambda proto: list(proto.ints),

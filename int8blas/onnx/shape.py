@@ -442,7 +442,7 @@ def view(site: Site, *, moves: Any, reshapes: bool) -> Call:
 
 
 def one_index(x: Array, index: Array, *, axis: int = 0) -> Array:
-    """Take one index. Copy only if there would be gaps between all elements."""
+    """Take one index. Copy the result only if the elements of no dimension are contiguous."""
     y = x[(slice(None),) * (axis + x.ndim if axis < 0 else axis) + (int(index),)]
     return y if y.itemsize in y.strides else y.copy()
 

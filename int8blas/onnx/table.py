@@ -215,9 +215,9 @@ def passes_to(function: Callable[..., Any]) -> Callable[[Call], Call]:
 
 
 def by_layout(count: int = 0, *, rounds: bool = True) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
-    """Declare that a function prepares an operator: it takes the first input, `count` further inputs that seldom
-    change, and the attributes, and returns the function of all inputs of these layouts and values. With `rounds`, this
-    function computes in float32 in place of 16-bit floats."""
+    """Declare that a function prepares an operator. The function takes the first input, `count` further inputs that
+    seldom change, and the attributes. It returns a function of all inputs, for a first input of this layout and for
+    these values of the further inputs. With `rounds`, the returned function computes 16-bit floats in float32."""
 
     def declare(prepare: Callable[..., Call]) -> Callable[..., Call]:
         @passes_to(prepare)

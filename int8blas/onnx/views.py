@@ -86,8 +86,8 @@ def keeps_bytes(pattern: Pattern, node: Node) -> bool:
 
 
 def view_up_to(pattern: Pattern, node: Node) -> Node | None:
-    """Return the node that replaces two or more successive operators that copy no element. The last one is the given
-    node. Return None if there are no such operators. The outputs of the graph stay separate arrays."""
+    """Return the node that replaces two or more successive operators that copy no element, up to the given node.
+    Return None if there are no such operators. The outputs of the graph stay separate arrays."""
     if not is_move(pattern, node) or node.outputs[0] in pattern.kept:
         return None
     consumers = pattern.consumers.get(node.outputs[0], [])

@@ -154,8 +154,8 @@ def conv(
         raise ValueError(f"weights must fit an image of shape {x.shape} in {group} groups, got shape {w.shape}")
     at = windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
     n, oc, count, depth = x.shape[0], w.shape[0], math.prod(at.outputs), w.shape[1] * math.prod(at.kernel)
-    # For few windows, the product below has a row for each window. real_convolution takes all other images, and single
-    # channels.
+    # If there are few windows, the product in `multiply` has a row for each window. real_convolution takes images with
+    # more windows, and single channels.
     many = w.size >= (FEW_PADDED if any(map(any, at.padding)) else FEW_WEIGHTS)
     few = group == 1 and count <= FEW_WINDOWS and max(w.shape[:2]) > 1 and (many or x.dtype != np.float32)
     if x.dtype == np.float32 == w.dtype and x.ndim in TURNS and not few:

@@ -114,9 +114,9 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
 }
 
 /* Compute all outputs of at most 2 * I8_LANES channels, half of the maximum. The constant `outputs` is 1 if there is an
- * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. If there
- * are fewer channels, the last vector of a pixel spills into the next pixel, which is stored later. The last pixels of
- * a line go to C through a buffer. */
+ * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. If the
+ * channels do not fill all vectors, the last vector of a pixel spills into the next pixel, which is stored later. The
+ * last pixels of a line then go to C through a buffer. */
 I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
 {
     const int most = I8_DEPTHWISE_PIXELS, step = t->pixels < most ? 1 : most, spills = t->channels < 2 * I8_LANES;

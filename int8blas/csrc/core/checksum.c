@@ -15,7 +15,7 @@ I8_TARGET_BEGIN("sse2,pclmul")
 #define I8_BY_64_BYTES _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define I8_BY_16_BYTES _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 
-/* Move x, and return the sum with y. */
+/* Move x by the number of bits to which the factors belong, and add y. Additions are XORs. */
 I8_INLINE __m128i move(__m128i x, __m128i factors, __m128i y)
 {
     const __m128i first = _mm_clmulepi64_si128(x, factors, 0x00), last = _mm_clmulepi64_si128(x, factors, 0x11);

@@ -150,7 +150,7 @@ static int i8_cgroup_room(const char *list, const char *root)
 /* New threads of a trial wait for this signal. */
 static pthread_mutex_t i8_team_gate = PTHREAD_MUTEX_INITIALIZER;
 /* A thread holds this lock during a trial and until the runtime has created the threads. Without the lock, the trials
- * of two threads would count the same room. */
+ * of two threads would both count on the same room. */
 static pthread_mutex_t i8_team_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *i8_wait_at_gate(void *id)

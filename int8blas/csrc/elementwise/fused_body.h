@@ -1,6 +1,6 @@
 /* The steps of fused element-wise operators: convert a run of elements to f32, apply post-ops, and store the run.
  * Between two steps a buffer of f32 stays in the L1 cache. So each type and each function needs only one loop, and
- * combinations need no loops of their own. The driver is fused.pyx, and elementwise.h describes the arguments of the
+ * combinations need no separate loops. The driver is fused.pyx, and elementwise.h describes the arguments of the
  * steps.
  *
  *   load      y = scale * (f32(x) - zero)

@@ -11,8 +11,8 @@
  *     y^2 = u v - 128 u + 128^2   if y is s8                u v + 128 v + 128^2   if y is u8
  *
  * Each y takes two multiply-adds, and one more for each x. All multiply-adds read one form of y, u or v, so that the
- * sums of y are not needed. Terms that depend only on x are an offset. Without VNNI, VPMADDWD squares differences in
- * s16. A step takes three instructions for each x, and one instruction that widens y.
+ * sums of y are not needed. An offset has the terms that depend only on x. Without VNNI, VPMADDWD squares differences
+ * in s16. A step takes three instructions for each x, and one instruction that widens y.
  *
  * With several rows x, the kernel reads several rows y side by side, so that each load of x is used several times, and
  * prefetches rows y. With a single row x, it reads rows y one after the other, because memory delivers one stream 1.5x
@@ -134,8 +134,8 @@ I8_INLINE void i8_distance_rows(i8_vec *acc, i8_vec *squares, const uint8_t *x, 
         squares[0] = i8_add(squares[0], shift);
 }
 
-/* Store the distances of some rows y, or without rows x their sums of squares. A short row is padded with zeros to a
- * step. The offset of row i and column j is offsets[i * columns + j]. */
+/* Store the distances of some rows y. Without rows x, store the sums of squares of the rows y. A short row is padded
+ * with zeros to a step. The offset of row i and column j is offsets[i * columns + j]. */
 I8_INLINE void i8_distance_tile(const i8_distance_args *t, const uint8_t *x, ptrdiff_t x_row, int64_t first,
                                 const int32_t *offsets, const int rows, const int columns, const int sequential,
                                 const int x_signed, const int y_signed, const int known)

@@ -113,7 +113,7 @@ typedef int64_t (*i8_peak_fn)(int64_t iterations);
 typedef struct {
     i8_peak_fn peak; /* NULL for a compiler that would shorten the loop */
     /* Add up vectors of read_bytes bytes. Each of `count` steps reads the vectors at p, p + gap, p + 2 gap and p + 3
-     * gap, then advances p by `step` bytes. `gap` and `step` determine whether these are one stream or four streams. */
+     * gap, then advances p by `step` bytes. `gap` and `step` determine whether this is one stream or four. */
     uint32_t (*read)(const uint8_t *p, ptrdiff_t gap, ptrdiff_t step, int64_t count);
     int read_bytes;
 } i8_limits;
@@ -251,9 +251,9 @@ typedef struct {
  *     I8_STACK_DOTS    m or n is 1; the other size is at most I8_STACK_DEPTH, and k is from 2 to I8_STACK_DEPTH
  *
  * Matrix i of an operand has its lowest byte at data + i * step. `first` is the offset of its element (0, 0) from this
- * byte. Except for I8_STACK_UNITS, matrices of A may be some rows of longer matrices, which `data`, `span` and `step`
- * describe. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8 operands are from
- * -255 to 255. The kernel reads and writes nothing outside the stack. */
+ * byte. Except for I8_STACK_UNITS, a matrix of A may be some rows of a longer matrix. `data`, `span` and `step` then
+ * describe the longer matrix. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8
+ * operands are from -255 to 255. The kernel reads and writes nothing outside the stack. */
 enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64 };
 typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {

@@ -22,7 +22,7 @@
  * Read the file from its end: <prefix>_<m>x<n> calls tile_<m>x<n> for each tile. body() sets the sums to their start
  * values, calls add_products(), and stores the sums. add_products() has the main loop: for each segment of K, in which
  * A and B are contiguous, add_next() adds one group of k after the other. A `position` has the addresses of the next
- * group in A and B. Tiles for which other instructions are faster have a loop of their own: add_halves(), add_apart(),
+ * group in A and B. Tiles for which other instructions are faster have separate loops: add_halves(), add_apart(),
  * add_small().
  *
  * The file undefines I8_PREFIX and the steps at its end. After inlining, every loop over rows and vectors has a
@@ -47,7 +47,8 @@
 #endif
 
 #ifndef I8_PREPARE
-/* Where a tile reads its next group: the dword of A of its first row, B, and the B to prefetch, or NULL. */
+/* The addresses of the next group of a tile: its dword in the first row of A, its panels of B, and the bytes of B to
+ * prefetch, or NULL. */
 typedef struct {
     const uint8_t *a;
     const int8_t *b;

@@ -19,7 +19,8 @@ I8_INLINE void I8_NAME(output_as)(const i8_tile_output *o, char *c, const float 
     const int relu = s->relu;
     const i8_f32 rounder = i8_set_f32(s->rounder);
     const i8_f32 smallest = i8_set_f32(type == I8_TYPE_U8 ? 0.0f : type == I8_TYPE_S8 ? -128.0f : -INFINITY);
-    /* Vectors with the last columns come first: lanes after the last column may spill into the next row. */
+    /* Store the vectors with the last columns first. Lanes after the last column may spill into the first columns of
+     * the next row, which are stored later. */
     I8_TIMES(v, width) {
         const int j = width - 1 - v;
         const ptrdiff_t at = column + j * I8_LANES, of = first + j * I8_LANES;

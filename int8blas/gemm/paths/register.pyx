@@ -23,7 +23,8 @@ cdef enum:
     # 176 ns and 162 ns (AVX512-VNNI), 327 ns and 666 ns (AVX2). 32 x 32 x 32 takes 463 ns and 381 ns (AVX512-VNNI),
     # 1244 ns and 910 ns (AVX2).
     STACK_WORK = 1 << 13
-    # The minimum K of single dot products that are computed in lanes. With a smaller K, each product fits a unit.
+    # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
+    # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
 
 
@@ -94,7 +95,7 @@ cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrd
         own.c.data = g.c.data + first * g.c.row
         set_stack_operands(&t, &own, a_step, b_step)
         if t.form != I8_STACK_UNITS:
-            # The kernel may read the other rows of a matrix, so it copies no rows.
+            # This span tells the kernel that it may read the other rows of a matrix, so the kernel copies no rows.
             t.a.first, t.a.span = <int>(a.first + first * g.a.row), a.span
         t.c_step = c_step
         multiply_registers(&t, &own, count)

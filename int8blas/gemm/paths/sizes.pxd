@@ -55,7 +55,8 @@ cdef enum:
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
-    # triangle: the minimum number of rows of C for which mirroring a triangle can be faster.
+    # triangle: the minimum number of rows of C for which computing and mirroring a triangle can be faster than
+    # computing all of C.
     WHOLE_ROWS = 64
 
 

@@ -328,8 +328,8 @@ cdef inline void flip_rows(const Problem *g, uint8_t *dst, const uint8_t *a, int
     if g.a.row == k:
         g.kernels.packing.pack_panel(dst, 1, 1, rows * k, a, 0, 1, g.a.sign_flip)
         return
-    # If gaps are smaller than a unit of 128 bits, and therefore readable, copy 4 bytes at a time, up to the last row.
-    # The next row overwrites the bytes after the end of a row.
+    # If gaps are smaller than a unit of 128 bits, and therefore readable, copy 4 bytes at a time, unless this would
+    # read after the last row. The next row overwrites the bytes after the end of a row.
     while k < g.a.row < k + I8_STACK_UNIT and (rows - 1 - i) * g.a.row + k >= round_up(k, I8_GROUP):
         for j in range(0, k, 4):
             memcpy(&four, a + i * g.a.row + j, 4)
