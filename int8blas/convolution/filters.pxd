@@ -56,6 +56,7 @@ cdef class Filters:
 
 cdef bint is_even(const int64_t *size, const ptrdiff_t *steps, int first, int64_t *line,
                   ptrdiff_t *line_step) noexcept nogil
+cdef ptrdiff_t pixel_step(const int64_t *size, const ptrdiff_t *steps) noexcept nogil
 cdef void set_images(Images *images, cnp.ndarray array, bint channels_last) noexcept
 cdef void set_target(int64_t *size, ptrdiff_t *steps, const Images *dst) noexcept
 cdef void lay_column(i8_image *m, int64_t *size, ptrdiff_t *steps) noexcept

@@ -23,7 +23,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.convolution.depthwise cimport DepthwiseFilters
-from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even
+from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even, pixel_step
 from int8blas.convolution.groups cimport GroupFilters
 from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines, overlap
 from int8blas.core.kernels cimport (
@@ -352,6 +352,9 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
     window = &filters.window
     if filters.saturating or filters.zeros is not None:
         return [view]
+    # The steps of images one pixel wide may be any numbers.
+    view.src.steps[3] = pixel_step(view.src.size, view.src.steps)
+    view.dst.steps[3] = pixel_step(view.dst.size, view.dst.steps)
     folds = takes_folded(filters, bound, &view.dst)
     if folds and is_pixel(window):
         folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &view.src, &view.dst)

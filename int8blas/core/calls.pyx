@@ -156,8 +156,11 @@ cdef class ByLayout:
         if known is None or not fits(known, x, values, self.fixed):
             known = Known()
             lay_out(&known.layout, x)
-            known.dtype, known.call = (<object>x).dtype, self.prepare(x, *values)
+            known.dtype = (<object>x).dtype
             known.copies = [None if fixed else copy_of(value) for value, fixed in zip(values, self.fixed)]
+            # The function may keep an array, and the caller may change its own array.
+            known.call = self.prepare(x, *[
+                copy if type(copy) is cnp.ndarray else value for copy, value in zip(known.copies, values)])
             self.known = known
         return known.call(x, *others)
 

@@ -55,6 +55,22 @@ def test_only_the_elements_of_out_are_written(isa, name, dst_dtype, transposed, 
             canary.assert_only_elements_written(out)
 
 
+def test_lines_of_one_pixel(isa, rng):
+    """Their pixels are as far apart as the lines, for any step from one pixel of a line to the next."""
+    for name, groups, oc, dst_dtype in product(
+        ("cropped", "every other pixel"), (1, 3), (1, 2, 5), (np.uint8, np.float32)
+    ):
+        problem = random_convolution(
+            rng, (90, 1), (1, 1), 4 * groups, oc * groups, n=2, groups=groups, dst_dtype=dst_dtype
+        )
+        expected, canary = problem.expected(), Canary()
+        for src, out_name in ((problem.src, name), (place_image(problem.src, name), "contiguous")):
+            out = place_image(np.zeros_like(expected), out_name, canary)
+            problem.but(src=src).result(out=out)
+            assert_same_bits(out.copy(order="C"), expected)
+            canary.assert_only_elements_written(out)
+
+
 @every_primitive
 def test_operands_are_never_written(isa, transposed, rng):
     for name in IMAGES:
