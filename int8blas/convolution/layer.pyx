@@ -21,7 +21,7 @@ from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
-from int8blas.convolution.views cimport View, run_views, views_of
+from int8blas.convolution.views cimport View, run_views, view_of, views_of
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
@@ -496,7 +496,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef cnp.npy_intp shape[5]
         cdef Images source, whole, part
         cdef Phase phase = self._phases[0]
+        cdef Filters filters
         cdef View view
+        cdef list views
         cdef Values values
         cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
@@ -521,7 +523,9 @@ cdef class ConvolutionLayer(QuantizedLayer):
         dst = empty(self._spatial + 2, shape, self._dst_type)
         set_images(&whole, dst, self._channels_last)
         phase.set_part(&part, &whole)
-        view = views_of(self.filters_of(phase, x), bound, &source, &part, self._flip)[0]
+        filters = self.filters_of(phase, x)
+        views = views_of(filters, bound, &source, &part, self._flip)
+        view = view_of(filters, bound, &source, &part) if views is None else views[0]
         path = view.filters.describe(view.bound, &view.src, &view.dst, self._flip, g, image, workspace)
         return path, (view, x, dst)
 

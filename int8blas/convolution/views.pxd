@@ -11,6 +11,7 @@ cdef class View:
     cdef Images src, dst
 
 
+cdef View view_of(Filters filters, Bound bound, const Images *src, const Images *dst)
 cdef list views_of(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip)
 cdef int run_views(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
                    str name) except -1

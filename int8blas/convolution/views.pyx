@@ -333,37 +333,38 @@ cdef bint pays_to_merge(DepthwiseFilters f) noexcept:
 
 
 cdef list views_of(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip):
-    """Return the views that together compute a destination from a source."""
+    """Return the views that together compute a destination from a source, or None if the filters themselves compute
+    the destination."""
+    cdef Filters given = filters
     cdef i8_image *window = &filters.window
-    cdef View view = view_of(filters, bound, src, dst)
-    cdef int64_t fold
+    cdef Images source = src[0], part = dst[0]
+    cdef int64_t fold = 0
     cdef bint flat = False, folds
     if isinstance(filters, GroupFilters) or window.channels == 0 or dst.size[4] == 0 or is_empty(dst):
-        return [view]
+        return None
     if isinstance(filters, DepthwiseFilters):
         if filters.outputs == 1 or filters.zeros is not None or not pays_to_merge(filters):
-            return [view]
-        view.filters = filters = variant_of(filters, MERGED)
+            return None
+        filters = variant_of(filters, MERGED)
     elif src.size[3] == 1 and dst.size[3] == 1 and window.kernel[1] > 1 and window.kernel[2] == 1 and not (
             window.before[2]):
-        view.filters = filters = variant_of(filters, TURNED)
-        swap_sizes(&view.src)
-        swap_sizes(&view.dst)
+        filters = variant_of(filters, TURNED)
+        swap_sizes(&source)
+        swap_sizes(&part)
     window = &filters.window
-    if filters.saturating or filters.zeros is not None:
-        return [view]
-    # The steps of images one pixel wide may be any numbers.
-    view.src.steps[3] = pixel_step(view.src.size, view.src.steps)
-    view.dst.steps[3] = pixel_step(view.dst.size, view.dst.steps)
-    folds = takes_folded(filters, bound, &view.dst)
-    if folds and is_pixel(window):
-        folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &view.src, &view.dst)
-    fold = fold_of(filters, &view.dst, flat, folds)
+    if not filters.saturating and filters.zeros is None:
+        # The steps of images one pixel wide may be any numbers.
+        source.steps[3] = pixel_step(source.size, source.steps)
+        part.steps[3] = pixel_step(part.size, part.steps)
+        folds = takes_folded(filters, bound, &part)
+        if folds and is_pixel(window):
+            folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &source, &part)
+        fold = fold_of(filters, &part, flat, folds)
     if fold > 0:
-        return folded(view, fold, flat, flip)
+        return folded(view_of(filters, bound, &source, &part), fold, flat, flip)
     if fold < 0 and not bound.reads_pixels():
-        return apart(view, flip)
-    return [view_of(filters, bound, src, dst)] if flat else [view]
+        return apart(view_of(filters, bound, &source, &part), flip)
+    return None if filters is given else [view_of(filters, bound, &source, &part)]
 
 
 cdef void swap_sizes(Images *images) noexcept:
@@ -377,6 +378,9 @@ cdef int run_views(Filters filters, Bound bound, const Images *src, const Images
     """Compute dst from src (see Filters.run). If there is no memory, raise the error before any view writes."""
     cdef View view
     cdef list views = views_of(filters, bound, src, dst, flip)
+    if views is None:
+        filters.run(bound, src, dst, flip, dry_run, name)
+        return 0
     if len(views) > 1:
         for view in views:
             view.filters.run(view.bound, &view.src, &view.dst, flip, True, name)
