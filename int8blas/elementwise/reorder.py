@@ -330,8 +330,7 @@ def reorder(
     return (result, scales) if automatic else result
 
 
-@functools.lru_cache(maxsize=64)
-def _axes(src_layout: str, dst_layout: str, ndim: int) -> tuple[int, ...] | None:
+def _find_axes(src_layout: str, dst_layout: str, ndim: int) -> tuple[int, ...] | None:
     """Return the axes for ``transpose`` from one layout to another, or None if `reorder` must check the layouts. Calls
     with a small array would spend half of their time in these checks."""
     try:
@@ -339,6 +338,9 @@ def _axes(src_layout: str, dst_layout: str, ndim: int) -> tuple[int, ...] | None
     except ValueError:
         return None
     return layouts.permutation(src_layout, dst_layout) if letters[0] == letters[1] and len(letters[0]) == ndim else None
+
+
+_axes = functools.lru_cache(maxsize=64)(_find_axes)
 
 
 def _weights_layout(layout: Any, name: str) -> None:

@@ -26,8 +26,7 @@ SHORTS = (np.dtype(np.uint16), np.dtype(np.int16))
 FOUR_BITS = ("int4", "uint4")  # the names of the types of 4 bits, which NumPy lacks
 
 
-@functools.cache
-def dtype_of(number: int) -> np.dtype[Any]:
+def find_dtype(number: int) -> np.dtype[Any]:
     """Return the dtype of an ONNX type number.
 
     Raises
@@ -40,6 +39,9 @@ def dtype_of(number: int) -> np.dtype[Any]:
     if number not in DTYPES:
         raise ValueError(f"type must be one of {', '.join(DTYPES.values())} or bfloat16, got number {number} of ONNX")
     return np.dtype(DTYPES[number])
+
+
+dtype_of = functools.cache(find_dtype)
 
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
