@@ -105,7 +105,8 @@ cdef struct FusedJob:
 # All numbers on which a table of at most one post-op depends. `kind` is 0 without a post-op.
 cdef struct TableKey:
     const i8_kernels *kernels
-    int kind, types[2]
+    int kind
+    int types[2]
     int onnx
     float numbers[7]
 
