@@ -22,7 +22,7 @@ from int8blas.convolution.window_sums cimport window_sums
 from int8blas.core.kernels cimport (
     I8_DOT2, I8_DOT4, I8_DOT4_SAT, I8_GROUP, I8_MATRIX_K, I8_MATRIX_ROWS, I8_MATRIX_TILE, I8_PANEL, i8_image,
     i8_output_args, i8_tile_args, i8_tile_output)
-from int8blas.core.memory cimport carve
+from int8blas.core.memory cimport LINE, carve
 from int8blas.core.split cimport ceil_div, equal_parts, round_up, share
 from int8blas.core.threads cimport max_threads, paid_threads
 from int8blas.gemm.operand cimport has_zero
@@ -41,7 +41,6 @@ cdef enum:
     SPLIT_OUTPUTS = 48
     # The number of bytes after a line that a tile may read and a copy may write.
     SLACK = 64
-    CACHE_LINE = 64
     # The maximum number of groups that are copied together.
     MOST_TOGETHER = 4
     # The matrix unit reads windows from copied lines if the lines fill at least 1 / MATRIX_PADDING of their steps.
@@ -330,7 +329,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
 
 cdef int64_t groups_of_line(const LinesJob *j) noexcept nogil:
     """Return the number of groups to copy together, so that each cache line of the image is loaded once."""
-    cdef int64_t together = min(<int64_t>MOST_TOGETHER, CACHE_LINE // j.image.channels)
+    cdef int64_t together = min(<int64_t>MOST_TOGETHER, LINE // j.image.channels)
     return together if together > 1 and j.image.steps[4] == 1 and j.groups % together == 0 else 1
 
 

@@ -27,7 +27,7 @@ from libc.string cimport memset
 
 from int8blas.core.kernels cimport (
     I8_COSINE, I8_GROUP, I8_HAMMING, I8_PANEL, I8_SQEUCLIDEAN, i8_above_args, i8_hamming_args)
-from int8blas.core.memory cimport ALIGNMENT, acquire, allocate, carve, free, release
+from int8blas.core.memory cimport ALIGNMENT, LINE, acquire, allocate, carve, free, release
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport THREAD_BYTES, run_parts
 from int8blas.gemm.driver cimport gemm
@@ -48,8 +48,6 @@ cdef enum:
     # FIRST_SCANNED, because each row is then among the best rows.
     SCANNED = 1024
     FIRST_SCANNED = 128
-    # Bytes of a cache line.
-    LINE = 64
     # Bytes of a block's copied rows, half of a usual L2 cache.
     COPIED_BYTES = 1 << 19
     # Copying a row takes as long as multiplying it by COPYING queries. If a mask leaves a tenth of 500,000 x 384, a
