@@ -425,6 +425,11 @@ cdef class LineFilters(Filters):
     cdef object matrix(self, weights):
         return Filters.matrix(self, weights.swapaxes(3, 4))
 
+    cdef object unpacked(self):
+        weights = Filters.unpacked(self)
+        depth, height = self.shape[3:5]
+        return weights.reshape(*weights.shape[:3], height, depth, -1).swapaxes(3, 4)
+
     cdef bint prepare_lines(self, LinesJob *j, Bound bound, const Images *src, const Images *dst,
                             uint8_t flip) except -1:
         """Set up the job, except the compensation. Return False if a product with gathered windows is faster."""

@@ -435,6 +435,8 @@ VIEWS = (
     (((9, 10, 11), (3, 3, 3), 1, 1, 1), 6, 20),
     (((9, 10, 11), (2, 3, 3), (2, 1, 1), 1, (2, 1, 1)), 3, 2),
     (((9, 6, 15), (3, 3, 3), 1, 2, 2), 5, 8),
+    (((9, 10, 41), (2, 3, 2), 1, 0, 1), 1, 1),
+    (((9, 10, 41), (2, 3, 2), (1, 2, 1), 1, (1, 1, 2)), 2, 3),
     (((403,), (5,), 1, 2, 1), 3, 7),
 )
 
@@ -453,9 +455,10 @@ def test_windows_in_other_views_of_the_image(isa, geometry, ic, oc, transposed, 
 @every_primitive
 @pytest.mark.parametrize("multiplier", [2, 3, 16])
 def test_filters_of_single_channels_that_share_products(isa, multiplier, transposed, rng):
-    for channels, strides, dilation in product((2, 5, 16), (1, 2), (1, 2)):
+    images = (((13, 29), (3, 3)), ((7, 6, 9), (2, 3, 2)))
+    for channels, strides, dilation, (size, kernel) in product((2, 5, 16), (1, 2), (1, 2), images):
         random_convolution(
-            rng, (13, 29), (3, 3), channels, channels * multiplier, groups=channels, padding=1, strides=strides,
+            rng, size, kernel, channels, channels * multiplier, groups=channels, padding=1, strides=strides,
             dilation=dilation, n=2, ops=(ReLU(),), transposed=transposed,
         ).check()  # fmt: skip
 
