@@ -17,6 +17,7 @@ from int8blas.convolution.groups cimport GroupFilters, has_small_groups
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport close_arena, open_arena
+from int8blas.core.parameters import INT32_TERMS
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
@@ -33,10 +34,6 @@ from int8blas.stage.output_stage cimport Bound, Layer
 from int8blas.stage.attributes import TENSORS, Attributes
 
 cnp.import_array()
-
-
-# The longest window whose sums of 8-bit products fit int32.
-cdef int64_t LONGEST = (2**31 - 1) // 255**2
 
 
 cdef class Phase:
@@ -155,8 +152,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         self._constant = self._layer.bind_constants(self._channels_last)
         if self._constant is not None:
             self.check_far(self._constant)
-        if self._wide and self._layer.depth > LONGEST:
-            raise ValueError(f"weights must have windows of at most {LONGEST} elements with src_dtype "
+        if self._wide and self._layer.depth > INT32_TERMS:
+            raise ValueError(f"weights must have windows of at most {INT32_TERMS} elements with src_dtype "
                              f"{self.src_dtype}, got windows of {self._layer.depth}")
 
     cdef object padding_from(self, padding):
@@ -438,8 +435,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         """Raise an error if zero points are beyond their types and the layer cannot compute with them."""
         if bound.far and self._saturating:
             raise ValueError("zero_points must be in the ranges of their types with numerics 'saturating'")
-        if bound.far and self._layer.depth > LONGEST:
-            raise ValueError(f"zero_points must be in the ranges of their types for windows of more than {LONGEST} "
+        if bound.far and self._layer.depth > INT32_TERMS:
+            raise ValueError(f"zero_points must be in the ranges of their types for windows of more than {INT32_TERMS} "
                              f"elements, got windows of {self._layer.depth}")
         return 0
 

@@ -29,7 +29,7 @@ cdef extern from "isa/kernels.h" nogil:
         const float *operand
         ptrdiff_t operand_row, operand_col
 
-    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX
+    enum: I8_FLOAT, I8_DOUBLING, I8_SINGLE
     float I8_ROUNDER
 
     ctypedef struct i8_requantization:
@@ -644,7 +644,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t dst_row
         int32_t flip
 
-    enum: I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64, I8_WIDE_KINDS, I8_WIDE_MAX_TILE
+    enum: I8_WIDE_S16, I8_WIDE_S16_FULL, I8_WIDE_S32, I8_WIDE_S64, I8_WIDE_F64
     enum: I8_INT_S8, I8_INT_U8, I8_INT_S16, I8_INT_U16, I8_INT_S32, I8_INT_U32, I8_INT_S64, I8_INT_U64
 
     ctypedef struct i8_wide_tile_args:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from int8blas.core.arrays import by_tensor, in_float32
-from int8blas.core.parameters import scale_values, zero_point_values
+from int8blas.core.parameters import INT32_TERMS, scale_values, zero_point_values
 from int8blas.core.words import dtype_error, shown
 from int8blas.layers.rnn_arguments import by_panel
 from int8blas.stage.weights_scales import weights_scales
@@ -15,8 +15,6 @@ GATES = 4
 DTYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.float32))
 TENSORS = ("layer", "iter")
 PHASES = (GATES,)
-# The largest number of inputs, and of units. A sum of 33025 products of two differences of at most 255 fits int32.
-MOST = (2**31 - 1) // 255**2
 
 
 class Factor(NamedTuple):
@@ -98,8 +96,8 @@ def dynamic_cells(
     if of_state.shape[1:] != (units, GATES, units):
         raise ValueError(f"weights_iter must have shape {(units, GATES, units)} in each direction, got "
                          f"{of_state.shape[1:]}")  # fmt: skip
-    if max(of_source.shape[1], units) > MOST:
-        raise ValueError(f"weights must have at most {MOST} inputs and units, so that sums fit int32, got "
+    if max(of_source.shape[1], units) > INT32_TERMS:
+        raise ValueError(f"weights must have at most {INT32_TERMS} inputs and units, so that sums fit int32, got "
                          f"{of_source.shape[1]} and {units}")  # fmt: skip
     scales, zero_points = by_tensor(scales, "scales", TENSORS), by_tensor(zero_points, "zero_points", TENSORS)
     factors = [

@@ -22,6 +22,7 @@ from int8blas.core.arrays cimport choice, elements_output, float32s, integers
 from int8blas.core.file import register
 from int8blas.core.kernels cimport current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
+from int8blas.core.parameters import INT32_TERMS
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.threads cimport max_threads
@@ -29,7 +30,7 @@ from int8blas.core.turns cimport end_turn, take_turn
 from int8blas.core.verbose cimport report, seconds, verbose
 from int8blas.core.words import check_created, check_once
 from int8blas.gemm.packing cimport PackedB, pack
-from int8blas.layers.dynamic_arguments import GATES, MOST, dynamic_cells
+from int8blas.layers.dynamic_arguments import GATES, dynamic_cells
 from int8blas.layers.dynamic_steps cimport Execution, Way, execute
 from int8blas.layers.recurrent cimport LSTM_CELL, Direction, Layer, layer_threads, set_weights
 
@@ -296,12 +297,12 @@ def _restore(cells, units, lead, direction):
     directions = 2 if direction == "bidirectional_concat" else 1
     if not (isinstance(cells, list) and len(cells) == directions and all([isinstance(x, DynamicCell) for x in cells])):
         raise ValueError(f"cells must be a list of {directions}, got {cells!r}")
-    units = int(integers(units, "units", 1, MOST, -1, ""))
+    units = int(integers(units, "units", 1, INT32_TERMS, -1, ""))
     inputs = (<DynamicCell>cells[0]).of_source._k
     columns = GATES * 16 * ((units + 15) // 16)
     shapes = (inputs, columns), (units, columns)
     for cell in cells:
-        if not 1 <= inputs <= MOST or (cell.of_source.shape, cell.of_state.shape) != shapes:
+        if not 1 <= inputs <= INT32_TERMS or (cell.of_source.shape, cell.of_state.shape) != shapes:
             raise ValueError(f"cells must have been packed for {inputs} inputs and {units} units, got "
                              f"{cell.of_source} and {cell.of_state}")
     if not isinstance(lead, (bool, np.bool_)) or (directions == 2 and not lead):

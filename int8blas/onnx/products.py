@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from int8blas.core.parameters import INT32_TERMS
 from int8blas.onnx.chains import ONE, Columns, chain_behind
 from int8blas.onnx.elementwise import post_op
 from int8blas.onnx.four_bits import rewritten_four_bits, rewritten_lookup
@@ -50,8 +51,6 @@ FACTORS = "not all of its inputs are dequantized with constant scales that the o
 SUMS = "its sums are not made float32 and multiplied by one scale, for that alone"
 GEOMETRY = "its padding is not the same for every shape"
 LONG = "its windows are too long for a source of 16 bits"
-# The longest window of a convolution with a 16-bit source.
-LONGEST = (2**31 - 1) // 255**2
 
 
 # --------------------------------------------------------------------------------- operators after a product ------
@@ -142,7 +141,7 @@ def rewritten_product(pattern: Pattern, node: Node) -> Node | list[Node] | None:
     a, _, weights, columns = found
     zero = pattern.constant(pattern.zero_name(a))
     short = zero is not None and zero.dtype in SHORTS
-    if short and weights.size // columns.size > LONGEST:
+    if short and weights.size // columns.size > INT32_TERMS:
         return pattern.refuse(node, LONG)
     last = pattern.end(node)
     exact = None
