@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import warnings
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -16,8 +17,7 @@ PLAIN = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64
 
 
 def model_of(text, opset=18, microsoft=False, constants=None):
-    """(outputs) { nodes }", and its constants, arrays by name. => A model from the text of a graph, "name (inputs) =>
-    (outputs) { nodes }", and its constants, arrays by name. => (outputs) { nodes }", and its constants, arrays by
+    """Return a model from the text of a graph, "name (inputs) => (outputs) { nodes }", and its constants, arrays by
     name."""
     domains = f'"": {opset}' + (', "com.microsoft": 1' if microsoft else "")
     model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]>\n{text}")
@@ -91,3 +91,18 @@ def compare(result, wanted, case):
         else:
             wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
             np.testing.assert_allclose(result.astype(wide), wanted.astype(wide), case.rtol, case.atol)
+
+
+def run_again(model, feeds):
+    """Return the results of a model whose inputs had other values in the run before. Check that the results of inputs
+    with another layout in memory are equal."""
+    inputs = {name: np.array(x)[..., ::-1].copy() if np.ndim(x) else np.array(x) for name, x in feeds.items()}
+    with suppress(ValueError):  # the other values may be invalid
+        model.run(None, inputs)
+    for name, x in feeds.items():
+        inputs[name][...] = x
+    results = model.run(None, inputs)
+    others = model.run(None, {name: np.array(x, order="F") for name, x in feeds.items()})
+    for result, other in zip(results, others, strict=True):
+        np.testing.assert_array_equal(result, other, strict=True)
+    return tuple(results)

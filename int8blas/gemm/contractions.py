@@ -118,6 +118,11 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     return product.reshape(product.shape[:-2])[()]
 
 
+def _listed(axes: Any) -> Any:
+    """Return an array of axes as lists of Python's numbers, and anything else unchanged."""
+    return axes.tolist() if isinstance(axes, np.ndarray) else axes
+
+
 def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
     """Return the exact sum of products over pairs of axes, as :func:`numpy.tensordot`.
 
@@ -150,10 +155,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
            [1298, 3818]], dtype=int32)
     """
     x, y = operand(a, "a"), operand(b, "b")
-    if isinstance(axes, (tuple, list, range, np.ndarray)):
+    axes = _listed(axes)
+    if isinstance(axes, (tuple, list, range)):
         if len(axes) != 2:
             raise ValueError(f"axes must be an integer or a pair, got {len(axes)} elements")
-        pair = [tuple(one) if isinstance(one, (tuple, list, range, np.ndarray)) else (one,) for one in axes]
+        pair = [tuple(one) if isinstance(one, (tuple, list, range)) else (one,) for one in map(_listed, axes)]
     else:
         count = integer(axes, "axes")
         if not 0 <= count <= min(x.ndim, y.ndim):

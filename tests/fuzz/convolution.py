@@ -16,7 +16,7 @@ WORK = 1 << 17
 def geometry(draws, transposed=False):
     """Sizes of the source and the kernel, strides, dilation and padding."""
     spatial = draws.among((2, 1, 3))
-    largest, longest = {1: (5, 3), 2: (4, 2.6), 3: (2.6, 2)}[spatial]
+    largest, longest = {1: (9, 3), 2: (5, 2.6), 3: (3.6, 2)}[spatial]
     while True:
         size = tuple(draws.size(largest) for _ in range(spatial))
         kernel = tuple(draws.size(longest) for _ in range(spatial))
@@ -25,6 +25,8 @@ def geometry(draws, transposed=False):
             "dilation": tuple(draws.size(2) for _ in range(spatial)),
             "padding": tuple((draws.below(3), draws.below(3)) for _ in range(spatial)),
         }
+        if draws.once_in(8):  # windows of single pixels
+            kernel, more["strides"], more["padding"] = (1,) * spatial, (1,) * spatial, ((0, 0),) * spatial
         if transposed:
             more["output_padding"] = tuple(draws.below(stride) for stride in more["strides"])
         if min(reference_convolution.out_sizes(size, kernel, **more)) > 0:
@@ -36,7 +38,7 @@ def channels(draws):
     kind = draws.below(5)
     if kind == 3:
         depth = draws.size(7)
-        return depth, depth, depth * draws.integer(1, 3)
+        return depth, depth, depth * draws.among((1, 1, 2, 3, 4, 16))
     groups = draws.integer(4, 9) if kind == 4 else draws.integer(1, 3) if kind == 2 else 1
     if kind == 4:
         return groups, groups * draws.among((4, 8)), groups * draws.among((4, 8))

@@ -32,7 +32,7 @@ def scale(draws):
 
 def problem(draws):
     function = draws.among(("eltwise", "binary", "sum", "concat"))
-    shape = result = tuple(draws.sizes(draws.integer(1, 3), WORK))
+    shape = result = tuple(draws.sizes(draws.integer(1, 3), draws.among((WORK, WORK, WORK, WORK + 4))))
     dtypes = [draws.among(DST_DTYPES) for _ in range(3)]
     destination = dtypes[2]
     problem = {"function": function, "out": None, "options": {"dst_dtype": destination}}
@@ -40,16 +40,21 @@ def problem(draws):
     if function in ("sum", "concat"):
         count = draws.integer(1, 4)
         kinds = [draws.among(DST_DTYPES) for _ in range(count)]
-        problem["arguments"] = ([values(draws, kind, shape) for kind in kinds],)
+        shapes, axis = [shape] * count, draws.below(len(shape))
+        if function == "concat":
+            shapes = [(*shape[:axis], draws.among((shape[axis], draws.size(4))), *shape[axis + 1 :]) for _ in kinds]
+        problem["arguments"] = ([values(draws, *each) for each in zip(kinds, shapes, strict=True)],)
         options["scales"] = [scale(draws) for _ in kinds]
         options["zero_points"] = [zero_point(draws, kind) for kind in kinds]
         options["dst_scale"], options["dst_zero_point"] = scale(draws), zero_point(draws, destination)
         if draws.below(2):
             options["post_ops"] = [draws.among(ELTWISES) for _ in range(draws.integer(1, 2))]
         if function == "concat":
-            axis = draws.below(len(shape))
             problem["arguments"] += (axis,)
-            result = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
+            result = (*shape[:axis], sum(each[axis] for each in shapes), *shape[axis + 1 :])
+            if draws.below(2):
+                options.clear()
+                destination = kinds[0]
     else:
         names = ("src",) if function == "eltwise" else ("src0", "src1")
         arrays = [values(draws, dtypes[0], shape)]

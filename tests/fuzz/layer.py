@@ -1,6 +1,7 @@
 """Shared by the families of quantized layers: random attributes, and results with and without `out`."""
 
 import numpy as np
+from arrays import guarded, heap, with_strides
 from layers import DST_DTYPES, SRC_DTYPES
 
 from int8blas import Binary, Eltwise, PReLU, ReLU, Sum
@@ -40,6 +41,9 @@ def with_operands(draws, problem, shape):
 def finished(draws, problem):
     """A problem of the family: the layer with its operands, and the output for its result."""
     shape = problem.dst_shape()
+    if draws.below(2):
+        allocate = draws.among((heap, heap, guarded("end"), guarded("start")))
+        problem = problem.but(src=with_strides(problem.src, draws.strides(problem.src.shape, shared=True), allocate))
     problem = with_operands(draws, problem, shape)
     out = draws.output(problem.dst_dtype, shape) if draws.below(2) else None
     return {"layer": problem, "at_creation": bool(draws.below(2)), "out": out}

@@ -13,8 +13,9 @@ WORK = 15
 
 def problem(draws):
     pair = draws.among(SIGN_PAIRS)
-    m, n, k = draws.sizes(3, WORK)
-    batch = [draws.integer(1, 3) for _ in range(draws.below(4))]
+    small = draws.below(2)  # whether long runs of small matrices are drawn
+    m, n, k = draws.sizes(3, WORK - 4 * small)
+    batch = [draws.size(6) if small and not i else draws.integer(1, 3) for i in range(draws.below(4))][::-1]
     shapes = []
     for rows, columns in ((m, k), (k, n)):
         kept = batch[draws.below(len(batch) + 1) :]

@@ -22,7 +22,9 @@ def problem(draws):
         dtypes = (np.int32,) if is_bits else (np.int32, np.int64)
         out = draws.output(draws.among(dtypes), (m, n)) if draws.below(2) else None
         return {"x": x, "y": y, "packed": bool(draws.below(2)), "out": out, "is_bits": is_bits}
-    excluded = sorted({draws.below(n) for _ in range(draws.below(3))}) if draws.below(2) else []
+    few = sorted({draws.below(n) for _ in range(draws.below(3))})
+    many = np.flatnonzero(draws.generator().random(n) < draws.among((0.5, 0.95, 1))).tolist()
+    excluded = draws.among(([], few, many))
     cuts = sorted(draws.integer(1, n - 1) for _ in range(draws.below(3))) if n > 1 else []
     return {
         "x": x,

@@ -24,10 +24,11 @@ def problem(draws):
         options["ceil_mode"] = bool(draws.below(2)) if options["padding"] is padding else False
         if function == "avg_pool":
             options["include_padding"] = bool(draws.below(2))
-    sizes = [max(k - sum(p), 1) + draws.size(3.4) - 1 for k, p in zip(kernel, padding, strict=True)]
+    bits = draws.among((3.4, 3.4, {1: 13, 2: 6, 3: 4}[spatial]))
+    sizes = [max(k - sum(p), 1) + draws.size(bits) - 1 for k, p in zip(kernel, padding, strict=True)]
     if isinstance(options.get("padding"), str):
         sizes = [max(size, k) for size, k in zip(sizes, kernel, strict=True)]
-    c, n = draws.size(7), draws.among((1, 1, 2, 3))
+    c, n = draws.size(7 if bits < 4 else 3), draws.among((1, 1, 2, 3))
     src = draws.array(draws.among((np.uint8, np.int8)), (n, c, *sizes) if layout[1] == "c" else (n, *sizes, c))
     options |= attributes(draws, src.dtype)
     if "avg" in function and "scales" not in options:

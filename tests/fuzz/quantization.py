@@ -3,19 +3,20 @@
 import elementwise as shared
 import numpy as np
 import reference_quantization as reference
+from arrays import with_strides
 
 import int8blas
 
 from .draws import held, stored
 
-WORK = 10
+WORK = 15
 
 
 def problem(draws):
     name = draws.among(shared.FUNCTIONS)
     dtype = draws.among(shared.DTYPES)
     shape = tuple(draws.sizes(draws.integer(1, 3), 7 if name in ("doubling", "single") else WORK))
-    axis = draws.among((None, 0, -1))
+    axis = draws.among((None, 0, -1, tuple(sorted(draws.some(range(len(shape))), key=lambda _: draws.fraction()))))
     generator = draws.generator()
     if name.startswith("quantize"):
         scheme = "onnx" if name.endswith("onnx") else "float"
@@ -29,6 +30,8 @@ def problem(draws):
         zero_point = generator.integers(-(2**31), 2**31, np.shape(zero_point))
     function = "requantize" if name in shared.SCHEMES else name.removesuffix(" onnx")
     result = np.float32 if name == "dequantize" else dtype
+    if draws.below(3) == 0:
+        x = with_strides(x, draws.strides(shape, shared=True))
     return {"function": function, "x": x, "scale": scale, "zero_point": zero_point, "axis": axis, "options": options,
             "out": draws.output(result, shape) if draws.below(2) else None}  # fmt: skip
 

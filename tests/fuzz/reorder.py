@@ -16,7 +16,7 @@ def problem(draws):
     if draws.below(2):
         return gathered(draws)
     letters = draws.among(LETTERS)
-    shape = tuple(draws.sizes(len(letters), 9, empty=False))
+    shape = tuple(draws.sizes(len(letters), draws.among((9, 9, 9, 13)), empty=False))
     source, target = draws.among(DTYPES), draws.among(DTYPES)
     generator = draws.generator()
     mask = draws.below(1 << len(letters))

@@ -67,6 +67,7 @@ def test_vecdot_along_another_axis():
         (-1, -1),
         ([], []),
         (range(1, 3), np.array([1, 2])),
+        np.array(1),
     ],
 )
 def test_tensordot(axes):
@@ -158,6 +159,8 @@ def test_errors():
         int8blas.einsum("ii,ij->j", x, x)
     with pytest.raises(ValueError, match=r"^axes must be from 0 to 2, the dimensions of both, got 3$"):
         int8blas.tensordot(x, x, 3)
+    with pytest.raises(TypeError, match=r"^axes must be an integer, got float$"):
+        int8blas.tensordot(x, x, np.array(1.5))
     with pytest.raises(ValueError, match=r"^axes must name an axis of a once, got \[0, 0\]$"):
         int8blas.tensordot(x, x, ([0, 0], [0, 1]))
     with pytest.raises(ValueError, match=r"^axes must list equal numbers of axes of a and b, got 1 and 2$"):
