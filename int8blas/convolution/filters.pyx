@@ -224,20 +224,18 @@ cdef class Filters:
         """Return B. k counts (kd, kh; kw, ic), and columns count (g, oc)."""
         if self.doubled:
             weights = np.rint(weights / 2).astype(np.int8)
-        # For the channels of another group a filter has weights that are 0, or equal to their zero points.
         outputs, channels, *kernel = weights.shape[1:]
-        filters = np.zeros((self.groups, self.merged, outputs, self.merged, channels, *kernel), np.int8)
-        if self.zeros is not None:
-            filters[...] = self.zeros.reshape(self.groups, self.merged, outputs, *(1,) * (filters.ndim - 3))
-        for i in range(self.merged):
-            filters[:, i, :, i] = weights[i::self.merged]
-        filters = filters.reshape(self.groups, self.outputs, self.window.channels, *kernel)
-        lines, used = kernel[0] * kernel[1], kernel[2] * self.window.channels
         k, n = self.matrix_shape()
-        padded = np.zeros((lines, self.window.line, self.groups, n // self.groups), np.int8)
-        padded[:, :used, :, :self.outputs] = filters.transpose(3, 4, 5, 2, 0, 1).reshape(
-            lines, used, self.groups, self.outputs)
-        return padded.reshape(k, n)
+        matrix = np.zeros((k, n), np.int8)
+        # The part of the matrix without padding, as a view.
+        part = matrix.reshape(*kernel[:2], self.window.line, self.groups, n // self.groups)
+        part = part[:, :, :kernel[2] * self.window.channels, :, :self.outputs].reshape(
+            *kernel, self.merged, channels, self.groups, self.merged, outputs)
+        if self.zeros is not None:  # for the channels of another group a filter has weights equal to its zero point
+            part[...] = self.zeros.reshape(self.groups, self.merged, outputs)
+        for i in range(self.merged):
+            part[:, :, :, i, :, :, i] = weights[i::self.merged].transpose(3, 4, 5, 2, 0, 1)
+        return matrix
 
     cdef int pack_weights(self, weights) except -1:
         """Pack the weights, an array with the elements of `shape`. None stands for weights that add 0."""

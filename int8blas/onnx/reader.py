@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import mmap
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,13 @@ def read(source: Any) -> Network:
     except ImportError as error:
         raise ImportError("reading an ONNX file needs the package onnx: pip install 'int8blas[onnx]'") from error
     path = None
+    apart: dict[int, bytes] = {}
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        model = parsed(onnx, path.read_bytes(), str(path))
+        with contents(path) as data:
+            model, apart = parsed(onnx, data, str(path))
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        model = parsed(onnx, bytes(source), f"{len(source)} bytes")
+        model, apart = parsed(onnx, bytes(source), f"{len(source)} bytes")
     elif isinstance(source, onnx.ModelProto):
         model = source
     else:
@@ -53,7 +57,7 @@ def read(source: Any) -> Network:
             f"{DOMAIN!r}, whose operators only a loaded model has"
         )
     reader = Reader(onnx, path, opsets)
-    graph = reader.graph(model.graph)
+    graph = reader.graph(model.graph, apart)
     # Before version 4 of the format every constant was also an input, so the inputs do not say which constants a feed
     # may replace.
     ports = model.graph.input if model.ir_version >= 4 else ()
@@ -61,14 +65,100 @@ def read(source: Any) -> Network:
     return Network(graph, opsets, overridable=tuple(defaults.values()))
 
 
-def parsed(onnx: Any, data: bytes, name: str) -> Any:
-    """Parse a model."""
+@contextlib.contextmanager
+def contents(path: Path) -> Iterator[Any]:
+    """Map a file. Read it if it cannot be mapped, such as an empty file or a pipe."""
+    with path.open("rb") as file:
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            yield file.read()
+            return
+    with data:
+        yield data
+
+
+# The raw bytes of larger tensors are copied once, from the file to the constant. Protobuf would copy them twice.
+APART = 1 << 14
+# Numbers of the fields of ModelProto, GraphProto and TensorProto, and the type of their bytes on the wire.
+GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA, BYTES_FOLLOW = 7, 25, 5, 9, 2
+
+
+def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
+    """Parse a model. Return it without the raw bytes of large constants, and these bytes by the constants' indices."""
     model = onnx.ModelProto()
+    apart: dict[int, bytes] = {}
     try:
-        model.ParseFromString(data)
+        small, apart = without_weights(data)
+    except (IndexError, ValueError):  # protobuf describes what is damaged
+        small = data[:]
+    try:
+        model.ParseFromString(small)
     except import_module("google.protobuf.message").DecodeError as error:
         raise ValueError(f"source must be an ONNX model, got {name}, which cannot be decoded: {error}") from None
-    return model
+    return model, apart
+
+
+def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
+    """Return a serialized model without the raw bytes of large constants, and these bytes by the constants' indices."""
+    tops = [*fields(data, 0, len(data))]
+    graphs = [field for field in tops if field[0] == GRAPH]
+    if len(graphs) != 1 or any(number == FUNCTIONS for number, *_ in tops):
+        return data[:], {}
+    _, start, begin, end = graphs[0]
+    apart, pieces, done, index = {}, [], begin, -1
+    for number, first, inside, after in fields(data, begin, end):
+        index += number == INITIALIZER
+        if number == INITIALIZER and after - inside > APART:
+            raw = [field for field in fields(data, inside, after) if field[0] == RAW_DATA]
+            if len(raw) == 1:
+                _, before, raw_begin, raw_end = raw[0]
+                apart[index] = data[raw_begin:raw_end]
+                rest = data[inside:before] + data[raw_end:after]
+                pieces += [data[done:first], header(INITIALIZER, len(rest)), rest]
+                done = after
+    graph = b"".join([*pieces, data[done:end]])
+    return b"".join([data[:start], header(GRAPH, len(graph)), graph, data[end:]]), apart
+
+
+def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the fields of a serialized message: the number, where the field starts, and where its value begins and
+    ends."""
+    while at < end:
+        start = at
+        tag, at = varint(data, at)
+        kind, size = tag & 7, 0
+        if kind == BYTES_FOLLOW:
+            size, at = varint(data, at)
+        elif kind == 0:
+            size = varint(data, at)[1] - at
+        else:
+            size = {1: 8, 5: 4}.get(kind, end)
+        if at + size > end:
+            raise ValueError
+        yield tag >> 3, start, at, at + size
+        at += size
+
+
+def varint(data: Any, at: int) -> tuple[int, int]:
+    """Return the number at a position, 7 bits in each byte, and the position after it."""
+    byte = data[at]
+    value, shift = byte & 127, 7
+    while byte > 127:
+        at += 1
+        byte = data[at]
+        value |= (byte & 127) << shift
+        shift += 7
+    return value, at + 1
+
+
+def header(number: int, size: int) -> bytes:
+    """Return the start of a field of `size` bytes."""
+    result = [number << 3 | BYTES_FOLLOW]
+    while size > 127:
+        result.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*result, size])
 
 
 def find_schema(operator: str, domain: str, version: int) -> Attributes | None:
@@ -123,13 +213,14 @@ class Reader:
         self.opsets = opsets
         self.dtypes: dict[int, np.dtype[Any]] = {}
 
-    def graph(self, proto: Any) -> Graph:
-        """Convert a graph with its constants and nodes."""
+    def graph(self, proto: Any, apart: Mapping[int, bytes]) -> Graph:
+        """Convert a graph with its constants and nodes. `apart` has the raw bytes of some constants by their
+        indices."""
         constants = {each.values.name: self.sparse(each) for each in proto.sparse_initializer}
-        for tensor in proto.initializer:
+        for i, tensor in enumerate(proto.initializer):
             if tensor.name in constants:
                 raise ValueError(f"constants must have distinct names, got {tensor.name!r} twice")
-            constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}")
+            constants[tensor.name] = self.tensor(tensor, f"constant {tensor.name!r}", apart.get(i))
         nodes = [self.node(node) for node in proto.node]
         inputs = tuple(self.value(value) for value in proto.input if value.name not in constants)
         outputs = tuple(self.value(value) for value in proto.output)
@@ -188,20 +279,21 @@ class Reader:
             return VALUES[proto.type](proto)
         what = f"attribute {proto.name!r} of {node}"
         if proto.type == self.onnx.AttributeProto.GRAPH:
-            return self.graph(proto.g)
+            return self.graph(proto.g, {})
         if proto.type == self.onnx.AttributeProto.TENSOR:
             return self.tensor(proto.t, what)
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
-    def tensor(self, proto: Any, what: str) -> Array:
-        """Convert a tensor. Check that its number of values fits its shape."""
+    def tensor(self, proto: Any, what: str, raw: bytes | None = None) -> Array:
+        """Convert a tensor. `raw` are its raw bytes if `proto` lacks them. Check that its number of values fits its
+        shape."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:
             raise ValueError(f"{what} must have sizes of at least 0, got shape {shape}")
         dtype = self.dtype(proto.data_type, what)
         if proto.data_location:
             return self.external(proto, shape, dtype, what)
-        has_bytes = proto.HasField("raw_data")
+        has_bytes = raw is not None or proto.HasField("raw_data")
         if dtype in FIELDS and not has_bytes:  # several times faster than onnx
             name, stored = FIELDS[dtype]
             numbers = getattr(proto, name)
@@ -212,12 +304,13 @@ class Reader:
         elif has_bytes:
             kind = dtype.name if dtype.kind == "V" else ""  # NumPy formats a name in a microsecond
             bits = 4 if "int4" in kind else 2 if "int2" in kind else 8 * dtype.itemsize
-            raw = proto.raw_data
+            raw = proto.raw_data if raw is None else raw
             wanted, came = (math.prod(shape) * bits + 7) // 8, len(raw)
             if wanted != came:
                 raise ValueError(f"{what} must have {wanted} bytes, as its shape is {shape}, got {came}")
             if dtype.kind in "iuf" and came:
                 return np.ndarray(shape, dtype.newbyteorder("<").str, raw).astype(dtype, copy=False)
+            proto.raw_data = raw
         try:
             array: Array = np.asarray(self.onnx.numpy_helper.to_array(proto))
         except (ValueError, TypeError, MemoryError) as error:

@@ -14,6 +14,7 @@ from processes import run_python
 
 import int8blas
 import int8blas.onnx
+from int8blas.onnx.reader import without_weights
 
 CHAIN = """
 g (float[n, 2] x, float[2] unused) => (float[n, 2] y, float[n, 2] z) {
@@ -440,6 +441,57 @@ def test_bytes_that_are_turned_never_crash():
             int8blas.onnx.load(bytes(broken))
         except (ValueError, TypeError, NotImplementedError):
             continue
+
+
+LARGE = {
+    "float32": np.arange(8192, dtype=np.float32).reshape(64, 128), "int8": np.arange(32768).astype(np.int8),
+    "bool": np.arange(32768) % 3 == 0, "bfloat16": np.arange(16384).astype("bfloat16"), "int64": np.arange(3),
+}  # fmt: skip
+
+
+def model_of_constants():
+    """A model that returns large and small constants, all as raw bytes."""
+    tensors = [numpy_helper.from_array(value, f"c{i}") for i, value in enumerate(LARGE.values())]
+    nodes = [helper.make_node("Identity", [tensor.name], [f"y{i}"]) for i, tensor in enumerate(tensors)]
+    outputs = [helper.make_tensor_value_info(f"y{i}", tensor.data_type, None) for i, tensor in enumerate(tensors)]
+    graph = helper.make_graph(nodes, "constants", [], outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("source", ["path", "bytes", "model"])
+def test_large_constants_keep_their_bytes(source, tmp_path):
+    model = model_of_constants()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    given = {"path": path, "bytes": path.read_bytes(), "model": model}[source]
+    results = int8blas.onnx.load(given).run(None, {})
+    for result, wanted in zip(results, LARGE.values(), strict=True):
+        assert result.dtype == wanted.dtype
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_large_constants_are_no_part_of_what_protobuf_parses():
+    data = model_of_constants().SerializeToString()
+    small, apart = without_weights(data)
+    assert [*apart] == [0, 1, 2, 3]
+    assert len(small) < 1000
+    for i, value in enumerate([*LARGE.values()][:4]):
+        assert apart[i] == value.tobytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x08\x08"])
+def test_files_without_a_graph_are_an_error(data, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(data)
+    with pytest.raises(ValueError, match="source must be an ONNX model"):
+        int8blas.onnx.load(tmp_path / "model.onnx")
+
+
+def test_damage_of_a_large_model_is_an_error_wherever_it_is(tmp_path):
+    data = model_of_constants().SerializeToString()
+    for end in range(1, len(data), 3001):
+        (tmp_path / "model.onnx").write_bytes(data[:end])
+        with pytest.raises(ValueError, match="source must be an ONNX model"):
+            int8blas.onnx.load(tmp_path / "model.onnx")
 
 
 def test_other_sources_are_refused():
