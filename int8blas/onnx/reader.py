@@ -80,8 +80,10 @@ def contents(path: Path) -> Iterator[Any]:
 
 # The raw bytes of larger tensors are copied once, from the file to the constant. Protobuf would copy them twice.
 APART = 1 << 14
-# Numbers of the fields of ModelProto, GraphProto and TensorProto, and the type of their bytes on the wire.
-GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA, BYTES_FOLLOW = 7, 25, 5, 9, 2
+# Tags of fields of ModelProto, GraphProto and TensorProto. A tag has the number of a field, then the type of its value
+# in 3 bits: BYTES_FOLLOW if the size of the value and its bytes follow.
+BYTES_FOLLOW = 2
+GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA = (number << 3 | BYTES_FOLLOW for number in (7, 25, 5, 9))
 
 
 def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
@@ -103,13 +105,13 @@ def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
     """Return a serialized model without the raw bytes of large constants, and these bytes by the constants' indices."""
     tops = [*fields(data, 0, len(data))]
     graphs = [field for field in tops if field[0] == GRAPH]
-    if len(graphs) != 1 or any(number == FUNCTIONS for number, *_ in tops):
+    if len(graphs) != 1 or any(tag == FUNCTIONS for tag, *_ in tops):
         return data[:], {}
     _, start, begin, end = graphs[0]
     apart, pieces, done, index = {}, [], begin, -1
-    for number, first, inside, after in fields(data, begin, end):
-        index += number == INITIALIZER
-        if number == INITIALIZER and after - inside > APART:
+    for tag, first, inside, after in fields(data, begin, end):
+        index += tag == INITIALIZER
+        if tag == INITIALIZER and after - inside > APART:
             raw = [field for field in fields(data, inside, after) if field[0] == RAW_DATA]
             if len(raw) == 1:
                 _, before, raw_begin, raw_end = raw[0]
@@ -122,7 +124,7 @@ def without_weights(data: Any) -> tuple[bytes, dict[int, bytes]]:
 
 
 def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of a serialized message: the number, where the field starts, and where its value begins and
+    """Yield the fields of a serialized message: the tag, where the field starts, and where its value begins and
     ends."""
     while at < end:
         start = at
@@ -136,7 +138,7 @@ def fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
             size = {1: 8, 5: 4}.get(kind, end)
         if at + size > end:
             raise ValueError
-        yield tag >> 3, start, at, at + size
+        yield tag, start, at, at + size
         at += size
 
 
@@ -145,6 +147,8 @@ def varint(data: Any, at: int) -> tuple[int, int]:
     byte = data[at]
     value, shift = byte & 127, 7
     while byte > 127:
+        if shift > 63:
+            raise ValueError
         at += 1
         byte = data[at]
         value |= (byte & 127) << shift
@@ -152,9 +156,9 @@ def varint(data: Any, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def header(number: int, size: int) -> bytes:
+def header(tag: int, size: int) -> bytes:
     """Return the start of a field of `size` bytes."""
-    result = [number << 3 | BYTES_FOLLOW]
+    result = [tag]
     while size > 127:
         result.append(size & 127 | 128)
         size >>= 7
