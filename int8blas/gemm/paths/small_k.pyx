@@ -2,8 +2,9 @@
 
 The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
 twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places of a
-cache line, the path computes all rows that begin at one place before the others. If C has the bare sums or distances, the kernel
-stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1 cache.
+cache line, the path computes all rows that begin at one place before the others. If C has the bare sums or distances,
+the kernel stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1
+cache.
 """
 
 from libc.stddef cimport ptrdiff_t
