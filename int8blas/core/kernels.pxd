@@ -331,7 +331,7 @@ cdef extern from "isa/kernels.h" nogil:
         ptrdiff_t src_row, dst_row, plus_row
         int src_type, dst_type
         float scale, dst_scale, dst_zero
-        int log
+        int log, root
         const float *gamma
         const float *beta
         float epsilon

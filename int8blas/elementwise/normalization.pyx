@@ -14,7 +14,7 @@ from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
 from int8blas.core.results cimport empty, empty_like
-from int8blas.elementwise.normalize cimport divide_by_rms, normalize
+from int8blas.elementwise.normalize cimport normalize
 from int8blas.stage.output_stage cimport element_type
 from int8blas.core.traced import traced
 
@@ -328,7 +328,7 @@ cdef list set_affine(i8_normalize_args *args, cnp.ndarray array, object gamma, o
     cdef bint used = array.size != 0
     factors, shifts = row_values(gamma, "gamma", n, 1, used), row_values(beta, "beta", n, -0.0, used)
     args.gamma, args.beta = <const float *>cnp.PyArray_DATA(factors), <const float *>cnp.PyArray_DATA(shifts)
-    args.epsilon, args.log = real(epsilon, "epsilon"), False
+    args.epsilon, args.log, args.root = real(epsilon, "epsilon"), False, False
     if not 0 <= args.epsilon <= FLT_MAX:
         raise ValueError(f"epsilon must not be negative, and finite in float32, got {shown(epsilon)}")
     return [factors, shifts]
@@ -360,14 +360,9 @@ def rms_norm(src, gamma, *, epsilon=1e-5):
 
     Each operation is rounded once, and sums are computed as in :func:`softmax`.
     """
-    cdef cnp.ndarray x = np.ascontiguousarray(float32s(src, "src")), factors = np.ascontiguousarray(
-        float32s(gamma, "gamma"))
-    cdef cnp.ndarray y = empty_like(x, cnp.NPY_FLOAT32)
-    if x.ndim < 1 or (<object>factors).shape != (<object>x).shape[x.ndim - 1:]:
-        raise ValueError(f"gamma must have the size of the last dimension of src, got shapes {(<object>factors).shape} "
-                         f"and {(<object>x).shape}")
-    if cnp.PyArray_SIZE(x):
-        divide_by_rms(<const float *>cnp.PyArray_DATA(x), <const float *>cnp.PyArray_DATA(factors),
-                      real(epsilon, "epsilon"), cnp.PyArray_SIZE(x) // factors.shape[0], factors.shape[0],
-                      <float *>cnp.PyArray_DATA(y))
-    return y
+    cdef i8_normalize_args args
+    cdef cnp.ndarray x = source(float32s(src, "src"))
+    _values = set_affine(&args, x, gamma, None, epsilon)
+    args.root = True
+    return run(current_kernels().elementwise.layer_norm, NULL, &args, x, x.ndim - 1,
+               set_quantization(&args, x, x.dtype, None, None, ()), None)

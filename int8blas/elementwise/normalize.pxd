@@ -6,5 +6,3 @@ from int8blas.core.kernels cimport i8_normalize_args, i8_normalize_fn
 
 cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_args *args, cnp.ndarray src,
                    cnp.ndarray dst) except -1
-cdef void divide_by_rms(const float *x, const float *gamma, float epsilon, int64_t rows, int64_t n,
-                        float *y) noexcept

@@ -5,7 +5,6 @@ that are side by side in memory, these rows are read and written in place too. A
 block at a time.
 """
 
-from libc.math cimport sqrtf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.stdlib cimport llabs
@@ -23,9 +22,6 @@ cnp.import_array()
 
 # Elements of a block of rows, the unit of work for threads.
 cdef int64_t BLOCK = 1 << 13
-
-cdef enum:
-    PARTS = 64                  # partial sums of a row, as in the kernels
 
 
 # The places of the rows of the source or of the destination, and whether these rows are copied.
@@ -69,8 +65,10 @@ cdef void copy_block(const NormalizeJob *job, const Side *side, char *at, char *
 
 
 cdef inline int64_t workspace_size(const NormalizeJob *job) noexcept nogil:
-    cdef int64_t room = I8_ACROSS_ROOM(job.block, job.args.n) if job.across else I8_NORMALIZE_ROOM(job.args.n)
-    return (2 if job.args.log else 1) * room * <int64_t>sizeof(float)
+    cdef int64_t room = I8_NORMALIZE_ROOM(job.args.n)
+    if job.across:
+        room = (2 if job.args.log else 1) * I8_ACROSS_ROOM(job.block, job.args.n)
+    return room * <int64_t>sizeof(float)
 
 
 cdef inline int64_t copy_size(const NormalizeJob *job, const Side *side) noexcept nogil:
@@ -192,53 +190,3 @@ cdef int normalize(i8_normalize_fn function, i8_normalize_fn across, i8_normaliz
     run_work(do_part, &job, parts, elements, THREAD_NORMALIZED, GIL_NORMALIZED)
     release(job.memory)
     return 0
-
-
-cdef struct RmsJob:
-    const float *x
-    const float *gamma
-    float *y
-    float epsilon
-    int64_t rows, n
-
-
-cdef void do_row(const RmsJob *job, int64_t row) noexcept nogil:
-    """Normalize one row. Partial sum j adds elements j, j + PARTS and so on."""
-    cdef float sums[PARTS]
-    cdef const float *x = job.x + row * job.n
-    cdef float *y = job.y + row * job.n
-    cdef float factor
-    cdef int64_t i, _i, j, parts = PARTS
-    for j in range(PARTS):
-        sums[j] = 0
-    for _i in range(job.n // PARTS):
-        for j in range(PARTS):
-            sums[j] += x[j] * x[j]
-        x += PARTS
-    for j in range(job.n % PARTS):
-        sums[j] += x[j] * x[j]
-    x = job.x + row * job.n
-    while parts > 1:
-        parts = parts // 2
-        for j in range(parts):
-            sums[j] += sums[parts + j]
-    factor = <float>1 / sqrtf(sums[0] / <float>job.n + job.epsilon)
-    for i in range(job.n):
-        y[i] = x[i] * factor * job.gamma[i]
-
-
-cdef int do_rows(const void *shared, int64_t part, int64_t parts) noexcept nogil:
-    cdef const RmsJob *job = <const RmsJob *>shared
-    cdef int64_t row
-    for row in range(share(job.rows, part, parts), share(job.rows, part + 1, parts)):
-        do_row(job, row)
-    return 0
-
-
-cdef void divide_by_rms(const float *x, const float *gamma, float epsilon, int64_t rows, int64_t n, float *y) noexcept:
-    """Divide rows by the root of their mean square, and multiply them by gamma."""
-    cdef RmsJob job
-    cdef double elements = <double>rows * n
-    job.x, job.gamma, job.epsilon, job.rows, job.n, job.y = x, gamma, epsilon, rows, n, y
-    run_work(do_rows, &job, threads_for(elements, THREAD_NORMALIZED, <double>rows), elements, THREAD_NORMALIZED,
-             GIL_NORMALIZED)

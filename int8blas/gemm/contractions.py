@@ -44,6 +44,8 @@ def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "
     array([12, 34])
     """
     x, y = operand(a, "a"), operand(b, "b")
+    if out is None and x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[0]:
+        return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
     axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (max(0, y.ndim - 2),))
     return _contract(x, y, (), (), *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
@@ -76,6 +78,8 @@ def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod:
            [34,  4]])
     """
     x, y = operand(a, "a"), operand(b, "b")
+    if x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[-1]:
+        return matmul(x, y.T, dtype=dtype, overflow=overflow, mod=mod)
     axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (y.ndim - 1,))
     return _contract(x, y, (), (), *axes, dtype=dtype, overflow=overflow, mod=mod)
 

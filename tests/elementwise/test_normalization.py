@@ -401,5 +401,5 @@ def test_rms_norm(isa, rng):
         x, gamma = rng.normal(0, 3, (4, 3, n)).astype(np.float32), rng.normal(0, 1, n).astype(np.float32)
         for array in (x, x[::2], x[:, 0]):
             assert_same_bits(rms_norm(array, gamma, epsilon=1e-6), reference.rms_norm(array, gamma, 1e-6))
-    with pytest.raises(ValueError, match="gamma must have the size of the last dimension"):
+    with pytest.raises(ValueError, match="gamma must have shape"):
         rms_norm(x, gamma[1:])

@@ -77,12 +77,11 @@ typedef void (*i8_bytes_fn)(const i8_bytes_args *);
 /* The arguments of softmax and layer normalization of rows of n elements, at least 1 (normalize_body.h). src_type is
  * any type, and dst_type is any type except s32. The elements of a row are contiguous and aligned to their size. If a
  * row has less than I8_CHUNK elements, I8_CHUNK elements are readable in src, plus, gamma and beta, and writable in
- * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, or twice
- * this number for a softmax with `log`. The workspace has the rows that are computed together. Long rows are computed
- * one after the other. */
+ * dst. dst may be src itself if the types have the same size. The workspace has I8_NORMALIZE_ROOM(n) floats, for the
+ * rows that are computed together. Long rows are computed one after the other. */
 #define I8_PARTS 64
-#define I8_MOST_ROWS 4
-#define I8_ROWS_ABREAST(n) ((n) <= 1024 ? I8_MOST_ROWS : 1)
+#define I8_MOST_ROWS 8
+#define I8_ROWS_ABREAST(n) ((n) <= 128 ? I8_MOST_ROWS : (n) <= 1024 ? 4 : 1)
 #define I8_ROW_ROOM(n) (((n) + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK + I8_CHUNK)
 #define I8_NORMALIZE_ROOM(n) (I8_ROWS_ABREAST(n) * I8_ROW_ROOM(n))
 typedef struct {
@@ -94,7 +93,8 @@ typedef struct {
     int src_type, dst_type;
     float scale; /* scale of src */
     float dst_scale, dst_zero; /* reciprocal of the scale of dst; zero point of dst, or -0.0 */
-    int log;
+    int log;  /* of softmax */
+    int root; /* layer normalization takes 0 as the mean (RMSNorm) */
     const float *gamma, *beta;
     float epsilon;
     float *workspace;

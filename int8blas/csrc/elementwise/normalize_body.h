@@ -38,11 +38,6 @@ I8_INLINE int64_t i8_next_chunk(int64_t i, int64_t n)
 I8_INLINE int64_t i8_whole(int64_t n) { return n < I8_CHUNK ? I8_CHUNK : n; }
 I8_INLINE int64_t i8_chunks(int64_t n) { return (n + I8_CHUNK - 1) / I8_CHUNK * I8_CHUNK; }
 
-/* I8_SHORT_ROW is the maximum number of elements of a row that softmax computes together with other rows.
- * I8_PART_OF_ROW is the number of elements in a part of a longer row. */
-#define I8_SHORT_ROW 128
-#define I8_PART_OF_ROW (I8_LANES == 8 ? INT64_MAX / 2 : 512)
-
 /* -------------------------------------------------------------------------------------------------- a row of f32 -- */
 
 #define I8_SUMS (I8_PARTS / I8_CHUNK)
@@ -99,25 +94,20 @@ I8_NOINLINE float i8_add_row(float *x, const float *src, const float *plus, int6
     return i8_fold(sums);
 }
 
-/* Set d = x - mean for a chunk, and add the squares of d to the sum. */
-I8_INLINE i8_floats i8_center_chunk(float *d, const float *x, i8_floats shift, i8_floats sum)
-{
-    const i8_floats y = i8_floats_add(i8_floats_load(x), shift);
-    i8_floats_store(d, y);
-    return i8_floats_add(sum, i8_floats_mul(y, y));
-}
-
-/* Set d = x - mean, where d may be x, and return the sum of squares. Elements after the row are set to the mean, so
- * their squares are 0. */
-I8_NOINLINE float i8_center_row(float *d, const float *x, int64_t n, float mean)
+/* Return the sum of squares of x - mean. Elements after the row are set to the mean, so their squares are 0. */
+I8_NOINLINE float i8_squares_of_row(const float *x, int64_t n, float mean)
 {
     const i8_floats zero = i8_floats_set(0), shift = i8_floats_set(-mean);
-    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero};
-    for (; n > I8_PARTS - I8_CHUNK; n -= I8_PARTS, x += I8_PARTS, d += I8_PARTS)
-        I8_FOR(k, I8_SUMS) sums[k] = i8_center_chunk(d + k * I8_CHUNK, x + k * I8_CHUNK, shift, sums[k]);
+    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero}, d[I8_SUMS];
+    for (; n > I8_PARTS - I8_CHUNK; n -= I8_PARTS, x += I8_PARTS) {
+        I8_FOR(k, I8_SUMS) d[k] = i8_floats_add(i8_floats_load(x + k * I8_CHUNK), shift);
+        I8_FOR(k, I8_SUMS) sums[k] = i8_floats_add(sums[k], i8_floats_mul(d[k], d[k]));
+    }
     I8_FOR(k, I8_SUMS - 1)
-        if (n > k * I8_CHUNK)
-            sums[k] = i8_center_chunk(d + k * I8_CHUNK, x + k * I8_CHUNK, shift, sums[k]);
+        if (n > k * I8_CHUNK) {
+            d[k] = i8_floats_add(i8_floats_load(x + k * I8_CHUNK), shift);
+            sums[k] = i8_floats_add(sums[k], i8_floats_mul(d[k], d[k]));
+        }
     return i8_fold(sums);
 }
 
@@ -133,10 +123,12 @@ I8_NOINLINE float i8_largest_of_row(const float *x, int64_t n)
     return largest;
 }
 
-I8_NOINLINE void i8_scale_row(float *x, int64_t n, float factor)
+/* Set x = x * factor + shift. */
+I8_NOINLINE void i8_move_row(float *x, int64_t n, float factor, float shift)
 {
     for (int64_t i = 0; i < n; i += I8_CHUNK)
-        i8_floats_store(x + i, i8_floats_mul(i8_floats_load(x + i), i8_floats_set(factor)));
+        i8_floats_store(x + i, i8_floats_add(i8_floats_mul(i8_floats_load(x + i), i8_floats_set(factor)),
+                                             i8_floats_set(shift)));
 }
 
 /* --------------------------------------------------------------------------------------------------- the source --- */
@@ -154,88 +146,126 @@ I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
     return a->plus ? (const float *)(const void *)((const char *)a->plus + row * a->plus_row) : NULL;
 }
 
-/* Return the largest element of a row that has no NaN. */
-I8_INLINE float i8_largest(const char *src, const float *plus, int64_t n, const int type)
+/* Set y = e**x for x <= 0, like i8_exp_down, for `count` chunks, at most I8_TOGETHER. Each operation takes 3 cycles and
+ * needs the result of the one before, so the operations of several chunks take turns. */
+#if I8_LANES > 1
+enum { I8_TOGETHER = I8_LANES == 16 ? 4 : 2 };
+I8_INLINE void i8_exp_down_chunks(i8_floats *y, const i8_floats *x, const int count)
 {
-    i8_floats x = i8_source_chunk(src, plus, 0, type);
-    if (n < I8_CHUNK) { /* the chunk has elements after the row, which do not count */
+    const i8_floats magic = i8_floats_set(I8_EXP_MAGIC), end = i8_floats_set(I8_EXP_DOWN_END);
+    i8_floats n[I8_TOGETHER], power[I8_TOGETHER], r[I8_TOGETHER], p[I8_TOGETHER];
+    I8_FOR(k, count) n[k] = i8_floats_add(i8_floats_mul(x[k], i8_floats_set(I8_LOG2_E)), magic);
+    I8_FOR(k, count) power[k] = i8_floats_power_of_two(n[k]);
+    I8_FOR(k, count) n[k] = i8_floats_sub(n[k], magic);
+    I8_FOR(k, count) r[k] = i8_floats_sub(x[k], i8_floats_mul(n[k], i8_floats_set(I8_LN2_HIGH)));
+    I8_FOR(k, count) r[k] = i8_floats_add(r[k], i8_floats_mul(n[k], i8_floats_set(I8_LN2_LOW)));
+    I8_FOR(k, count) p[k] = i8_floats_set(I8_EXP_FIRST);
+#define I8_NEXT(c) I8_FOR(k, count) p[k] = i8_floats_add(i8_floats_mul(p[k], r[k]), i8_floats_set(c));
+    I8_EXP_OTHERS(I8_NEXT)
+#undef I8_NEXT
+    I8_FOR(k, count) p[k] = i8_floats_add(i8_floats_mul(p[k], i8_floats_mul(r[k], r[k])), r[k]);
+    I8_FOR(k, count) p[k] = i8_floats_mul(i8_floats_add(p[k], i8_floats_set(1)), power[k]);
+    I8_FOR(k, count) y[k] = i8_floats_unless_below(x[k], end, p[k]);
+}
+#else
+enum { I8_TOGETHER = 1 };
+I8_INLINE void i8_exp_down_chunks(i8_floats *y, const i8_floats *x, const int count)
+{
+    (void)count;
+    I8_EACH y->lane[v] = i8_exp_down(x->lane[v]);
+}
+#endif
+
+/* A row of softmax: t = (src + plus + shift) * scale, or f32(src - largest) * scale for s32. */
+typedef struct {
+    const char *src;
+    const float *plus;
+    int64_t n;
+    int32_t largest;
+    float shift, scale;
+} i8_softmax_row;
+
+/* Set `shift` or `largest` of a row that has no NaN. */
+I8_INLINE void i8_find_largest(i8_softmax_row *r, const int type)
+{
+    const int64_t n = r->n, last = n - I8_CHUNK;
+    if (type == I8_TYPE_S32) {
+        const int32_t *x = (const int32_t *)(const void *)r->src;
+        int32_t largest = x[0];
+        for (int64_t i = 0; i < n; ++i)
+            largest = x[i] > largest ? x[i] : largest;
+        r->largest = largest;
+        return;
+    }
+    i8_floats x[I8_SUMS];
+    I8_FOR(k, I8_SUMS) x[k] = i8_source_chunk(r->src, r->plus, 0, type);
+    if (last < 0) { /* the chunk has elements after the row, which do not count */
         float lanes[I8_CHUNK];
-        i8_floats_store(lanes, x);
+        i8_floats_store(lanes, x[0]);
         float largest = lanes[0];
         for (int v = 1; v < n; ++v)
             largest = lanes[v] > largest ? lanes[v] : largest;
-        return largest;
+        r->shift = -largest;
+        return;
     }
-    I8_FOR_CHUNKS(i, n) x = i8_floats_max(x, i8_source_chunk(src, plus, i, type));
-    return i8_floats_top(x);
+    int64_t i = 0;
+    for (; i + I8_PARTS <= n; i += I8_PARTS)
+        I8_FOR(k, I8_SUMS) x[k] = i8_floats_max(x[k], i8_source_chunk(r->src, r->plus, i + k * I8_CHUNK, type));
+    for (; i < last; i += I8_CHUNK)
+        x[0] = i8_floats_max(x[0], i8_source_chunk(r->src, r->plus, i, type));
+    x[1] = i8_floats_max(x[1], i8_source_chunk(r->src, r->plus, last, type));
+    r->shift = -i8_floats_top(i8_floats_max(i8_floats_max(x[0], x[1]), i8_floats_max(x[2], x[3])));
 }
 
-I8_INLINE int32_t i8_largest_word(const char *src, int64_t n)
+/* Return t of the chunk at i. */
+I8_INLINE i8_floats i8_exponents(const i8_softmax_row *r, int64_t i, const int type)
 {
-    const int32_t *x = (const int32_t *)(const void *)src;
-    int32_t largest = x[0];
-    for (int64_t i = 0; i < n; ++i)
-        largest = x[i] > largest ? x[i] : largest;
-    return largest;
+    const i8_floats y = type == I8_TYPE_S32
+                            ? i8_floats_minus((const int32_t *)(const void *)r->src + i, r->largest)
+                            : i8_floats_add(i8_source_chunk(r->src, r->plus, i, type), i8_floats_set(r->shift));
+    return i8_floats_mul(y, i8_floats_set(r->scale));
 }
 
-/* Set y = exp(y), for y <= 0, in whole chunks. If a chunk takes several registers, compute I8_ABREAST numbers at a
- * time. */
-I8_NOINLINE void i8_exp_down_rows(float *y, int64_t n)
+/* Store t of the last chunk of a row, and -infinity after the row. */
+I8_INLINE void i8_store_last_exponents(const i8_softmax_row *r, float *e, const int type)
 {
-#if I8_LANES == 8
-    for (; n > 0; n -= I8_ABREAST, y += I8_ABREAST) {
-        const int count = n < I8_ABREAST ? (int)n : I8_ABREAST;
-        float x[I8_ABREAST];
-        memcpy(x, y, (size_t)count * sizeof(*y));
-        i8_exp_down_abreast(y, x, count);
+    const int64_t first = r->n < I8_CHUNK ? 0 : r->n - I8_CHUNK;
+    i8_floats_store(e + first, i8_exponents(r, first, type));
+    i8_fill_rest(e, r->n, -INFINITY);
+}
+
+/* Store e = exp(t) of `count` chunks, or t if `log`, and add e to the sums. */
+I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, const int log, const int count)
+{
+    i8_floats y[I8_TOGETHER];
+    i8_exp_down_chunks(y, t, count);
+    I8_FOR(k, count) {
+        i8_floats_store(e + k * I8_CHUNK, log ? t[k] : y[k]);
+        sums[k] = i8_floats_add(sums[k], y[k]);
     }
-#else
-    for (; n > 0; n -= I8_CHUNK, y += I8_CHUNK)
-        I8_EACH y[v] = i8_exp_down(y[v]);
-#endif
 }
 
-/* Set t for n elements, and set elements after them to -infinity. If d is not NULL, set d = src - max(src). Differences
- * of s32 are in the range of u32. */
-I8_INLINE void i8_exponents(float *restrict t, float *restrict d, const char *restrict src, const float *plus,
-                            int64_t n, int32_t largest, i8_floats shift, float scale, const int type)
+/* Store e = exp(t) of a row, or t if `log`, and return the sum of e. e has t of the last part of a chunk. */
+I8_INLINE float i8_exponentials(const i8_softmax_row *r, float *e, const int log, const int type)
 {
-    const int64_t end = i8_whole(n);
-    const i8_floats factor = i8_floats_set(scale);
-    I8_FOR_CHUNKS(i, end) {
-        const i8_floats y = type == I8_TYPE_S32 ? i8_floats_minus((const int32_t *)(const void *)src + i, largest)
-                                                : i8_floats_add(i8_source_chunk(src, plus, i, type), shift);
-        if (d)
-            i8_floats_store(d + i, y);
-        i8_floats_store(t + i, i8_floats_mul(y, factor));
+    const i8_softmax_row row = *r;
+    const i8_floats zero = i8_floats_set(0);
+    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero}, t[I8_TOGETHER];
+    int64_t i = 0;
+    for (; i + I8_PARTS <= row.n; i += I8_PARTS)
+        I8_FOR(g, I8_SUMS / I8_TOGETHER) {
+            const int64_t at = i + g * I8_TOGETHER * I8_CHUNK;
+            I8_FOR(k, I8_TOGETHER) t[k] = i8_exponents(&row, at + k * I8_CHUNK, type);
+            i8_exponential_chunks(e + at, sums + g * I8_TOGETHER, t, log, I8_TOGETHER);
+        }
+    I8_FOR(k, I8_SUMS) {
+        if (i < row.n) {
+            t[0] = i + I8_CHUNK <= row.n ? i8_exponents(&row, i, type) : i8_floats_load(e + i);
+            i8_exponential_chunks(e + i, sums + k, t, log, 1);
+        }
+        i += I8_CHUNK;
     }
-    i8_fill_rest(t, n, -INFINITY);
-}
-
-/* Return the number of elements of a row to compute part by part. In parts, loads from memory overlap with
- * exponentials. The exponentials of the remaining elements are computed for several rows together. */
-I8_INLINE int64_t i8_in_parts(int64_t n)
-{
-    return n < 2 * I8_PART_OF_ROW ? 0 : (n / I8_PART_OF_ROW - 1) * I8_PART_OF_ROW;
-}
-
-/* Store in `e` the exponentials of the whole parts of a row, and the exponents of the remaining elements. Store all
- * exponents in `d` if it is given. */
-I8_INLINE void i8_exponentials(float *restrict e, float *restrict d, const char *restrict src, const float *plus,
-                               int64_t n, float scale, const int type)
-{
-    const int words = type == I8_TYPE_S32;
-    const int32_t largest = words ? i8_largest_word(src, n) : 0;
-    const i8_floats shift = i8_floats_set(words ? 0.0f : -i8_largest(src, plus, n, type));
-    const int64_t end = i8_in_parts(n);
-    for (int64_t i = 0; i < end; i += I8_PART_OF_ROW) {
-        i8_exponents(e + i, d ? d + i : d, src + i * i8_size(type), plus ? plus + i : plus, I8_PART_OF_ROW, largest,
-                     shift, scale, type);
-        i8_exp_down_rows(e + i, I8_PART_OF_ROW);
-    }
-    i8_exponents(e + end, d ? d + end : d, src + end * i8_size(type), plus ? plus + end : plus, n - end, largest, shift,
-                 scale, type);
+    return i8_fold(sums);
 }
 
 /* Set x = src, or x = src + plus if plus is given, and zeros after the end of the row. */
@@ -247,10 +277,14 @@ I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float
 }
 
 #define I8_SOURCES(t, type)                                                                                            \
-    I8_NOINLINE void i8_exponentials_##t(float *e, float *d, const char *src, const float *plus, int64_t n,            \
-                                         float scale)                                                                  \
+    I8_NOINLINE void i8_start_softmax_##t(i8_softmax_row *r, float *e)                                                 \
     {                                                                                                                  \
-        i8_exponentials(e, d, src, plus, n, scale, type);                                                              \
+        i8_find_largest(r, type);                                                                                      \
+        i8_store_last_exponents(r, e, type);                                                                           \
+    }                                                                                                                  \
+    I8_NOINLINE void i8_exponentials_##t(const i8_softmax_row *r, float *e, int log, float *sum)                       \
+    {                                                                                                                  \
+        *sum = log ? i8_exponentials(r, e, 1, type) : i8_exponentials(r, e, 0, type);                                  \
     }                                                                                                                  \
     I8_NOINLINE void i8_widen_##t(float *x, const char *src, const float *plus, int64_t n)                             \
     {                                                                                                                  \
@@ -299,16 +333,17 @@ I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *restrict dst, 
     }
 }
 
-/* Store y = x * factor * gamma + beta. */
-I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict dst, const float *restrict x,
-                                   float factor, const int type)
+/* Store y = (x + shift) * factor * gamma + beta. dst may be x if n is a multiple of I8_CHUNK. */
+I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *dst, const float *x, float shift, float factor,
+                                   const int type)
 {
     const int64_t end = i8_whole(a->n);
     const float *gamma = a->gamma, *beta = a->beta;
-    const i8_floats f = i8_floats_set(factor);
+    const i8_floats f = i8_floats_set(factor), s = i8_floats_set(shift);
     const i8_floats scale = i8_floats_set(a->dst_scale), zero = i8_floats_set(a->dst_zero);
     I8_FOR_CHUNKS(i, end) {
-        const i8_floats y = i8_floats_mul(i8_floats_mul(i8_floats_load(x + i), f), i8_floats_load(gamma + i));
+        const i8_floats d = i8_floats_add(i8_floats_load(x + i), s);
+        const i8_floats y = i8_floats_mul(i8_floats_mul(d, f), i8_floats_load(gamma + i));
         i8_store_normalized(dst + i * i8_size(type), i8_floats_add(y, i8_floats_load(beta + i)), scale, zero, type);
     }
 }
@@ -323,9 +358,9 @@ I8_INLINE void i8_store_layer_norm(const i8_normalize_args *a, char *restrict ds
     default: function(__VA_ARGS__, I8_TYPE_BF16);                                                                      \
     }
 
-I8_NOINLINE void i8_store_affine(const i8_normalize_args *a, char *restrict dst, const float *restrict x, float factor)
+I8_NOINLINE void i8_store_affine(const i8_normalize_args *a, char *dst, const float *x, float shift, float factor)
 {
-    I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, factor)
+    I8_BY_DST_TYPE(i8_store_layer_norm, a, dst, x, shift, factor)
 }
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
@@ -338,24 +373,22 @@ I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most
 
 static void i8_softmax(const i8_normalize_args *a)
 {
-    const int64_t n = a->n, chunks = i8_chunks(n), most = n <= I8_SHORT_ROW ? I8_MOST_ROWS : 1;
-    const int64_t in_parts = i8_in_parts(n);
-    float *e = a->workspace, *d = a->log ? e + I8_NORMALIZE_ROOM(n) : NULL;
+    const int64_t n = a->n, chunks = i8_chunks(n), most = I8_ROWS_ABREAST(n);
+    float *e = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {
-        const char *src = a->src + row * a->src_row;
-        char *dst = a->dst + row * a->dst_row;
         const int rows = i8_rows_from(a, row, most);
+        i8_softmax_row r[I8_MOST_ROWS];
         float sums[I8_MOST_ROWS];
-        for (int r = 0; r < rows; ++r)
-            I8_BY_SRC_TYPE(i8_exponentials, e + r * chunks, d ? d + r * chunks : d, src + r * a->src_row,
-                           i8_plus_of(a, row + r), n, a->scale)
-        i8_exp_down_rows(e + in_parts, rows * chunks - in_parts);
-        for (int r = 0; r < rows; ++r)
-            sums[r] = i8_sum_row(e + r * chunks, n);
-        for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < rows; ++i) {
+            r[i] = (i8_softmax_row){a->src + (row + i) * a->src_row, i8_plus_of(a, row + i), n, 0, 0, a->scale};
+            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks)
+        }
+        for (int i = 0; i < rows; ++i)
+            I8_BY_SRC_TYPE(i8_exponentials, r + i, e + i * chunks, a->log, sums + i)
+        for (int i = 0; i < rows; ++i) {
             /* Adding -0.0 leaves every number unchanged. */
-            const float factor = d ? a->scale : 1.0f / sums[r], offset = d ? -i8_log(sums[r]) : -0.0f;
-            I8_BY_DST_TYPE(i8_store_softmax, a, dst + r * a->dst_row, (d ? d : e) + r * chunks, factor, offset)
+            const float factor = a->log ? 1.0f : 1.0f / sums[i], offset = a->log ? -i8_log(sums[i]) : -0.0f;
+            I8_BY_DST_TYPE(i8_store_softmax, a, a->dst + (row + i) * a->dst_row, e + i * chunks, factor, offset)
         }
     }
 }
@@ -400,7 +433,11 @@ static void i8_softmax_across(const i8_normalize_args *a)
         i8_exponents_across(x + i, n, room, a->scale);
     if (a->log)
         memcpy(e, x, (size_t)(n * room) * sizeof(*e));
-    i8_exp_down_rows(e, n * room);
+    for (int64_t i = 0; i < n * room; i += I8_CHUNK) {
+        i8_floats y = i8_floats_load(e + i);
+        i8_exp_down_chunks(&y, &y, 1);
+        i8_floats_store(e + i, y);
+    }
     for (int64_t i = 0; i < room; i += I8_CHUNK) {
         float sums[I8_CHUNK];
         i8_floats_store(sums, i8_sum_across(e + i, n, room));
@@ -414,7 +451,7 @@ static void i8_softmax_across(const i8_normalize_args *a)
     across.gamma = factors;
     across.beta = offsets;
     for (int64_t j = 0; j < n; ++j)
-        i8_store_affine(&across, a->dst + j * a->dst_row, x + j * room, 1.0f);
+        i8_store_affine(&across, a->dst + j * a->dst_row, x + j * room, -0.0f, 1.0f);
 }
 
 /* Return whether scale / sqrt(scale * scale * variance + epsilon) is as exact as f32 allows. The quotient is less exact
@@ -433,9 +470,9 @@ I8_INLINE int i8_is_ordinary(float mean, float variance, float scale, float epsi
 /* Set x = x - mean, and return the variance. */
 I8_INLINE float i8_center_once(float *x, int64_t n)
 {
-    const float mean = i8_sum_row(x, n) / (float)n;
-    i8_fill_rest(x, n, mean);
-    return i8_center_row(x, x, n, mean) / (float)n;
+    i8_move_row(x, n, 1.0f, -(i8_sum_row(x, n) / (float)n));
+    i8_fill_rest(x, n, 0);
+    return i8_squares_of_row(x, n, 0) / (float)n;
 }
 
 /* Return the factor of a row that is not ordinary, and leave its differences from the mean in x. */
@@ -443,7 +480,7 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
 {
     int32_t k = (int32_t)(i8_bits_of(i8_largest_of_row(x, a->n)) >> 23) - 127;
     k = k < -126 ? -126 : k > 126 ? 126 : k;
-    i8_scale_row(x, a->n, i8_float_of((uint32_t)(127 - k) << 23));
+    i8_move_row(x, a->n, i8_float_of((uint32_t)(127 - k) << 23), -0.0f);
     i8_center_once(x, a->n);
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
@@ -453,48 +490,52 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 
-/* Return the factor of a row. x has the differences from the mean, and `squares` is the sum of their squares. */
-I8_INLINE float i8_row_factor(const i8_normalize_args *a, float *x, int64_t row, float mean, float squares)
+/* A row of layer normalization: d = x + shift. */
+typedef struct {
+    const float *x;
+    float shift, factor;
+} i8_layer_norm_row;
+
+/* Set the factor of a row. If the row is not ordinary, x becomes the workspace. */
+I8_INLINE void i8_find_factor(const i8_normalize_args *a, i8_layer_norm_row *r, float *x, int64_t row)
 {
-    const float variance = squares / (float)a->n, scale = a->scale;
-    if (i8_is_ordinary(mean, variance, scale, a->epsilon))
-        return scale / sqrtf(scale * scale * variance + a->epsilon);
+    const float variance = i8_squares_of_row(r->x, a->n, -r->shift) / (float)a->n, scale = a->scale;
+    r->factor = scale / sqrtf(scale * scale * variance + a->epsilon);
+    if (a->root || i8_is_ordinary(-r->shift, variance, scale, a->epsilon))
+        return;
     I8_BY_SRC_TYPE(i8_widen, x, a->src + row * a->src_row, i8_plus_of(a, row), a->n)
-    return i8_center_scaled(a, x);
+    *r = (i8_layer_norm_row){x, -0.0f, i8_center_scaled(a, x)};
 }
 
 static void i8_layer_norm(const i8_normalize_args *a)
 {
     const int64_t n = a->n, room = I8_ROW_ROOM(n), most = I8_ROWS_ABREAST(n);
-    /* If src is f32 and a row has whole chunks, the sum reads src itself, without a conversion. */
+    /* If src is f32 and a row has whole chunks, the row is read from src itself, without a conversion. */
     const int whole = a->src_type == I8_TYPE_F32 && n % I8_CHUNK == 0;
     float *x = a->workspace;
     for (int64_t row = 0; row < a->rows; row += most) {
-        char *dst = a->dst + row * a->dst_row;
         const int rows = i8_rows_from(a, row, most);
-        const float *from[I8_MOST_ROWS];
-        float means[I8_MOST_ROWS], squares[I8_MOST_ROWS], factors[I8_MOST_ROWS];
-        for (int r = 0; r < rows; ++r) {
-            const char *src = a->src + (row + r) * a->src_row;
-            from[r] = whole ? (const float *)(const void *)src : x + r * room;
+        i8_layer_norm_row r[I8_MOST_ROWS];
+        for (int i = 0; i < rows; ++i) {
+            const char *src = a->src + (row + i) * a->src_row;
+            r[i].x = whole ? (const float *)(const void *)src : x + i * room;
             if (!whole)
-                I8_BY_SRC_TYPE(i8_widen, x + r * room, src, i8_plus_of(a, row + r), n)
+                I8_BY_SRC_TYPE(i8_widen, x + i * room, src, i8_plus_of(a, row + i), n)
         }
-        for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < rows; ++i) {
+            float sum = 0;
             if (whole && a->plus) {
-                means[r] = i8_add_row(x + r * room, from[r], i8_plus_of(a, row + r), n) / (float)n;
-                from[r] = x + r * room;
-            } else {
-                means[r] = i8_sum_row(from[r], n) / (float)n;
-                i8_fill_rest(x + r * room, n, means[r]);
-            }
+                sum = i8_add_row(x + i * room, r[i].x, i8_plus_of(a, row + i), n);
+                r[i].x = x + i * room;
+            } else if (!a->root)
+                sum = i8_sum_row(r[i].x, n);
+            r[i].shift = -(sum / (float)n);
+            i8_fill_rest(x + i * room, n, sum / (float)n);
         }
-        for (int r = 0; r < rows; ++r)
-            squares[r] = i8_center_row(x + r * room, from[r], n, means[r]);
-        for (int r = 0; r < rows; ++r)
-            factors[r] = i8_row_factor(a, x + r * room, row + r, means[r], squares[r]);
-        for (int r = 0; r < rows; ++r)
-            i8_store_affine(a, dst + r * a->dst_row, x + r * room, factors[r]);
+        for (int i = 0; i < rows; ++i)
+            i8_find_factor(a, r + i, x + i * room, row + i);
+        for (int i = 0; i < rows; ++i)
+            i8_store_affine(a, a->dst + (row + i) * a->dst_row, r[i].x, r[i].shift, r[i].factor);
     }
 }
 #undef I8_BY_SRC_TYPE

@@ -1,7 +1,8 @@
 /* A chunk of 16 f32 as two vectors of 8 f32. The widths with 8 lanes share these functions. vectors_<width>.h includes
  * this file after its functions of i8_vec and i8_f32. It also defines, for 8 elements, i8_half_minus, i8_half_from_f16,
  * i8_half_from_bf16, i8_half_store_f16, i8_half_store_bf16, i8_half_ordered, i8_half_largest, i8_half_top_of,
- * i8_half_load_some, i8_half_sum and i8_half_top. vectors_ref.h defines all functions of chunks as loops. */
+ * i8_half_load_some, i8_half_sum, i8_half_top, i8_half_power_of_two and i8_half_unless_below. vectors_ref.h defines all
+ * functions of chunks as loops. */
 typedef struct {
     i8_f32 low, high;
 } i8_floats;
@@ -99,4 +100,11 @@ I8_INLINE void i8_floats_store_bf16(char *p, i8_floats x)
 {
     i8_half_store_bf16(p, x.low);
     i8_half_store_bf16(p + 16, x.high);
+}
+/* Return the f32 whose exponent bits are the low bits of x. */
+I8_UNARY_FLOATS(i8_floats_power_of_two, i8_half_power_of_two)
+/* Return x < limit ? 0 : y. */
+I8_INLINE i8_floats i8_floats_unless_below(i8_floats x, i8_floats limit, i8_floats y)
+{
+    return I8_FLOATS(i8_half_unless_below(x.low, limit.low, y.low), i8_half_unless_below(x.high, limit.high, y.high));
 }

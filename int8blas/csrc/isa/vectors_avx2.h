@@ -270,6 +270,14 @@ I8_INLINE i8_f32 i8_half_load_some(const float *p, int count)
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes));
 }
 I8_INLINE i8_f32 i8_half_ordered(i8_f32 x) { return _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q)); }
+I8_INLINE i8_f32 i8_half_power_of_two(i8_f32 x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23));
+}
+I8_INLINE i8_f32 i8_half_unless_below(i8_f32 x, i8_f32 limit, i8_f32 y)
+{
+    return _mm256_and_ps(y, _mm256_cmp_ps(x, limit, _CMP_NLT_UQ));
+}
 #include "isa/chunk_of_two.h"
 
 /* Round half to even and saturate to [low, high], which is within u8 or s8. Packing stays within 128-bit lanes, so its

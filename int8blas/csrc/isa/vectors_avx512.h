@@ -301,4 +301,14 @@ I8_INLINE i8_floats i8_floats_minus(const int32_t *p, int32_t largest)
 {
     return _mm512_sub_ps(_mm512_setzero_ps(), _mm512_cvtepu32_ps(i8_sub(_mm512_set1_epi32(largest), i8_load(p))));
 }
+/* Return the f32 whose exponent bits are the low bits of x. */
+I8_INLINE i8_floats i8_floats_power_of_two(i8_floats x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+}
+/* Return x < limit ? 0 : y. */
+I8_INLINE i8_floats i8_floats_unless_below(i8_floats x, i8_floats limit, i8_floats y)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), y);
+}
 #endif

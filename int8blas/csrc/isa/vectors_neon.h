@@ -540,6 +540,15 @@ I8_INLINE float i8_half_sum(i8_f32 y)
     return vget_lane_f32(w, 0) + vget_lane_f32(w, 1);
 }
 I8_INLINE float i8_half_top(i8_f32 y) { return vmaxvq_f32(vmaxq_f32(y.low, y.high)); }
+I8_INLINE i8_f32 i8_half_power_of_two(i8_f32 x)
+{
+    return I8_F32((float32x4_t)vshlq_n_u32(I8_U32(x.low), 23), (float32x4_t)vshlq_n_u32(I8_U32(x.high), 23));
+}
+I8_INLINE i8_f32 i8_half_unless_below(i8_f32 x, i8_f32 limit, i8_f32 y)
+{
+    return I8_F32((float32x4_t)vbicq_u32(I8_U32(y.low), vcltq_f32(x.low, limit.low)),
+                  (float32x4_t)vbicq_u32(I8_U32(y.high), vcltq_f32(x.high, limit.high)));
+}
 #include "isa/chunk_of_two.h"
 
 /* Round half to even and saturate to [low, high], which is within u8 or s8. */

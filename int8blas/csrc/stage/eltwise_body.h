@@ -36,21 +36,25 @@ I8_INLINE float i8_negative(float x) { return i8_float_of(i8_bits_of(x) | 0x8000
  * too makes the low bits the exponent of the f32 2**n. The polynomial has an error of at most 3e-9. */
 #define I8_EXP_MAGIC (12582912.0f + 127.0f)
 
-I8_INLINE float i8_exp_shifted(float x) { return x * 1.44269504088896341f + I8_EXP_MAGIC; }
+#define I8_LOG2_E 1.44269504088896341f
+I8_INLINE float i8_exp_shifted(float x) { return x * I8_LOG2_E + I8_EXP_MAGIC; }
 
-/* Return e**r - 1 for |r| <= ln 2 / 2. */
+/* Return e**r - 1 for |r| <= ln 2 / 2. NEXT is a step of Horner's rule. */
+#define I8_EXP_FIRST 1.3821235625e-3f
+#define I8_EXP_OTHERS(NEXT) NEXT(8.3686662838e-3f) NEXT(4.1668258607e-2f) NEXT(1.6666521132e-1f) NEXT(4.9999994040e-1f)
 I8_INLINE float i8_exp_less_one(float r)
 {
-    float p = 1.3821235625e-3f;
-    p = p * r + 8.3686662838e-3f;
-    p = p * r + 4.1668258607e-2f;
-    p = p * r + 1.6666521132e-1f;
-    p = p * r + 4.9999994040e-1f;
+    float p = I8_EXP_FIRST;
+#define I8_NEXT(c) p = p * r + c;
+    I8_EXP_OTHERS(I8_NEXT)
+#undef I8_NEXT
     return p * (r * r) + r;
 }
 
 /* Return r for n = i8_exp_shifted(x) - I8_EXP_MAGIC. */
-I8_INLINE float i8_exp_rest(float x, float n) { return x - n * 0.693359375f + n * 2.12194440e-4f; }
+#define I8_LN2_HIGH 0.693359375f
+#define I8_LN2_LOW 2.12194440e-4f
+I8_INLINE float i8_exp_rest(float x, float n) { return x - n * I8_LN2_HIGH + n * I8_LN2_LOW; }
 
 /* Return e**r. */
 I8_INLINE float i8_exp_remainder(float x, float n) { return i8_exp_less_one(i8_exp_rest(x, n)) + 1.0f; }

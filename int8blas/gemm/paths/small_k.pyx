@@ -1,8 +1,10 @@
 """Small K: writing C takes most of the time (csrc/gemm/small_k_body.h).
 
 The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
-twice as fast as half lines, and streaming stores need full lines. If C has the bare sums or distances, the kernel
-stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1 cache.
+twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places of a
+cache line, the path computes all rows that begin at one place before the others. If C has the bare sums or distances,
+the kernel stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1
+cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -173,10 +175,33 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
             memcpy(dst + ((i + 1) * groups + g) * size, src + (i * groups + g) * size + stay, size - stay)
 
 
+cdef int64_t lead_classes(const Problem *g, const SmallKPlan *p) noexcept nogil:
+    """Return n such that cache lines begin at the same column in every n-th row of C. The path computes these rows as a
+    product of their own, with streaming stores. Return 1 if the path does not stream, or if rows have zero points or
+    offsets of their own."""
+    if (not p.stream or not p.common.from_registers or g.c.row % <ptrdiff_t>sizeof(int32_t)
+            or g.n < MIN_SHIFTED * I8_PANEL or g.a.zero_points is not NULL or has_row_offset(g)):
+        return 1
+    return LINE // (g.c.row & -g.c.row) if g.c.row % LINE else 1
+
+
 cdef int compute_rows(const void *job, int64_t part, int64_t parts) noexcept nogil:
     """Compute one thread's rows of C. Return 0, or -1 if there is no memory."""
     cdef const Problem *g = (<const Planned *>job).g
-    cdef const Plan *p = (<const Planned *>job).p
+    cdef const SmallKPlan *p = <const SmallKPlan *>(<const Planned *>job).p
+    cdef int64_t classes = lead_classes(g, p), i
+    cdef Problem rows = g[0]
+    for i in range(classes):
+        rows.m = (g.m - i + classes - 1) // classes
+        rows.a.data, rows.a.row = g.a.data + i * g.a.row, classes * g.a.row
+        rows.c.data, rows.c.row = g.c.data + i * g.c.row, classes * g.c.row
+        if compute_class(&rows, &p.common, share(rows.m, part, parts), share(rows.m, part + 1, parts)):
+            return -1
+    return 0
+
+
+cdef int compute_class(const Problem *g, const Plan *p, int64_t first, int64_t end) noexcept nogil:
+    """Compute rows `first` to `end` of C. Return 0, or -1 if there is no memory."""
     cdef Columns b
     cdef int64_t panels = ceil_div(g.n, I8_PANEL), groups = ceil_div(g.k, I8_GROUP)
     cdef int64_t padded = panels * I8_PANEL, panel_size = groups * I8_GROUP * I8_PANEL, size = panels * panel_size, i
@@ -220,7 +245,7 @@ cdef int compute_rows(const void *job, int64_t part, int64_t parts) noexcept nog
     if b.lead:
         shift_panels(data + size, b.data, panels, b.groups, b.lead)
         b.data = data + size
-    multiply_rows(g, <const SmallKPlan *>p, &b, share(g.m, part, parts), share(g.m, part + 1, parts))
+    multiply_rows(g, <const SmallKPlan *>p, &b, first, end)
     release(memory)
     return 0
 
