@@ -61,7 +61,7 @@ INLINE = ["-finline-functions", "-finline-small-functions", "-findirect-inlining
 LEVELS = {  # the first matching pattern applies
     "layers/cached_attention": ["-O3"],  # it rotates heads itself
     # Loops over floats become vectors as with -O3, which makes these modules 6 % (elements) and 16 % (pool) larger.
-    "elementwise/(elements|epilogue|pool)[.]": ["-O2", "-fvect-cost-model=dynamic"],
+    "elementwise/(elements|epilogue|pool|top)[.]": ["-O2", "-fvect-cost-model=dynamic"],
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
     "convolution/(depthwise|filters|groups|im2col|layer|lines|window_sums)|core/(arrays|split|threads)|gemm/saturation|"

@@ -9,6 +9,7 @@ elements        a kernel for every element of an array, in the order of memory; 
 pooling         the public functions; pool, their driver, and windows of float images
 normalization   softmax and layer_norm; normalize, their driver
 gather          rows of a table; reorder and packed_weights, layouts of weights
+top             the largest or smallest elements of rows
 """
 
 from int8blas.elementwise.functions import binary, concat, eltwise, sum

@@ -593,15 +593,20 @@ cdef void combine(real *y, const real *x, int64_t rows, int64_t columns, int64_t
 
 
 cdef void reduce_axis(real *y, const real *x, const Axis *w, const Tap *taps, int64_t outer, int64_t size,
-                      int64_t inner, int64_t count, bint maximum) noexcept nogil:
-    """Reduce the windows along the second of three axes."""
+                      int64_t inner, int64_t count, bint maximum, real *every, int64_t step) noexcept nogil:
+    """Reduce the windows along the second of three axes. If `step` is more than 1, compute the windows at all positions
+    in `every`, where the elements of a tap are contiguous, and store each window number i * step."""
     cdef int64_t i, tap
+    cdef real *to
     for _ in range(outer):
-        for i in range(count * inner):
-            y[i] = -INFINITY if maximum else 0
+        to = every if step > 1 else y
+        for i in range(((count - 1) * step + 1) * inner):
+            to[i] = -INFINITY if maximum else 0
         for tap in range(w.kernel):
-            combine(y + taps[tap].low * inner, x + (taps[tap].start + taps[tap].low * w.stride) * inner,
+            combine(to + taps[tap].low * inner, x + (taps[tap].start + taps[tap].low * w.stride) * inner,
                     taps[tap].high - taps[tap].low, inner, inner, w.stride * inner, maximum)
+        for i in range(count if step > 1 else 0):
+            y[i] = to[i * step]
         y, x = y + count * inner, x + size * inner
 
 
@@ -681,17 +686,23 @@ def reduce_windows(cnp.ndarray x, int axis, tuple window, int64_t count, bint ma
         Whether to compute maxima.
     """
     cdef Axis w
-    cdef int64_t outer, inner, size = cnp.PyArray_DIM(x, axis)
-    cdef cnp.ndarray y, taps
+    cdef int64_t outer, inner, size = cnp.PyArray_DIM(x, axis), step = 1
+    cdef cnp.ndarray y, taps, every = None
     w.kernel, w.stride, w.dilation, w.before = window
-    taps = taps_of(&w, size, count)
-    y = empty_along(x, axis, count, &outer, &inner)
+    y = every = empty_along(x, axis, count, &outer, &inner)
+    if inner == 1 and count and w.stride <= LARGEST_STEP:
+        step, w.stride = w.stride, 1
+    if step > 1:
+        every = empty_of(((count - 1) * step + 1,), cnp.PyArray_TYPE(x))
+    taps = taps_of(&w, size, (count - 1) * step + 1)
     if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32:
         reduce_axis(<float *>cnp.PyArray_DATA(y), <const float *>cnp.PyArray_DATA(x), &w,
-                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum)
+                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum,
+                    <float *>cnp.PyArray_DATA(every), step)
     else:
         reduce_axis(<double *>cnp.PyArray_DATA(y), <const double *>cnp.PyArray_DATA(x), &w,
-                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum)
+                    <const Tap *>cnp.PyArray_DATA(taps), outer, size, inner, count, maximum,
+                    <double *>cnp.PyArray_DATA(every), step)
     return y
 
 

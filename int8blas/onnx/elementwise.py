@@ -15,11 +15,12 @@ from int8blas.elementwise import elements
 from int8blas.elementwise.functions import PreparedBinary, PreparedEltwise, PreparedTable
 from int8blas.onnx.graph import Array
 from int8blas.onnx.table import DOMAIN, ELEMENTWISE, SAME_TYPE, Call, Operator, Site, Traits, by_layout, passes_to
-from int8blas.onnx.types import STRING, converted, dtype_of, wide
+from int8blas.onnx.types import BYTES, STRING, converted, dtype_of, is_short, wide
 from int8blas.onnx.windows import order_of
 from int8blas.stage.attributes import Eltwise, PReLU
 
 FLOAT32 = np.dtype(np.float32)
+CLIPPED = (FLOAT32, *BYTES)
 
 
 # Creating a post-op checks its numbers, which takes longer than computing a small array.
@@ -29,12 +30,17 @@ prepared_for = functools.lru_cache(256)(lambda op, _shape: PreparedEltwise(op))
 
 
 def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Array], Array]) -> Array:
-    """Apply `op` to floats of at most 32 bits, and `function` to other types."""
-    if x.dtype == FLOAT32:
-        return np.asarray(prepared_for(op, x.shape)(x))
-    if x.dtype.itemsize < 4:  # float16, bfloat16
-        return applied(x.astype(np.float32), op, function).astype(x.dtype)
-    return function(x).astype(x.dtype)
+    """Apply `op` to bytes and to floats of at most 32 bits, and `function` to other types."""
+    small = x.dtype == FLOAT32 or x.dtype in BYTES or is_short(x)
+    return np.asarray(prepared_for(op, x.shape)(x)) if small else function(x).astype(x.dtype)
+
+
+def in_order(x: Array, *ops: Any) -> Call:
+    """Return the function that applies post-ops to arrays in the order of x. An operand with one dimension has a number
+    for each channel."""
+    to, back = order_of(x)
+    prepared = PreparedEltwise([placed(op, to) for op in ops])
+    return prepared if sorted(to) == [*to] else lambda x: prepared(x.transpose(to)).transpose(back)
 
 
 # ---------------------------------------------------------------------------------------- two operands ------
@@ -70,8 +76,7 @@ def power(x: Array, y: Array) -> Array:
 
 
 def placed(op: Any, order: tuple[int, ...]) -> Any:
-    """Return a post-op for arrays whose dimensions are in another order. An operand with one dimension has a number for
-    each channel."""
+    """Return a post-op for arrays whose dimensions are in another order."""
     values = getattr(op, "operand", None)
     if values is None or values.size == 1:
         return op
@@ -86,9 +91,8 @@ def prelu(x: Array, slope: Array) -> Call:
         slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # old versions broadcast one value for each channel
     if x.dtype != FLOAT32 or not x.ndim >= slope.ndim != 1:
         return lambda x, _: np.asarray(np.where(x < 0, x * slope, x))
-    to, back = order_of(x)
-    prepared = PreparedEltwise(placed(PReLU(slope), to))
-    return lambda x, _: prepared(x.transpose(to)).transpose(back)
+    prepared = in_order(x, PReLU(slope))
+    return lambda x, _: prepared(x)
 
 
 def bit_shift(x: Array, y: Array, *, direction: Literal["LEFT", "RIGHT"]) -> Array:
@@ -113,30 +117,31 @@ def mean(*arrays: Array) -> Array:
 
 
 def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Eltwise]]) -> Callable[..., Call]:
-    """Return a prepared operator that applies post-ops to float32, and `function` to other types."""
+    """Return a prepared operator that applies post-ops to floats of at most 32 bits, and `function` to other types."""
 
     @passes_to(function)
     def operator(_: Site, **attributes: Any) -> Call:
         prepared, other = PreparedEltwise(post_ops(**attributes)), functools.partial(function, **attributes)
-        return lambda x: prepared(x) if x.dtype is FLOAT32 else other(x)
+        return lambda x: prepared(x) if x.dtype is FLOAT32 or is_short(x) else other(x)
 
     return operator
 
 
-def relu(x: Array) -> Array:
-    return np.asarray(np.maximum(x, x.dtype.type(0)))
+def simple(algorithm: str, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return an operator without attributes."""
+    return lambda x: applied(x, post_op(algorithm), function)
+
+
+relu = simple("relu", lambda x: np.maximum(x, 0))
+exp, log, tanh = (simple(function.__name__, function) for function in (np.exp, np.log, np.tanh))
+sigmoid = simple("logistic", lambda x: 1 / (1 + np.exp(-x)))
+hard_swish = simple("hardswish", lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
+softplus = simple("soft_relu", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+mish = simple("mish", lambda x: x * np.tanh(softplus(x)))
 
 
 def leaky_relu(x: Array, *, alpha: float = 0.01) -> Array:
     return applied(x, post_op("relu", alpha), lambda x: np.where(x >= 0, x, x * alpha))
-
-
-def sigmoid(x: Array) -> Array:
-    return applied(x, post_op("logistic"), lambda x: 1 / (1 + np.exp(-x)))
-
-
-def tanh(x: Array) -> Array:
-    return applied(x, post_op("tanh"), np.tanh)
 
 
 def elu(x: Array, *, alpha: float = 1.0) -> Array:
@@ -159,13 +164,9 @@ def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
     return applied(x, ops, lambda x: np.clip(x * alpha + beta, 0, 1))
 
 
-def hard_swish(x: Array) -> Array:
-    return applied(x, post_op("hardswish"), lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
-
-
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
     """Limit x, first from below and then from above. Old versions pass the limits as attributes."""
-    if min is not None and max is not None and x.dtype == FLOAT32 and np.ndim(min) == np.ndim(max) == 0:
+    if min is not None and max is not None and x.dtype in CLIPPED and np.ndim(min) == np.ndim(max) == 0:
         low, high = float(min), float(max)
         if -math.inf < low <= high < math.inf:
             return applied(x, post_op("clip", low, high), np.asarray)
@@ -176,29 +177,22 @@ def clip(x: Array, min: Array | float | None = None, max: Array | float | None =
     return x
 
 
-@wide
-def selu(x: Array, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Array:
-    return np.asarray(gamma * np.where(x > 0, x, alpha * np.expm1(x)))
+# ONNX's defaults.
+SELU, GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+def selu(x: Array, *, alpha: float = SELU, gamma: float = GAMMA) -> Array:
+    return applied(x, post_op("elu", alpha, 0.0, gamma), lambda x: gamma * np.where(x > 0, x, alpha * np.expm1(x)))
 
 
 @wide
 def celu(x: Array, *, alpha: float = 1.0) -> Array:
-    return np.asarray(np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha)))
-
-
-@wide
-def softplus(x: Array) -> Array:
-    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+    return np.asarray(np.maximum(x, 0) + np.minimum(0, alpha * elu(x / alpha)), x.dtype)
 
 
 @wide
 def softsign(x: Array) -> Array:
     return np.asarray(x / (1 + np.abs(x)))
-
-
-@wide
-def mish(x: Array) -> Array:
-    return np.asarray(x * np.tanh(softplus(x)))
 
 
 @wide
@@ -208,12 +202,14 @@ def shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
 
 @wide
 def thresholded_relu(x: Array, *, alpha: float = 1.0) -> Array:
-    return np.asarray(np.where(x > alpha, x, 0))
+    kept = np.negative(np.greater(x, alpha).view(np.int8))  # -1 or 0; numpy.where takes longer
+    return np.bitwise_and(x.view(f"i{x.itemsize}"), kept).view(x.dtype)
 
 
 def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Array:
-    return np.asarray((np.isneginf(x) if detect_negative else False) | (np.isposinf(x) if detect_positive else False),
-                      bool) | np.zeros(x.shape, bool)  # fmt: skip
+    if detect_negative and detect_positive:
+        return np.asarray(np.isinf(x))
+    return np.asarray(x == (np.inf if detect_positive else -np.inf if detect_negative else np.nan))
 
 
 # erf and its derivative at the points i / 128 up to 4. The nearest point is at most 1 / 256 away, where a Taylor series
@@ -310,26 +306,27 @@ FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]
     ("Gelu", gelu, 20, lambda approximate="none": [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")]),
     ("Swish", swish, 24, lambda alpha=1.0: [post_op("swish", alpha)]),
     ("HardSwish", hard_swish, 14, lambda: [post_op("hardswish")]),
-    (
-        "HardSigmoid",
-        hard_sigmoid,
-        6,
-        lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)],
-    ),
+    ("HardSigmoid", hard_sigmoid, 6,
+     lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)]),
+    ("Exp", exp, 6, lambda: [post_op("exp")]),
+    ("Log", log, 6, lambda: [post_op("log")]),
+    ("Selu", selu, 6, lambda alpha=SELU, gamma=GAMMA: [post_op("elu", alpha, 0.0, gamma)]),
+    ("Softplus", softplus, 1, lambda: [post_op("soft_relu")]),
+    ("Mish", mish, 18, lambda: [post_op("mish")]),
     ("Abs", np.abs, 6, lambda: [post_op("abs")]),
     ("Sqrt", np.sqrt, 6, lambda: [post_op("sqrt")]),
-]
+]  # fmt: skip
 ROWS: Sequence[tuple[Traits, Sequence[tuple[str, Callable[..., Any], int]]]] = [
     (ELEMENTWISE, (
         ("Mod", mod, 10), ("Pow", power, 7), ("BitShift", bit_shift, 11),
         ("BitwiseAnd", np.bitwise_and, 18), ("BitwiseOr", np.bitwise_or, 18), ("BitwiseXor", np.bitwise_xor, 18),
         ("BitwiseNot", np.bitwise_not, 18), ("Sum", folded(np.add), 6), ("Mean", mean, 6), ("Neg", np.negative, 6),
-        ("Ceil", np.ceil, 6), ("Floor", np.floor, 6), ("Round", np.rint, 11), ("Sign", np.sign, 9), ("Exp", np.exp, 6),
-        ("Log", np.log, 6), ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7),
+        ("Ceil", np.ceil, 6), ("Floor", np.floor, 6), ("Round", np.rint, 11), ("Sign", np.sign, 9),
+        ("Reciprocal", np.reciprocal, 6), ("Erf", wide(erf), 9), ("Sin", np.sin, 7),
         ("Cos", np.cos, 7), ("Tan", np.tan, 7), ("Sinh", np.sinh, 9), ("Cosh", np.cosh, 9), ("Asin", np.arcsin, 7),
         ("Acos", np.arccos, 7), ("Atan", np.arctan, 7), ("Asinh", np.arcsinh, 9), ("Acosh", np.arccosh, 9),
-        ("Atanh", np.arctanh, 9), ("Clip", clip, 6), ("Selu", selu, 6), ("Celu", celu, 12), ("Softplus", softplus, 1),
-        ("Softsign", softsign, 1), ("Mish", mish, 18), ("Shrink", shrink, 9), ("ThresholdedRelu", thresholded_relu, 10),
+        ("Atanh", np.arctanh, 9), ("Clip", clip, 6), ("Celu", celu, 12),
+        ("Softsign", softsign, 1), ("Shrink", shrink, 9), ("ThresholdedRelu", thresholded_relu, 10),
     )),
     (OTHER_TYPE, (
         ("And", np.logical_and, 7), ("Or", np.logical_or, 7), ("Xor", np.logical_xor, 7), ("Not", np.logical_not, 1),

@@ -19,6 +19,7 @@ from int8blas.core.parameters import integer
 from int8blas.core.results import Recycling
 from int8blas.core.streams import Target
 from int8blas.core.threads import ThreadLimit
+from int8blas.elementwise.elements import in_c_order
 from int8blas.onnx.explain import ModelExplanation, explained
 from int8blas.onnx.fusion import fused
 from int8blas.onnx.graph import Network, Value
@@ -432,7 +433,7 @@ def separated(results: list[Any], owners: set[int]) -> list[Any]:
             results[i] = separated(list(result), owners)
         elif isinstance(result, np.ndarray):
             if not result.flags.writeable or id(owner_of(result)) in owners:
-                results[i] = result = result.copy()
+                results[i] = result = in_c_order(result) if result.dtype.kind in "biuf" else result.copy()
             owners.add(id(owner_of(result)))
     return results
 

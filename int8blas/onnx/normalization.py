@@ -11,12 +11,14 @@ import numpy as np
 
 from int8blas.elementwise import normalization as rows
 from int8blas.elementwise.pool import reduce_windows
+from int8blas.onnx.elementwise import in_order
 from int8blas.onnx.graph import Array
 from int8blas.onnx.reduction import average
 from int8blas.onnx.shape import flatten
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, by_layout
 from int8blas.onnx.types import is_short, wide
 from int8blas.onnx.windows import order_of
+from int8blas.stage.attributes import Binary
 
 FLOAT = np.dtype(np.float32)
 
@@ -132,8 +134,16 @@ def affine(scale: Array, bias: Array, mean: Array, variance: Array, epsilon: flo
 
 @by_layout(4)
 def normalizing(x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float) -> Call:
-    factor, shift = (of_channels(v.astype(x.dtype), x.ndim) for v in affine(scale, bias, mean, variance, epsilon))
-    return lambda x, *_: x * factor + shift
+    times = times_and_plus(x, *(values.astype(x.dtype) for values in affine(scale, bias, mean, variance, epsilon)))
+    return lambda x, *_: times(x)
+
+
+def times_and_plus(x: Array, scale: Array, bias: Array) -> Call:
+    """Return the function that multiplies and adds one number for each channel, for arrays in the order of x."""
+    factor, shift = of_channels(scale, x.ndim), of_channels(bias, x.ndim)
+    if x.dtype == FLOAT:
+        return in_order(x, Binary(factor, "mul"), Binary(shift, "add"))
+    return lambda x: x * factor + shift
 
 
 def batch_normalization(
@@ -165,30 +175,25 @@ def standardized(x: Array, epsilon: float) -> Array:
     return np.asarray(centered / np.sqrt(average(centered * centered, -1) + epsilon))
 
 
-def of_groups(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
-    """Normalize each group of channels of each image. If each channel is a group, channels last in memory stay last."""
-    ndim, (to, back) = x.ndim, order_of(x) if groups == x.shape[1] else (range(x.ndim),) * 2
-    image = x.transpose(to)
-    if to[1] == 1:
-        y = standardized(image.reshape(len(x), groups, math.prod(x.shape[1:]) // max(groups, 1)), epsilon)
-    else:
-        y = standardized(image.reshape(len(x), -1, groups).swapaxes(1, 2), epsilon).swapaxes(1, 2)
-    y = y.reshape(image.shape).transpose(back)
-    y *= of_channels(scale, ndim)
-    y += of_channels(bias, ndim)
-    return y
+@by_layout(2)
+def of_groups(
+    x: Array, scale: Array, bias: Array, *, num_groups: int | None = None, epsilon: float = 1e-5, stash_type: int = 1
+) -> Call:
+    """Normalize each group of channels of each image, by default each channel. If each channel is a group, channels
+    last in memory stay last."""
+    groups = x.shape[1] if num_groups is None else num_groups
+    to, back = order_of(x) if groups == x.shape[1] else (range(x.ndim),) * 2
+    times, size = times_and_plus(x, scale, bias), math.prod(x.shape[1:]) // max(groups, 1)
 
+    def call(x: Array, *_: Array) -> Array:
+        image = x.transpose(to)
+        if to[1] == 1:
+            y = standardized(image.reshape(len(x), groups, size), epsilon)
+        else:
+            y = standardized(image.reshape(len(x), -1, groups).swapaxes(1, 2), epsilon).swapaxes(1, 2)
+        return np.asarray(times(y.reshape(image.shape).transpose(back)))
 
-@wide
-def instance_normalization(x: Array, scale: Array, bias: Array, *, epsilon: float = 1e-5) -> Array:
-    return of_groups(x, scale, bias, x.shape[1], epsilon)
-
-
-@wide
-def group_normalization(
-    x: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
-) -> Array:
-    return of_groups(x, scale, bias, num_groups, epsilon)
+    return call
 
 
 @wide
@@ -227,8 +232,8 @@ OPERATORS = [
     Operator("SimplifiedLayerNormalization", simplified_layer_norm, 1, traits=FIRST),
     Operator("RMSNormalization", rms_normalization, 23, traits=SAME_TYPE),
     Operator("BatchNormalization", batch_normalization, 7, prepared=True, traits=FIRST),
-    Operator("InstanceNormalization", instance_normalization, 6, traits=SAME_TYPE),
-    Operator("GroupNormalization", group_normalization, 21, traits=SAME_TYPE),
+    Operator("InstanceNormalization", of_groups, 6, prepared=True, traits=SAME_TYPE),
+    Operator("GroupNormalization", of_groups, 21, prepared=True, traits=SAME_TYPE),
     Operator("LpNormalization", lp_normalization, 1, traits=SAME_TYPE),
     Operator("MeanVarianceNormalization", mean_variance_normalization, 9, traits=SAME_TYPE),
     Operator("LRN", lrn, 1, traits=SAME_TYPE),

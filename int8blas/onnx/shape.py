@@ -14,6 +14,7 @@ import numpy as np
 
 from int8blas.core.results import KnownView, Viewing
 from int8blas.elementwise.functions import look_up
+from int8blas.elementwise.top import top_k as find_top
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.table import DOMAIN, INFERENCE, SAME_TYPE, Call, Operator, Site, Traits, by_layout
@@ -159,8 +160,10 @@ def expand(x: Array, shape: Ints) -> Array:
 
 def tile(x: Array, repeats: Ints) -> Array:
     times = ints(repeats)
-    allowed((size * count for size, count in zip(x.shape, times, strict=True)), x.dtype)
-    return np.tile(x, times)
+    shape = allowed([size * count for size, count in zip(x.shape, times, strict=True)], x.dtype)
+    y = np.empty([size for pair in zip(times, x.shape, strict=True) for size in pair], x.dtype)
+    y[...] = x.reshape([size for each in x.shape for size in (1, each)])
+    return y.reshape(shape)
 
 
 @by_layout(3, rounds=False)
@@ -174,24 +177,30 @@ def pad(
 ) -> Call:
     cut, every, shape, inside = lay_out_padding(x.shape, ints(pads), None if axes is None else ints(axes))
     allowed(shape, x.dtype)
-    ends = [after - both[0] - both[1] for after, both in zip(shape, every, strict=True)]
-    indices = [np.pad(np.arange(size), both, mode=mode) if any(both) else None
-               for size, both in zip(ends, every, strict=True)] if mode != "constant" else []  # fmt: skip
     number = x.dtype.type(0) if value is None else value.item() if isinstance(value, np.ndarray) else value
+    sides = [] if mode == "constant" else copied_sides([size.stop - size.start for size in inside], every, mode)
 
     def call(x: Array, *_: Array | None) -> Array:
-        x = x if cut is None else x[cut]
-        if mode == "constant":  # in x's order of memory
-            y = np.empty_like(x, shape=shape)
+        y = np.empty_like(x, shape=shape)  # in x's order of memory
+        if mode == "constant":
             y.fill(number)
-            y[inside] = x
-            return y
-        y = x
-        for axis, index in enumerate(indices):
-            y = y if index is None else np.take(y, index, axis)
-        return y if y is not x else x.copy()
+        y[inside] = x if cut is None else x[cut]
+        for target, index, axis in sides:
+            y[target] = y.take(index, axis)
+        return y
 
     return call
+
+
+def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
+    """Return the sides that padding fills, in turn: where a side is, and the indices along its axis to copy."""
+    sides = []
+    for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
+        index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)
+        for side in (slice(before), slice(before + size, before + size + after)):
+            if side.stop > (side.start or 0):
+                sides.append(((slice(None),) * axis + (side,), index[side], axis))
+    return sides
 
 
 def is_copying(mode: str = "constant", **_: Any) -> bool:
@@ -297,9 +306,16 @@ def compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
     return np.compress(condition, x, axis)
 
 
+@functools.lru_cache(16)
+def cleared(rows: int, columns: int, k: int, upper: bool) -> Array:
+    """Return which elements of a matrix a Trilu sets to 0."""
+    return np.tri(rows, columns, k - 1, bool) if upper else ~np.tri(rows, columns, k, bool)
+
+
 def trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
-    diagonal = 0 if k is None else int(k.item())
-    return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
+    y = x.copy()
+    np.copyto(y, x.dtype.type(0), where=cleared(*x.shape[-2:], 0 if k is None else int(k.item()), bool(upper)))
+    return y
 
 
 def depth_to_space(x: Array, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Array:
@@ -325,56 +341,39 @@ def one_hot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> A
     sizes = list(indices.shape)
     axis = axis + len(sizes) + 1 if axis < 0 else axis
     allowed([*sizes, count], values.dtype)
-    places = np.expand_dims(np.mod(indices, count).astype(np.int64), axis)
-    valid = np.expand_dims((indices >= -count) & (indices < count), axis)
+    indices = indices.astype(np.int64, copy=False)
+    places = np.expand_dims(np.where(indices < 0, indices + count, indices), axis)
     grid = np.arange(count).reshape([-1 if i == axis else 1 for i in range(len(sizes) + 1)])
-    return np.where((places == grid) & valid, values[1], values[0])
+    return np.asarray(values.take((places == grid).view(np.int8)))
 
 
 def reverse_sequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Array:
     result = x.copy()
+    source, target = (np.moveaxis(each, (batch_axis, time_axis), (0, 1)) for each in (x, result))
     for i, length in enumerate(lengths.tolist()):
-        index: list[Any] = [slice(None)] * x.ndim
-        index[batch_axis] = i
-        source = x[tuple(index)]
-        axis = time_axis - (time_axis > batch_axis)
-        part = [slice(None)] * source.ndim
-        part[axis] = slice(length)
-        result[tuple(index)][tuple(part)] = np.flip(source[tuple(part)], axis)
+        target[i, :length] = source[i, :length][::-1]
     return result
 
 
-# TopK of at most 1 / SORTED of a row first chooses elements, then sorts these elements alone.
-SORTED = 8
+# NumPy sorts rows faster than a heap finds more than FEW elements that are more than 1 / SORTED of a row.
+FEW, SORTED = 16, 8
 
 
 def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Array, Array]:
     """Return the largest or smallest elements. Equal elements keep the order of their indices."""
     count = int(np.asarray(k).item())
-    chosen = few_of_many(x, count, largest) if axis in (-1, x.ndim - 1) else None
-    if chosen is not None:
-        x_chosen, chosen_order = top_k(np.take_along_axis(x, chosen, -1), count, largest=largest)
-        return x_chosen, np.take_along_axis(chosen, chosen_order, -1)
-    if largest:
-        order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
-    else:
-        order = np.argsort(x, axis, kind="stable")
-    order = np.take(order, np.arange(count), axis)
-    return np.take_along_axis(x, order, axis), order.astype(np.int64)
-
-
-def few_of_many(x: Array, count: int, largest: int) -> Array | None:
-    """Return the indices of the largest or smallest elements of each row in ascending order. Return None if sorting
-    whole rows is as fast, or if further elements equal the last chosen element."""
-    size = x.shape[-1]
-    if not 0 < count <= size // SORTED or x.size == 0:
-        return None
-    at = size - count if largest else count - 1
-    limits = np.partition(x, at, -1)[..., at : at + 1]
-    chosen = x >= limits if largest else x <= limits
-    if np.count_nonzero(chosen) != x.size // size * count or not (np.count_nonzero(chosen, -1) == count).all():
-        return None
-    return np.nonzero(chosen)[-1].reshape(*x.shape[:-1], count)
+    if not 0 <= count <= x.shape[axis]:
+        raise ValueError(f"k must be from 0 to {x.shape[axis]}, got {count}")
+    rows = np.ascontiguousarray(x.swapaxes(axis, -1))
+    keys = rows ^ np.uint64(1 << 63) if x.dtype == np.uint64 else rows  # as int64, in the same order
+    kind = np.dtype(np.int64) if x.dtype.kind in "iu" else np.promote_types(x.dtype, np.float32)
+    keys = keys.astype(kind, copy=False)
+    if FEW < count > rows.shape[-1] // SORTED:
+        order = np.argsort(keys[..., ::-1] if largest else keys, -1, kind="stable")
+        order = (rows.shape[-1] - 1 - order[..., ::-1] if largest else order)[..., :count].swapaxes(axis, -1)
+        return np.take_along_axis(x, order, axis), order
+    found, index = find_top(rows, keys, count, bool(largest))
+    return found.swapaxes(axis, -1), index.swapaxes(axis, -1)
 
 
 def non_zero(x: Array) -> Array:

@@ -1,0 +1,104 @@
+"""Operators on elements: their bits, and the order of equal elements."""
+
+import numpy as np
+import pytest
+from arrays import assert_same
+from onnx_models import loaded
+
+import int8blas
+from int8blas import Eltwise
+
+RNG = np.random.default_rng(31)
+F = np.float32
+NAMES = {"float16": "float16", "float32": "float", "float64": "double"}
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("count", [0, 1, 5, 20, 40])
+def test_the_largest_elements_keep_the_order_of_their_indices(largest, axis, kind, count):
+    x = RNG.integers(0, 50, (40, 41, 42)).astype(kind)
+    x.flat[::7] = np.nan if kind.startswith("float") else np.iinfo(kind).max
+    text = f"g ({NAMES.get(kind, kind)}[a,b,c] x, int64[1] k) => (y, int64 i) {{ y, i = K(x, k) }}"
+    model = loaded(text.replace("K(", f"TopK<largest = {largest}, axis = {axis}>("))
+    y, i = model.run(None, {"x": x, "k": np.array([count])})
+    order = np.argsort(np.flip(x, axis) if largest else x, axis, kind="stable")
+    order = np.flip(x.shape[axis] - 1 - order, axis) if largest else order
+    order = order.take(np.arange(count), axis)
+    np.testing.assert_array_equal(i, order)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, order, axis))
+
+
+def test_more_elements_than_a_row_has():
+    model = loaded("g (float[n] x, int64[1] k) => (float y, int64 i) { y, i = TopK(x, k) }")
+    with pytest.raises(ValueError, match="k must be from 0 to 3, got 4"):
+        model.run(None, {"x": np.zeros(3, F), "k": np.array([4])})
+
+
+FUNCTIONS = {
+    "Relu": Eltwise("relu"), "Exp": Eltwise("exp"), "Log": Eltwise("log"), "Mish": Eltwise("mish"),
+    "Softplus": Eltwise("soft_relu"), "Selu<alpha = 1.5, gamma = 2.0>": Eltwise("elu", 1.5, 0, 2),
+    "Tanh": Eltwise("tanh"), "Sigmoid": Eltwise("logistic"), "HardSwish": Eltwise("hardswish"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_functions_have_the_bits_of_the_primitive(isa, name, kind):
+    x = np.concatenate([RNG.normal(0, 5, 300), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(kind)
+    (y,) = loaded(f"g ({NAMES[kind]}[n] x) => ({NAMES[kind]} y) {{ y = {name}(x) }}", opset=22).run(None, {"x": x})
+    np.testing.assert_array_equal(y, int8blas.eltwise(x, FUNCTIONS[name]))
+
+
+def test_limits_of_bytes():
+    x = np.arange(-128, 128).astype(np.int8)
+    text = "g (int8[n] x, int8 low, int8 high) => (int8 y, int8 z) { y = Clip(x, low, high) z = Relu(x) }"
+    y, z = loaded(text).run(None, {"x": x, "low": np.array(-5, np.int8), "high": np.array(100, np.int8)})
+    assert_same(y, np.clip(x, -5, 100))
+    assert_same(z, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_thresholds_and_infinities(kind):
+    x = np.array([-np.inf, -1, -0.0, 0, 0.5, 1, 1.5, np.inf, np.nan], kind)
+    text = f"g ({NAMES[kind]}[n] x) => (y, bool a, bool b, bool c, bool d) {{ y = ThresholdedRelu(x)"
+    for result, low, high in (("a", 0, 0), ("b", 0, 1), ("c", 1, 0), ("d", 1, 1)):
+        text += f" {result} = IsInf<detect_negative = {low}, detect_positive = {high}>(x)"
+    y, *found = loaded(text + " }", opset=20).run(None, {"x": x})
+    assert_same(y, np.where(x > 1, x, 0).astype(kind))
+    for result, wanted in zip(found, ((), (7,), (0,), (0, 7)), strict=True):
+        assert np.flatnonzero(result).tolist() == list(wanted)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+def test_batch_normalization_rounds_the_product_and_the_sum(isa, order):
+    back = np.argsort(order)
+    x = RNG.normal(0, 1, (2, 5, 6, 7)).astype(F)
+    s, b, m, v = RNG.uniform(0.5, 2, (4, 5)).astype(F)
+    text = f"""g (float[2,d,e,f] x, float[5] s, float[5] b, float[5] m, float[5] v) => (float y) {{
+        t = Transpose<perm = {[*map(int, back)]}>(x) y = BatchNormalization<epsilon = 0.0>(t, s, b, m, v) }}"""
+    (y,) = loaded(text).run(None, {"x": x.transpose(order).copy(), "s": s, "b": b, "m": m, "v": v})
+    factor = s / np.sqrt(v)
+    assert_same(y, x * factor[:, None, None] + (b - m * factor)[:, None, None])
+
+
+@pytest.mark.parametrize("kind", ["float", "uint8", "double", "float16", "bool"])
+@pytest.mark.parametrize("perm", [(2, 1, 0), (0, 2, 1), (1, 0, 2)])
+def test_transposed_results_are_in_c_order(kind, perm):
+    dtype = {"float": F, "double": np.float64}.get(kind, kind)
+    x = RNG.integers(0, 2, (33, 34, 35)).astype(dtype)
+    (y,) = loaded(f"g ({kind}[a,b,c] x) => ({kind} y) {{ y = Transpose<perm = {[*perm]}>(x) }}").run(None, {"x": x})
+    assert y.flags.c_contiguous
+    assert y.flags.writeable
+    assert_same(y, x.transpose(perm))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 16, 17])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_maxima_of_strided_windows(stride, kind):
+    x = RNG.normal(0, 1, (2, 3, 5, 70)).astype(F if kind == "float" else np.float64)
+    x[0, 0, 0, ::9] = np.nan
+    text = f"g ({kind}[a,b,c,d] x) => ({kind} y) {{ y = MaxPool<kernel_shape = [1, 3], strides = [1, {stride}]>(x) }}"
+    (y,) = loaded(text).run(None, {"x": x})
+    np.testing.assert_array_equal(y, np.lib.stride_tricks.sliding_window_view(x, 3, 3)[..., ::stride, :].max(-1))
