@@ -187,7 +187,7 @@ def selu(x: Array, *, alpha: float = SELU, gamma: float = GAMMA) -> Array:
 
 @wide
 def celu(x: Array, *, alpha: float = 1.0) -> Array:
-    return np.asarray(np.maximum(x, 0) + np.minimum(0, alpha * elu(x / alpha)), x.dtype)
+    return np.asarray(np.maximum(x, 0) + np.minimum(0, alpha * elu(np.asarray(x / alpha))), x.dtype)
 
 
 @wide

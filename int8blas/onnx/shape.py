@@ -306,15 +306,11 @@ def compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
     return np.compress(condition, x, axis)
 
 
-@functools.lru_cache(16)
-def cleared(rows: int, columns: int, k: int, upper: bool) -> Array:
-    """Return which elements of a matrix a Trilu sets to 0."""
-    return np.tri(rows, columns, k - 1, bool) if upper else ~np.tri(rows, columns, k, bool)
-
-
 def trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
+    diagonal = 0 if k is None else int(k.item())
+    lower = np.tri(x.shape[-2], x.shape[-1], diagonal - upper, bool)
     y = x.copy()
-    np.copyto(y, x.dtype.type(0), where=cleared(*x.shape[-2:], 0 if k is None else int(k.item()), bool(upper)))
+    np.copyto(y, x.dtype.type(0), where=lower if upper else ~lower)
     return y
 
 

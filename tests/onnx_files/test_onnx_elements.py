@@ -102,3 +102,21 @@ def test_maxima_of_strided_windows(stride, kind):
     text = f"g ({kind}[a,b,c,d] x) => ({kind} y) {{ y = MaxPool<kernel_shape = [1, 3], strides = [1, {stride}]>(x) }}"
     (y,) = loaded(text).run(None, {"x": x})
     np.testing.assert_array_equal(y, np.lib.stride_tricks.sliding_window_view(x, 3, 3)[..., ::stride, :].max(-1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp",
+        "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal",
+        "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish",
+        "Tan", "Tanh", "ThresholdedRelu",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", NAMES)
+def test_arrays_without_dimensions_and_without_elements(name, kind):
+    for sizes in ((), (0,), (2, 0)):
+        text = f"g ({NAMES[kind]}{[*sizes] or ''} x) => ({NAMES[kind]} y) {{ y = {name}(x) }}"
+        (y,) = loaded(text, opset=24).run(None, {"x": np.full(sizes, 0.5, kind)})
+        assert isinstance(y, np.ndarray)
+        assert (y.dtype, y.shape) == (np.dtype(kind), sizes)
