@@ -226,11 +226,12 @@ I8_INLINE i8_floats i8_exponents(const i8_softmax_row *r, int64_t i, const int t
     return i8_floats_mul(y, i8_floats_set(r->scale));
 }
 
-/* Store t of the last chunk of a row, and -infinity after the row. */
-I8_INLINE void i8_store_last_exponents(const i8_softmax_row *r, float *e, const int type)
+/* Store t of the last chunk of a row, or of all chunks, and -infinity after the row. */
+I8_INLINE void i8_store_exponents(const i8_softmax_row *r, float *e, int all, const int type)
 {
-    const int64_t first = r->n < I8_CHUNK ? 0 : r->n - I8_CHUNK;
-    i8_floats_store(e + first, i8_exponents(r, first, type));
+    const int64_t end = i8_whole(r->n), first = all ? 0 : end - I8_CHUNK;
+    for (int64_t i = first; i < end; i = i8_next_chunk(i, end))
+        i8_floats_store(e + i, i8_exponents(r, i, type));
     i8_fill_rest(e, r->n, -INFINITY);
 }
 
@@ -268,6 +269,22 @@ I8_INLINE float i8_exponentials(const i8_softmax_row *r, float *e, const int log
     return i8_fold(sums);
 }
 
+/* Set x = exp(x) for whole chunks of short rows, one after the other. */
+I8_NOINLINE void i8_exponentials_of_rows(float *x, int64_t n)
+{
+    i8_floats y[I8_TOGETHER];
+    for (; n >= I8_TOGETHER * I8_CHUNK; n -= I8_TOGETHER * I8_CHUNK, x += I8_TOGETHER * I8_CHUNK) {
+        I8_FOR(k, I8_TOGETHER) y[k] = i8_floats_load(x + k * I8_CHUNK);
+        i8_exp_down_chunks(y, y, I8_TOGETHER);
+        I8_FOR(k, I8_TOGETHER) i8_floats_store(x + k * I8_CHUNK, y[k]);
+    }
+    for (; n > 0; n -= I8_CHUNK, x += I8_CHUNK) {
+        y[0] = i8_floats_load(x);
+        i8_exp_down_chunks(y, y, 1);
+        i8_floats_store(x, y[0]);
+    }
+}
+
 /* Set x = src, or x = src + plus if plus is given, and zeros after the end of the row. */
 I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float *plus, int64_t n, const int type)
 {
@@ -277,14 +294,17 @@ I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float
 }
 
 #define I8_SOURCES(t, type)                                                                                            \
-    I8_NOINLINE void i8_start_softmax_##t(i8_softmax_row *r, float *e)                                                 \
+    I8_NOINLINE void i8_start_softmax_##t(i8_softmax_row *r, float *e, int all)                                        \
     {                                                                                                                  \
         i8_find_largest(r, type);                                                                                      \
-        i8_store_last_exponents(r, e, type);                                                                           \
+        i8_store_exponents(r, e, all, type);                                                                           \
     }                                                                                                                  \
-    I8_NOINLINE void i8_exponentials_##t(const i8_softmax_row *r, float *e, int log, float *sum)                       \
+    I8_NOINLINE void i8_exponentials_##t(const i8_softmax_row *r, int rows, float *e, int64_t step, int log,           \
+                                         float *sums)                                                                  \
     {                                                                                                                  \
-        *sum = log ? i8_exponentials(r, e, 1, type) : i8_exponentials(r, e, 0, type);                                  \
+        for (int i = 0; i < rows; ++i)                                                                                 \
+            sums[i] = log ? i8_exponentials(r + i, e + i * step, 1, type)                                              \
+                          : i8_exponentials(r + i, e + i * step, 0, type);                                             \
     }                                                                                                                  \
     I8_NOINLINE void i8_widen_##t(float *x, const char *src, const float *plus, int64_t n)                             \
     {                                                                                                                  \
@@ -375,16 +395,24 @@ static void i8_softmax(const i8_normalize_args *a)
 {
     const int64_t n = a->n, chunks = i8_chunks(n), most = I8_ROWS_ABREAST(n);
     float *e = a->workspace;
+    /* Exponentials of short rows are computed without a gap between rows, because a row alone would not fill the
+     * pipelines. Longer rows take one pass less. */
+    const int is_short = n < 2 * I8_PARTS && !a->log;
     for (int64_t row = 0; row < a->rows; row += most) {
         const int rows = i8_rows_from(a, row, most);
         i8_softmax_row r[I8_MOST_ROWS];
         float sums[I8_MOST_ROWS];
         for (int i = 0; i < rows; ++i) {
             r[i] = (i8_softmax_row){a->src + (row + i) * a->src_row, i8_plus_of(a, row + i), n, 0, 0, a->scale};
-            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks)
+            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks, is_short)
         }
-        for (int i = 0; i < rows; ++i)
-            I8_BY_SRC_TYPE(i8_exponentials, r + i, e + i * chunks, a->log, sums + i)
+        if (is_short) {
+            i8_exponentials_of_rows(e, rows * chunks);
+            for (int i = 0; i < rows; ++i)
+                sums[i] = i8_sum_row(e + i * chunks, n);
+        } else {
+            I8_BY_SRC_TYPE(i8_exponentials, r, rows, e, chunks, a->log, sums)
+        }
         for (int i = 0; i < rows; ++i) {
             /* Adding -0.0 leaves every number unchanged. */
             const float factor = a->log ? 1.0f : 1.0f / sums[i], offset = a->log ? -i8_log(sums[i]) : -0.0f;
