@@ -100,9 +100,15 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
         if (channels == I8_DEPTHWISE_CHANNELS) {
             i8_store(c + p * c_row, bytes);
         } else {
-            char copy[I8_DEPTHWISE_CHANNELS];
+            char copy[I8_DEPTHWISE_CHANNELS], *to = c + p * c_row;
+            int done = 0;
             i8_store(copy, bytes);
-            i8_copy_part(c + p * c_row, copy, channels);
+            if (channels > 32) {
+                /* Some processors store 64 bytes as two halves, and a load from both halves has to wait. */
+                memcpy(to, copy, 32);
+                done = 32;
+            }
+            i8_copy_part(to + done, copy + done, channels - done);
         }
     }
 }
