@@ -55,11 +55,11 @@ cdef enum:
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
     # The maximum number of channels of flat lines, and the bytes of the flat lines of a unit. For images of 56 x 56 and
-    # windows of 3 x 3 (one thread), vectors of one pixel take 17 us for 9 to 16 channels, and flat lines 13 us for 8
-    # channels, 20 us for 10 channels (AVX512-VNNI). With pairs of lines they take 32 us, and flat lines 31 us for 13
-    # channels (AVX2).
-    FLAT_CHANNELS = 8
-    FLAT_PAIRS = 13
+    # windows of 3 x 3 (one thread, AVX512-VNNI), flat lines of 12 channels take 18 us to uint8 and 17 us to float32,
+    # vectors of one pixel 17 us and 22 us; 13 channels take 21 us and 23 us, and 17 us and 23 us. With pairs of lines,
+    # flat lines of 16 channels take 26 us, and vectors of one pixel 29 us (AVX512BW).
+    FLAT_CHANNELS = 12
+    FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15
 
 
