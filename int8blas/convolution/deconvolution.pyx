@@ -7,6 +7,9 @@
 There are 1 to 3 spatial dimensions. All outputs o for which o + before has the same remainder modulo the stride use the
 same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
 inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
+
+With few output channels, the phases of a line are one convolution, whose output channels are those of neighbouring
+outputs. Its windows are the union of the windows of these phases, with weights of 0 elsewhere.
 """
 
 from itertools import product
@@ -14,11 +17,15 @@ from math import gcd, prod
 
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
+import numpy as np
 
 from int8blas.convolution.filters cimport Filters, Images
 from int8blas.convolution.layer cimport ConvolutionLayer, Phase
+from int8blas.convolution.views cimport takes_folded
 from int8blas.core.file import register
+from int8blas.core.kernels cimport I8_PANEL
 from int8blas.core.spatial import halves, per_dimension
+from int8blas.stage.output_stage cimport Bound
 
 cnp.import_array()
 
@@ -91,6 +98,7 @@ cdef class Deconvolution(ConvolutionLayer):
     cdef object _output_padding
     cdef list _dimensions       # phases of each dimension
     cdef Filters _nothing       # filters for outputs that no tap reaches, or None
+    cdef list _folded           # the phases of lines with folded outputs, or None before their first use
 
     def __init__(self, weights, bias=None, *, strides=1, padding=0, output_padding=0, dilation=1, groups=1, layout=None,
                  src_dtype, dst_dtype, attributes=None, scales=None, zero_points=None, dynamic=None,
@@ -150,7 +158,31 @@ cdef class Deconvolution(ConvolutionLayer):
         absent = 3 - self._spatial
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
-    cdef list phases_in(self, const Images *whole):
+    cdef list fold_phases(self):
+        """Return phases that compute as many neighbouring outputs of a line as the stride."""
+        cdef Phase phase
+        cdef list folded = []
+        *outer, inner = self._dimensions
+        fold, left = len(inner), max([before for *_, before in inner])
+        width = left + max([len(taps) - before for _, taps, _, before in inner])
+        for i, others in enumerate(product(*outer)):
+            banded = None
+            for r, (_, taps, _, before) in enumerate(inner):
+                phase = self._phases[i * fold + r]
+                weights = phase.filters.unpacked()
+                if banded is None:
+                    banded = np.zeros((1, fold, *weights.shape[1:-1], width), np.int8)
+                banded[:, r, ..., left - before:left - before + len(taps)] = weights
+            first, taps, gaps, before = zip(*others) if others else ((),) * 4
+            filters = self.make_filters((1, fold * self._shape[1], self._shape[2], *map(len, taps), width),
+                                        (1,) * self._spatial, (*gaps, 1), (*before, left), None, True)
+            filters.pack_weights(banded)
+            phase = self.phase_of(filters, None, (*first, 0), (*self.strides[:-1], 1))
+            phase.fold = fold
+            folded.append(phase)
+        return folded
+
+    cdef list phases_in(self, const Images *whole, Bound bound):
         """Return the phases with taps, and after them the phases for outputs that no tap reaches.
 
         A phase without taps has the outputs that taps reach in all dimensions before some dimension d, but not in
@@ -158,7 +190,16 @@ cdef class Deconvolution(ConvolutionLayer):
         """
         cdef int64_t size
         cdef int d, behind
+        cdef int64_t fold = self.strides[self._spatial - 1]
+        cdef Phase one = self._phases[0]
         if self._nothing is None:
+            if (fold > 1 and self.groups == 1 and one.filters.window.channels > 0 and whole.size[4] > 0
+                    and fold * whole.size[4] <= I8_PANEL and whole.size[3] % fold == 0
+                    and self.dilation[self._spatial - 1] == 1 and self._zeros is None and not self._saturating
+                    and takes_folded(one.filters, bound, whole)):
+                if self._folded is None:
+                    self._folded = self.fold_phases()
+                return self._folded
             return self._phases
         phases, reached = list(self._phases), [[first for first, *_ in found] for found in self._dimensions]
         for d in range(self._spatial):

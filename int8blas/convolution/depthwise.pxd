@@ -14,6 +14,7 @@ cdef struct DepthwiseJob:
     Problem g                   # with epilogue and zero points; C is the first pixel
     i8_image image
     int64_t channels, multiplier
+    int64_t chunks              # kernel calls for all channels
     int64_t repeats             # copies of the weights; each is shifted by one more output line
     int64_t together            # output lines in a unit of work
     int64_t size[4]             # n, d, h, w of the destination

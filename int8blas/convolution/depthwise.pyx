@@ -55,9 +55,11 @@ cdef enum:
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
     # The maximum number of channels of flat lines, and the bytes of the flat lines of a unit. For images of 56 x 56 and
-    # windows of 3 x 3 (one thread, AVX512-VNNI), flat lines are 1.4x as fast for 12 channels, and make no difference
-    # for 15 channels.
-    FLAT_CHANNELS = 14
+    # windows of 3 x 3 (one thread, AVX512-VNNI), flat lines of 12 channels take 18 us to uint8 and 17 us to float32,
+    # vectors of one pixel 17 us and 22 us; 13 channels take 21 us and 23 us, and 17 us and 23 us. With pairs of lines,
+    # flat lines of 16 channels take 26 us, and vectors of one pixel 29 us (AVX512BW).
+    FLAT_CHANNELS = 12
+    FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15
 
 
@@ -128,25 +130,24 @@ cdef void copy_lines(const DepthwiseJob *j, i8_depthwise_args *t, const uint8_t 
     t.column_step = I8_MAX_DEPTHWISE
 
 
-cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t channel,
-                     int64_t first,
+cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, int64_t h, int64_t chunk, int64_t first,
                      int64_t pixels, bint again) noexcept nogil:
     """Compute outputs `first` to `first` + `pixels` of line h and of the lines that are computed together with it, in
-    plane (n, d), for the channels from `channel` on. `again` says that the previous stretch had these channels."""
+    plane (n, d), for the channels of a kernel call. `again` says that the previous stretch had these channels."""
     cdef const i8_image *m = &j.image
     cdef const Problem *g = &j.g
     cdef i8_depthwise_args t
     cdef i8_tile_output out
     cdef i8_output_args o
     cdef const uint8_t *line[MAX_LINES]
-    cdef int64_t d = plane % j.size[1], n = plane // j.size[1]
+    cdef int64_t d = plane % j.size[1], n = plane // j.size[1], width = g.kernels.convolution.depthwise_channels
+    cdef int64_t channel = chunk * width
     cdef int64_t x = first * m.stride[2] - m.before[2], z, y, columns
     cdef const uint8_t *image = m.src + n * m.steps[0] + x * m.steps[3]
     cdef char *c_line = g.c.data + n * j.steps[0] + d * j.steps[1] + h * j.steps[2]
     cdef char *c = c_line + first * j.steps[3] + channel * j.steps[4]
     cdef int i
-    t.pixels, t.channels = <int>pixels, <int>min(<int64_t>g.kernels.convolution.depthwise_channels,
-                                                 j.channels - channel)
+    t.pixels, t.channels = <int>pixels, <int>min(width, j.channels - channel)
     t.together = <int>min(j.together, j.size[2] - h)
     t.lines, t.taps = <int>window_lines(j, t.together), <int>m.kernel[2]
     t.stride, t.dilation, t.line_stride = <int>m.stride[2], <int>m.dilation[2], <int>m.stride[1]
@@ -175,12 +176,9 @@ cdef void do_stretch(const DepthwiseJob *j, const Workspace *w, int64_t plane, i
     t.interleaved, t.prepared, t.again = w.interleaved, w.prepared, again
     t.output, t.dst, t.c_line = NULL, w.sums, j.steps[2]
     if j.plain and (
-        g.kernels.convolution.depthwise_channels in (t.channels, 2 * t.channels)
-        or (2 * t.channels > g.kernels.convolution.depthwise_channels
-            and (g.epilogue.type == I8_TYPE_U8 or g.epilogue.type == I8_TYPE_S8))
-        or (t.channels < g.kernels.convolution.depthwise_channels // 2
-            and t.channels >= g.kernels.convolution.depthwise_channels // 4
-            and not in_pairs(j) and not j.strided and j.steps[3] == t.channels * j.steps[4])
+        t.channels == g.kernels.convolution.depthwise_channels
+        or (2 * t.channels <= g.kernels.convolution.depthwise_channels and not j.strided)
+        or g.epilogue.type == I8_TYPE_U8 or g.epilogue.type == I8_TYPE_S8
     ):
         set_tile_output(g, &out, 0, channel)
         out.c, out.c_row = c, j.steps[3]
@@ -210,9 +208,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
     cdef Workspace w
     cdef size_t same
     cdef int64_t steps = ceil_div(j.size[2], j.together), lines = j.size[0] * j.size[1] * steps
-    cdef int64_t width = j.g.kernels.convolution.depthwise_channels, chunks = ceil_div(j.channels, width)
-    cdef int64_t unit, first, line
-    cdef int64_t units = ceil_div(lines, j.block) * chunks
+    cdef int64_t unit, first, line, chunks = j.chunks, units = ceil_div(lines, j.block) * chunks
     cdef bint again
     lay_out(j, &w, memory + part * size, &same)
     memset(w.padding, j.image.padding, I8_MAX_DEPTHWISE)
@@ -221,7 +217,7 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
         for line in range(unit // chunks * j.block, min((unit // chunks + 1) * j.block, lines)):
             first = 0
             while first < j.size[3]:
-                do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks * width, first,
+                do_stretch(j, &w, line // steps, line % steps * j.together, unit % chunks, first,
                            min(j.pixels, j.size[3] - first), again)
                 first += j.pixels
                 again = True
@@ -368,7 +364,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
     cdef int64_t lines = max(<int64_t>1, j.size[2])
     cdef int64_t pairs, units, width = max(<int64_t>1, j.size[3])
     cdef int64_t few = min(<int64_t>(TRANSPOSED_PIXELS if j.copies or stores_transposed(&j.g) else FEW_PIXELS), width)
-    cdef int64_t chunks = j.size[0] * j.size[1] * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
+    cdef int64_t chunks = j.size[0] * j.size[1] * j.chunks
     if j.image.kernel[0] > 1 or j.image.dilation[1] > 1 or j.image.stride[1] % 2 > 0 and j.repeats == 1:
         lines = 1
     while True:
@@ -390,7 +386,7 @@ cdef void set_stretch(DepthwiseJob *j, double threads) noexcept:
 cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noexcept:
     """Return the number of lines, or of runs of lines, in a unit. All lines of a unit share the prepared values of the
     unit's channels."""
-    cdef int64_t units = lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
+    cdef int64_t units = lines * j.chunks
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
@@ -473,9 +469,8 @@ cdef class DepthwiseFilters(Filters):
         )
 
     cdef bint is_flat(self, const DepthwiseJob *j) noexcept:
-        """Return whether neighbouring pixels share vectors. Pixels share vectors if the channels are few, or if the
-        channels of several pixels fill a vector exactly."""
-        return self.multiplier == 1 and (j.channels <= FLAT_CHANNELS or I8_PANEL % j.channels == 0)
+        """Return whether neighbouring pixels share vectors."""
+        return self.multiplier == 1 and j.channels <= (FLAT_PAIRS if in_pairs(j) else FLAT_CHANNELS)
 
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept:
         """Set up the job, except the compensation. Return the number of threads for which there is enough work."""
@@ -496,6 +491,7 @@ cdef class DepthwiseFilters(Filters):
         threads = min(<double>max_threads(), 1 + work / THREAD_DEPTHWISE_WORK)
         j.flat = self.is_flat(j)
         j.strided = not j.flat and self.is_strided(&j.g)
+        j.chunks = ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels)
         if j.flat:
             j.together = j.repeats
             set_flat_blocks(j, threads)
@@ -516,7 +512,7 @@ cdef class DepthwiseFilters(Filters):
         lines = j.size[0] * j.size[1] * ceil_div(j.size[2], j.together)
         j.block = block_of(j, lines, threads)
         lines = ceil_div(lines, j.block)
-        return <int>min(threads, <double>lines * ceil_div(j.channels, j.g.kernels.convolution.depthwise_channels))
+        return <int>min(threads, <double>lines * j.chunks)
 
     cdef str describe(self, Bound bound, const Images *src, const Images *dst, uint8_t flip, Problem *g,
                       i8_image *image, size_t *workspace):

@@ -7,11 +7,12 @@ from int8blas.stage.output_stage cimport Bound
 
 
 cdef class GroupFilters(Filters):
-    cdef int64_t channels
+    cdef int64_t channels, fold     # channels of an output; neighbouring outputs of a line in an output
     cdef object sums                # weight sums of each output channel; None before the first use
 
     cdef list order(self)
     cdef int prepare(self, LinesJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
+cdef bint has_few_lines(tuple shape, tuple strides, tuple dilation) except -1
 cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1

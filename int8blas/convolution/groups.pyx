@@ -109,7 +109,8 @@ cdef void do_unit(const LinesJob *j, const Workspace *w, int64_t unit) noexcept 
     cdef i8_grouped_args t
     cdef int64_t channels = min(<int64_t>I8_MAX_GROUPED, j.channels - k.group * I8_MAX_GROUPED), first = 0
     cdef int64_t pixel = min(m.channels, channels)
-    t.taps, t.window = <int>m.kernel[2], <int>(m.kernel[1] * m.kernel[2])
+    t.taps = <int>(m.line // m.channels)
+    t.window = <int>m.kernel[1] * t.taps
     t.size = <int>g.k // t.window
     t.a_pixel, t.a_line, t.a_tap = m.stride[2] * pixel, m.dilation[1] * j.pitch, m.dilation[2] * pixel
     while first < channels:
@@ -134,26 +135,37 @@ cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strid
     The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
     copy.
     """
-    groups, outputs, channels, depth, height, width = shape
-    lines = (height - 1) * dilation[1] + 1
-    columns = (I8_MAX_MR - 1) * strides[2] + (width - 1) * dilation[2] + 1
+    groups, outputs, channels, _, height, width = shape
     return (
-        groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and depth == 1
-        and strides[1] * strides[2] < height * width and lines * columns <= MAX_SPAN
+        groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and has_few_lines(shape, strides, dilation)
         and sums_fit(channels * height * width, bias, has_zeros)
     )
 
 
-cdef class GroupFilters(Filters):
-    """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w."""
+cdef bint has_few_lines(tuple shape, tuple strides, tuple dilation) except -1:
+    """Return whether windows overlap, and a copy of the image has room for the windows of the shortest stretch."""
+    depth, height, width = shape[3:]
+    lines = (height - 1) * dilation[1] + 1
+    columns = (I8_MAX_MR - 1) * strides[2] + (width - 1) * dilation[2] + 1
+    return depth == 1 and strides[1] * strides[2] < height * width and lines * columns <= MAX_SPAN
 
-    def __init__(self, shape, strides, dilation, before, partial):
-        groups, outputs, channels, *kernel = shape
+
+cdef class GroupFilters(Filters):
+    """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w.
+
+    `fold` neighbouring outputs of a line are computed as the groups of one output. Then the stride along w must be 1.
+    """
+
+    def __init__(self, shape, strides, dilation, before, partial, fold=1):
+        groups, outputs, channels, depth, height, width = shape
         self.shape = shape
         self.partial = partial
-        self.groups, self.outputs, self.channels = groups, outputs, groups * channels
-        self.set_window(tuple(kernel), strides, dilation, before)
-        self.window.channels = min(self.channels, <int64_t>I8_MAX_GROUPED)
+        self.fold = fold
+        self.groups, self.outputs, self.channels = groups, outputs, groups * channels * fold
+        self.set_window((depth, height, width + ceil_div(fold - 1, dilation[2])), (*strides[:2], strides[2] * fold),
+                        dilation, before)
+        self.window.channels = min(groups * channels, I8_MAX_GROUPED)
+        self.window.line = width * self.window.channels
 
     cdef tuple matrix_shape(self):
         return (self.outputs * self.shape[4] * self.shape[5] * I8_GROUP,
@@ -166,8 +178,16 @@ cdef class GroupFilters(Filters):
         ordered = weights.reshape(self.groups, size, size // I8_GROUP, I8_GROUP, taps)[:, self.order()]
         ordered = ordered.reshape(self.groups, size // I8_GROUP, I8_GROUP, size // I8_GROUP, I8_GROUP, taps)
         padded = np.zeros((k, n), np.int8)
-        padded[:, :self.channels // I8_GROUP] = ordered.transpose(1, 5, 2, 4, 0, 3).reshape(k, -1)
+        padded[:, :self.channels // I8_GROUP] = np.tile(ordered.transpose(1, 5, 2, 4, 0, 3).reshape(k, -1), self.fold)
         return padded
+
+    cdef object unpacked(self):
+        size, taps = self.outputs, self.shape[4] * self.shape[5]
+        rows = self.packed.unpack()[:, :self.channels // self.fold // I8_GROUP]
+        ordered = rows.reshape(size // I8_GROUP, taps, I8_GROUP, I8_GROUP, self.groups, -1).transpose(4, 0, 2, 5, 3, 1)
+        weights = np.empty((self.groups, size, size, taps), np.int8)
+        weights[:, self.order()] = ordered.reshape(weights.shape)
+        return weights.reshape(self.shape)
 
     cdef list order(self):
         """Return the numbers of a group's output channels in the order of the kernel, which computes 4 in a pass."""
@@ -192,7 +212,7 @@ cdef class GroupFilters(Filters):
         j.groups, j.outputs, j.channels = ceil_div(self.channels, I8_MAX_GROUPED), j.image.channels, self.channels
         j.room, j.mr, j.together = ROOM, j.g.kernels.gemm.mr, 1
         j.g.m, j.g.n = j.size[0] * j.size[1] * j.size[2] * j.size[3], self.channels
-        j.g.k = self.outputs * self.window.kernel[1] * self.window.kernel[2]
+        j.g.k = self.outputs * self.window.kernel[1] * (self.window.line // self.window.channels)
         j.windows.sums, j.windows.starts, j.windows.outputs = NULL, NULL, self.outputs
         # The sums fit s32, but the sums plus the zero points of the destination may not.
         j.plain = applies_from_registers(&j.g) and not is_wide(&j.g)

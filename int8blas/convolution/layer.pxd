@@ -14,6 +14,7 @@ cdef class Phase:
     cdef object taps
     cdef int64_t first[3]
     cdef int64_t steps[3]
+    cdef int64_t fold               # neighbouring outputs of a line that are the channels of one output
     cdef bint sees
 
     cdef void set_part(self, Images *part, const Images *whole) noexcept
@@ -55,7 +56,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
     cdef object padding_from(self, padding)
     cdef Filters filters_of(self, Phase phase, cnp.ndarray x)
     cdef tuple packed_of(self, weights)
-    cdef list phases_in(self, const Images *whole)
+    cdef list phases_in(self, const Images *whole, Bound bound)
     cdef list make_phases(self, tuple shape, bias)
     cdef object prepare_weights(self, weights, tuple shape, dict scales, dict zero_points)
     cdef int set_zeros(self, zeros) except -1

@@ -22,7 +22,7 @@ from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
-from int8blas.convolution.views cimport View, run_views, view_of, views_of
+from int8blas.convolution.views cimport View, repeated_bound, run_views, view_of, views_of
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
@@ -41,12 +41,12 @@ cdef class Phase:
 
     `taps` lists the kernel elements of these filters in each spatial dimension. None stands for all elements. Filters
     for outputs without taps do not read the source, and `sees` is False. Such filters have one channel and one tap,
-    which adds 0.
+    which adds 0. Filters may compute `fold` neighbouring outputs of a line as the channels of one output.
     """
 
-    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True):
+    def __init__(self, filters, taps=None, first=(0, 0, 0), steps=(1, 1, 1), sees=True, fold=1):
         cdef int d
-        self.filters, self.taps, self.sees = filters, taps, sees
+        self.filters, self.taps, self.sees, self.fold = filters, taps, sees, fold
         for d in range(3):
             self.first[d], self.steps[d] = first[d], steps[d]
 
@@ -59,6 +59,9 @@ cdef class Phase:
                 part.data += self.first[d] * whole.steps[d + 1]
                 part.size[d + 1] = max(<int64_t>0, ceil_div(whole.size[d + 1] - self.first[d], self.steps[d]))
                 part.steps[d + 1] *= self.steps[d]
+        part.size[3] //= self.fold
+        part.steps[3] *= self.fold
+        part.size[4] *= self.fold
 
     cdef Images seen(self, const Images *source, const Images *part) noexcept:
         """Return the images that the filters read for a part: the source, or its first element at every position."""
@@ -183,8 +186,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         any phase is created."""
         return weights.of(1)
 
-    cdef list phases_in(self, const Images *whole):
-        """Return phases that together write each element of a destination once."""
+    cdef list phases_in(self, const Images *whole, Bound bound):
+        """Return phases that together write each element of a destination once. All have the same `fold`."""
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):
@@ -392,8 +395,11 @@ cdef class ConvolutionLayer(QuantizedLayer):
             return self.execute_far(x, target, bound, values, first, count)
         set_images(&source, x, self._channels_last)
         set_images(&whole, target, self._channels_last)
-        phases = self.phases_in(&whole)
+        phases = self.phases_in(&whole, bound)
         rebinds = (len(phases) > 1 or count < source.size[0]) and bound.reads_pixels()
+        phase = phases[0]
+        if phase.fold > 1:
+            bound = repeated_bound(bound, whole.size[4], phase.fold)
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count

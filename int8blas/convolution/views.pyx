@@ -11,7 +11,8 @@ With many output channels, a dilated convolution is computed as several convolut
 convolutions takes the columns of the image whose numbers have one remainder modulo the dilation.
 
 For images one pixel wide, height and width are swapped, because windows then have fewer and longer lines. If each
-single channel has several filters, one product computes several channels.
+single channel has several filters, one product computes several channels. The kernel for groups of 4 and 8 channels
+takes pairs of groups of 2 channels, and several neighbouring outputs if the groups are few.
 """
 
 from math import gcd
@@ -24,7 +25,7 @@ import numpy as np
 
 from int8blas.convolution.depthwise cimport DepthwiseFilters
 from int8blas.convolution.filters cimport Filters, Images, is_empty, is_even, pixel_step
-from int8blas.convolution.groups cimport GroupFilters
+from int8blas.convolution.groups cimport GroupFilters, has_few_lines
 from int8blas.convolution.lines cimport LineFilters, LinesJob, has_lines, overlap
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_DOT2, I8_GROUP, I8_PANEL, current_kernels, i8_column_values, i8_image, i8_requantization)
@@ -56,9 +57,10 @@ cdef enum:
 
 # The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
 # FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs are folded. MERGED:
-# the images are unchanged, and some channels share a product.
+# the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, for the kernel that
+# takes small groups.
 cdef enum:
-    TURNED, APART, FOLDED, FLAT, MERGED
+    TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 
 
 cdef class View:
@@ -88,7 +90,9 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
             values[1:] = reversed(values[1:])
     elif form == APART:
         strides[2], dilation[2], before[2] = strides[2] // gcd(strides[2], dilation[2]), 1, 0
-    elif form in (FOLDED, FLAT):
+    elif form == GROUPED:
+        weights = in_groups(weights, f.shape)
+    elif form in (FOLDED, FLAT) and not isinstance(f, GroupFilters):
         groups, outputs, channels, depth, height, width = weights.shape
         span = (width - 1) * dilation[2] + 1
         banded = np.zeros((groups, fold, outputs, channels, depth, height, span + (fold - 1) * strides[2]), np.int8)
@@ -99,8 +103,11 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
     if skips_lines(window) and form in (APART, FOLDED):
         strides[1] = 1
     shape, strides, dilation, before = weights.shape, tuple(strides), tuple(dilation), tuple(before)
-    partial = f.partial or form == MERGED  # the compensation of the layer has another order of columns
-    if not f.saturating and (form in (APART, FOLDED) or overlap(shape, strides)) and has_lines(shape, dilation):
+    # For other products, the compensation of the layer has another order of columns.
+    partial = f.partial or form in (MERGED, GROUPED)
+    if form == GROUPED or isinstance(f, GroupFilters):
+        variant = GroupFilters(shape, strides, dilation, before, partial, fold)
+    elif not f.saturating and (form in (APART, FOLDED) or overlap(shape, strides)) and has_lines(shape, dilation):
         variant = LineFilters(shape, strides, dilation, before, partial)
     else:
         variant = Filters(shape, strides, dilation, before, f.saturating, False, partial)
@@ -110,6 +117,31 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
     with cython.critical_section(f):
         # Another thread may have stored filters in the meantime. Keep the stored filters, because they may be in use.
         return f.variants.setdefault((form, fold), variant)
+
+
+cdef object in_groups(weights, tuple shape):
+    """Return merged weights as groups of at least 4 channels, where `shape` has groups of 2, 4 or 8 channels."""
+    cdef int i
+    size = shape[1]
+    pairs = max(1, I8_GROUP // size)
+    merged = np.arange(weights.shape[1] // size)
+    blocks = weights.reshape(-1, len(merged), size, len(merged), size, *shape[3:])
+    blocks = blocks[:, merged, :, merged].swapaxes(0, 1).reshape(-1, pairs, size, size, *shape[3:])
+    result = np.zeros((len(blocks), pairs, size, pairs, *blocks.shape[3:]), np.int8)
+    for i in range(pairs):
+        result[:, i, :, i] = blocks[:, i]
+    return result.reshape(len(blocks), pairs * size, pairs * size, *shape[3:])
+
+
+cdef bint is_grouped(Filters f) except -1:
+    """Return whether the kernel for small groups is faster than products of merged groups. It is slower for less than
+    16 channels, unless the width of the image is a multiple of the folded outputs."""
+    if f.merged == 1:
+        return False
+    groups, outputs, channels = f.shape[:3]
+    return (outputs == channels and (channels in (4, 8) or channels == 2 and groups % 2 == 0)
+            and groups * channels >= I8_PANEL
+            and has_few_lines(f.shape, tuple(f.window.stride), tuple(f.window.dilation)))
 
 
 cdef inline bint skips_lines(const i8_image *window) noexcept:
@@ -171,7 +203,7 @@ cdef bint takes_folded(Filters f, Bound bound, const Images *dst) noexcept:
     for i in range(bound.stage.op_count):
         if bound.stage.ops[i].operand is not NULL:
             return False
-    return f.groups == 1 and not f.doubled and dst.steps[3] == f.outputs * dst.steps[4]
+    return not f.doubled and dst.steps[3] == dst.size[4] * dst.steps[4]
 
 
 cdef bint is_pixel(const i8_image *window) noexcept:
@@ -248,10 +280,21 @@ cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexce
     return best
 
 
+cdef int64_t grouped_fold(GroupFilters f, const Images *dst) noexcept:
+    """Return the number of neighbouring outputs whose channels fill the vectors of the kernel for small groups, or 0
+    for the whole view."""
+    cdef int64_t whole = current_kernels().convolution.grouped_channels, fold = whole // f.channels
+    cdef int64_t pixels = dst.size[0] * dst.size[1] * dst.size[2] * dst.size[3]
+    if (f.window.stride[2] > 1 or fold < 2 or fold * f.channels != whole or dst.size[3] < 2 * fold
+            or pixels < FOLDED_OUTPUTS * fold):
+        return 0
+    return fold
+
+
 cdef bint fits(View view, uint8_t flip) except -1:
-    """Return whether the strategy "lines" takes a view."""
+    """Return whether the strategy of its filters takes a view."""
     cdef LinesJob j
-    return isinstance(view.filters, LineFilters) and (
+    return isinstance(view.filters, GroupFilters) or isinstance(view.filters, LineFilters) and (
         (<LineFilters>view.filters).prepare_lines(&j, view.bound, &view.src, &view.dst, flip))
 
 
@@ -340,9 +383,11 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
     cdef Images source = src[0], part = dst[0]
     cdef int64_t fold = 0
     cdef bint flat = False, folds
-    if isinstance(filters, GroupFilters) or window.channels == 0 or dst.size[4] == 0 or is_empty(dst):
+    if window.channels == 0 or dst.size[4] == 0 or is_empty(dst):
         return None
-    if isinstance(filters, DepthwiseFilters):
+    if isinstance(filters, GroupFilters):
+        pass
+    elif isinstance(filters, DepthwiseFilters):
         if filters.outputs == 1 or filters.zeros is not None or not pays_to_merge(filters):
             return None
         filters = variant_of(filters, MERGED)
@@ -351,12 +396,16 @@ cdef list views_of(Filters filters, Bound bound, const Images *src, const Images
         filters = variant_of(filters, TURNED)
         swap_sizes(&source)
         swap_sizes(&part)
+    elif not filters.saturating and filters.zeros is None and is_grouped(filters):
+        filters = variant_of(filters, GROUPED)
     window = &filters.window
-    if not filters.saturating and filters.zeros is None:
+    if isinstance(filters, GroupFilters):
+        fold = grouped_fold(filters, &part) if filters.zeros is None and takes_folded(filters, bound, &part) else 0
+    elif not filters.saturating and filters.zeros is None:
         # The steps of images one pixel wide may be any numbers.
         source.steps[3] = pixel_step(source.size, source.steps)
         part.steps[3] = pixel_step(part.size, part.steps)
-        folds = takes_folded(filters, bound, &part)
+        folds = filters.groups == 1 and takes_folded(filters, bound, &part)
         if folds and is_pixel(window):
             folds = flat = not is_dot_k(filters.packed._k, filters.outputs) and flatten(window, &source, &part)
         fold = fold_of(filters, &part, flat, folds)

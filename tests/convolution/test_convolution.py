@@ -137,6 +137,20 @@ def test_output_padding_adds_to_the_end(isa, rng):
             ).check()
 
 
+@pytest.mark.parametrize("oc", range(1, 17))
+@pytest.mark.parametrize("stride", [2, 3])
+def test_deconvolutions_to_few_channels(isa, stride, oc, rng):
+    """With few channels, the outputs between two pixels of the source are computed together if the lines of the
+    destination can be divided by the stride."""
+    for number, (kernel, padding, extra) in enumerate(product((stride, stride + 1, 5), (0, 1), (0, 1))):
+        for size in ((13,), (9, 13), (3, 4, 9)):
+            random_convolution(
+                rng, size, (kernel,) * len(size), 3 + number, oc, n=2, strides=stride, padding=padding,
+                output_padding=extra, transposed=True, src_dtype=SRC_DTYPES[number % 2],
+                dst_dtype=DST_DTYPES[(oc + number) % len(DST_DTYPES)], vectors=("weights", "dst"), ops=(ReLU(),),
+            ).check()  # fmt: skip
+
+
 @pytest.mark.parametrize("geometry", SPREAD, ids=str)
 def test_outputs_that_no_element_of_the_kernel_reaches(isa, geometry, rng):
     size, kernel, strides, padding, dilation = geometry
@@ -362,11 +376,13 @@ def test_depthwise_planes_larger_than_a_block(isa, layout, kernel, strides, tran
 @every_primitive
 @every_dst
 def test_depthwise_pixels_that_spill_into_the_next_pixel(isa, dst_dtype, transposed, rng):
-    for channels, width in product((15, 17, 23, 31), (2, 9, 67)):
-        random_convolution(
-            rng, (5, width), (3, 3), channels, channels, groups=channels, padding=1, n=2, dst_dtype=dst_dtype,
-            ops=(ReLU(),), transposed=transposed,
-        ).check()  # fmt: skip
+    """The channels fill part of one vector or of two vectors, alone or behind full vectors."""
+    for channels, width in [*product(range(1, 67), (2, 9)), *product((15, 17, 23, 31), (67,))]:
+        for ops in ((ReLU(),), (Sum(0.5), Binary(rng.normal(size=channels).astype(np.float32)))):
+            random_convolution(
+                rng, (3, width), (3, 3), channels, channels, groups=channels, padding=1, n=2, dst_dtype=dst_dtype,
+                src_dtype=SRC_DTYPES[channels % 2], ops=ops, transposed=transposed,
+            ).check()  # fmt: skip
 
 
 @every_primitive
@@ -507,6 +523,30 @@ def test_geometries_of_small_groups(isa, geometry, transposed, rng):
         problem_of(
             rng, geometry, size * groups, size * groups, groups=groups, grouped=grouped, n=2, transposed=transposed
         ).check()
+
+
+# The number of channels of a group, and of groups: a kernel call takes part of them, all, or one of several parts.
+GROUPS = [*product((2,), (2, 7, 8, 10, 16, 32, 33, 64, 130)), *product((4,), (2, 4, 5, 8, 16, 34)), (8, 2), (8, 4)]
+
+
+@every_primitive
+@pytest.mark.parametrize(("size", "groups"), GROUPS)
+def test_outputs_of_small_groups_that_share_vectors(isa, size, groups, transposed, rng):
+    """Some neighbouring outputs share vectors, and the last outputs of a line do not."""
+    channels = size * groups
+    operand = rng.normal(size=channels).astype(np.float32)
+    for number, (plane, kernel, geometry) in enumerate((
+        ((9, 31), (3, 3), {"padding": 1}),
+        ((9, 31), (3, 3), {"padding": 1, "strides": 2}),
+        ((13, 33), (2, 3), {"padding": [(1, 0), (2, 1)], "dilation": (1, 3)}),
+        ((277,), (5,), {"padding": 2}),
+    )):  # fmt: skip
+        for ops in ((ReLU(),), (Sum(0.5), Binary(operand))):
+            random_convolution(
+                rng, plane, kernel, channels, channels, groups=groups, n=2, src_dtype=SRC_DTYPES[number % 2],
+                dst_dtype=DST_DTYPES[(groups + number) % len(DST_DTYPES)], vectors=("weights", "dst"), ops=ops,
+                transposed=transposed, **geometry,
+            ).check()  # fmt: skip
 
 
 @every_primitive

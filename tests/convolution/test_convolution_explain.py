@@ -76,10 +76,13 @@ def test_a_window_with_few_channels_is_read_line_by_line():
 
 
 def test_small_groups_have_a_kernel_of_their_own():
-    """The kernel takes four or more groups of 4 or 8 channels, with equal numbers of outputs and inputs, if windows
-    overlap."""
+    """The kernel takes groups of 2, 4 or 8 channels, at least 16 channels, with equal numbers of outputs and inputs, if
+    windows overlap."""
     for layer, path in (
         (convolution(16, 16, 3, 4), "groups"),
+        (convolution(16, 16, 3, 8), "groups"),
+        (convolution(16, 16, 3, 2), "groups"),
+        (convolution(8, 8, 3, 4), "lines"),
         (convolution(128, 128, 1, 16), "blocks"),
         (convolution(64, 64, 3, 4), "lines"),
         (convolution(64, 64, 3, 8, strides=2, dilation=2), "groups"),

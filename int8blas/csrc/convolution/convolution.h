@@ -21,14 +21,13 @@
  * second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
- * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or half
- * of them, and more than half if C has bytes. If depthwise_lines is 4, `output` also takes a quarter to half of them if
- * C has no gaps between pixels. Kernels may write I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels
- * from start and weights.
+ * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or up
+ * to half of them, and any number if C has bytes. Kernels may write I8_MAX_DEPTHWISE channels to dst, and read
+ * I8_MAX_DEPTHWISE channels from start and weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
  * and any number of output lines and outputs. This kernel reads only the weights of the first output line, and ignores
- * `interleaved`. */
+ * `interleaved`. Its `output` takes all channels, or any number if C has bytes. */
 #define I8_MAX_DEPTHWISE 64
 #define I8_DEPTHWISE_VALUES 1536
 #define I8_STRIDED 3

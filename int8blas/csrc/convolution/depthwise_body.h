@@ -15,8 +15,6 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
-
 I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[4], int columns, ptrdiff_t dst_step,
                                     uint8_t *dst, const int flips, const int few)
 {
@@ -43,8 +41,6 @@ I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_flat.h"
 #include "convolution/depthwise_output.h"
-
-#define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
 
 /* Sum `pixels` successive outputs of a line, each with `vectors` vectors of channels. The weights [tap][group] begin at
  * b, and groups are b_group bytes apart. `at` is the offset of vector v in a group. */
@@ -75,13 +71,11 @@ I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwis
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
 
-/* Compute outputs of at most 2 * I8_LANES channels, with the channels in order. Apply the epilogue `o` and store whole
- * vectors of C at c, or store sums in t->dst if `o` is NULL. */
-I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile_output *o, char *c, int line,
-                                       int pixel, const int pixels)
+/* See depthwise_few.h. */
+I8_INLINE void i8_depthwise_few_sums(const i8_depthwise_args *t, int line, int pixel,
+                                     i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels, const int vectors)
 {
-    i8_vec acc[I8_DEPTHWISE_PIXELS][4];
-    const int groups = i8_depthwise_groups(t), vectors = 2;
+    const int groups = i8_depthwise_groups(t);
     const ptrdiff_t column = groups * 16 * I8_LANES, across = t->stride * column;
     const uint8_t *a = t->interleaved + pixel * across;
     const int8_t *b = t->weights + line * t->weights_step;
@@ -91,13 +85,9 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile
         I8_FOR(p, pixels) acc[p][v] = acc[0][v];
     }
     I8_DEPTHWISE_SUMS(acc, b, 4 * I8_PANEL, I8_DEPTHWISE_FEW(v));
-    if (o) {
-        i8_in_line_output_stage(o, c, 0, 0, acc[0], 4, pixels, vectors);
-        return;
-    }
-    I8_FOR(p, pixels) I8_FOR(v, vectors)
-        i8_store(t->dst + (line * t->pixels + pixel + p) * I8_MAX_DEPTHWISE + v * I8_LANES, acc[p][v]);
 }
+
+#include "convolution/depthwise_few.h"
 
 /* Bring the weights of 4 vectors of channels into the order of i8_interleave, for each output line that has its own
  * weights, each tap and each group. */
@@ -113,37 +103,6 @@ static void i8_depthwise_order_weights(const i8_depthwise_args *t, uint8_t *dst)
     }
 }
 
-/* Compute all outputs of at most 2 * I8_LANES channels, half of the maximum. The constant `outputs` is 1 if there is an
- * epilogue. A local copy of the epilogue can stay in registers, because stores to C cannot change the copy. If the
- * channels do not fill all vectors, the last vector of a pixel spills into the next pixel, which is stored later. The
- * last pixels of a line then go to C through a buffer. */
-I8_INLINE void i8_depthwise_half(const i8_depthwise_args *t, const int outputs)
-{
-    const int most = I8_DEPTHWISE_PIXELS, step = t->pixels < most ? 1 : most, spills = t->channels < 2 * I8_LANES;
-    char buffer[(I8_DEPTHWISE_PIXELS + 1) * 2 * I8_LANES * sizeof(float)], *c = NULL;
-    i8_tile_output output;
-    i8_epilogue epilogue;
-    i8_stage stage;
-    if (outputs) {
-        output = *t->output, epilogue = *output.epilogue, stage = *epilogue.stage;
-        output.epilogue = &epilogue, epilogue.stage = &stage;
-    }
-    const i8_tile_output *o = outputs ? &output : NULL;
-    for (int line = 0; line < t->together; ++line)
-        for (int x = 0; x < t->pixels; x += step) {
-            const int last = x + step >= t->pixels, pixel = last ? t->pixels - step : x; /* calls may overlap */
-            const int buffered = outputs && spills && last;
-            if (outputs)
-                c = buffered ? buffer : output.c + line * t->c_line + pixel * output.c_row;
-            if (step == 1)
-                i8_depthwise_few_pixels(t, o, c, line, pixel, 1);
-            else
-                i8_depthwise_few_pixels(t, o, c, line, pixel, most);
-            if (buffered)
-                memcpy(output.c + line * t->c_line + pixel * output.c_row, buffer, (size_t)(step * output.c_row));
-        }
-}
-
 static void i8_depthwise(const i8_depthwise_args *t)
 {
     const int most = I8_DEPTHWISE_PIXELS;
@@ -154,7 +113,7 @@ static void i8_depthwise(const i8_depthwise_args *t)
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (i8_depthwise_few(t)) {
         i8_depthwise_interleave(t);
-        t->output ? i8_depthwise_half(t, 1) : i8_depthwise_half(t, 0);
+        i8_depthwise_few_lines(t);
         return;
     }
     if (!t->again) {

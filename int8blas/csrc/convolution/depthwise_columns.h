@@ -1,8 +1,14 @@
 /* Interleave the columns of a stretch, for the depthwise kernels. A column has 4 vectors in each group of
  * I8_DEPTHWISE_LINES lines. The including file defines
- *
- *   i8_depthwise_few(t)                                                   whether half of the vectors are enough
- *   i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few)   interleave the next columns of one group */
+ * i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few), which interleaves the next columns of one group.
+ * With `few`, it stores the channels of two vectors in order. */
+
+/* Return whether half of the vectors are enough. */
+I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
+
+/* The offset of the weights of vector v in a group of 4 lines, if the channels are in order. */
+#define I8_DEPTHWISE_FEW(v) ((v)*I8_LANES / I8_PANEL * t->panel_size + (v)*I8_LANES % I8_PANEL * 4)
+
 I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 {
     return (t->lines + I8_DEPTHWISE_LINES - 1) / I8_DEPTHWISE_LINES;

@@ -2,6 +2,7 @@
  * v has the channels from 16 * u + 4 * v on. Packing to bytes restores the order of the channels. So the values of the
  * epilogue are also stored in the order of i8_interleave. The including file defines I8_DEPTHWISE_CHANNELS and
  * I8_DEPTHWISE_PIXELS. */
+#include "core/copy_part.h"
 
 /* The kinds of results. WORDS stands for s32, f32 and sums without an epilogue, S8 and U8 for bytes, and U8_ONLY for u8
  * if all zero points are 0. */
@@ -72,17 +73,6 @@ static void i8_depthwise_order_values(const i8_depthwise_args *t, i8_depthwise_v
     s->low = e->type == I8_TYPE_U8 ? i8_pack_u8(low) : i8_pack_s8(low);
 }
 
-/* Store the first `count` bytes of a vector; `count` is more than half of the bytes. The last unit may overlap the
- * previous unit. */
-I8_INLINE void i8_store_more_than_half(char *dst, i8_vec bytes, int count)
-{
-    char copy[I8_DEPTHWISE_CHANNELS];
-    i8_store(copy, bytes);
-    for (int i = 0; i + 16 <= count; i += 16)
-        memcpy(dst + i, copy + i, 16);
-    memcpy(dst + count - 16, copy + count - 16, 16);
-}
-
 /* Apply the epilogue to the sums of `pixels` pixels and store bytes. Clipping before rounding is exact, because the
  * bounds are whole numbers. Without `shifts` the zero point is 0 and the result is u8. NaN becomes the lowest
  * number. */
@@ -109,13 +99,16 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
             bytes = is_signed ? i8_max_s8(bytes, s->low) : i8_max_u8(bytes, s->low);
         if (channels == I8_DEPTHWISE_CHANNELS) {
             i8_store(c + p * c_row, bytes);
-        } else if (channels > I8_DEPTHWISE_CHANNELS / 2) {
-            i8_store_more_than_half(c + p * c_row, bytes, channels);
         } else {
-            /* For half of a packed vector, GCC before 12.4 emits VPMOVUSWB, which treats negative words as large
-             * numbers. */
-            I8_PIN(bytes);
-            memcpy(c + p * c_row, &bytes, I8_DEPTHWISE_CHANNELS / 2);
+            char copy[I8_DEPTHWISE_CHANNELS], *to = c + p * c_row;
+            int done = 0;
+            i8_store(copy, bytes);
+            if (channels > 32) {
+                /* Some processors store 64 bytes as two halves, and a load from both halves has to wait. */
+                memcpy(to, copy, 32);
+                done = 32;
+            }
+            i8_copy_part(to + done, copy + done, channels - done);
         }
     }
 }
@@ -128,7 +121,7 @@ static void i8_depthwise_words(const i8_depthwise_args *t, int line, int pixel, 
         i8_transpose_units(acc + 4 * p);
     if (t->output) {
         char *c = t->output->c + line * t->c_line + pixel * t->output->c_row;
-        i8_apart_output_stage(t->output, c, 0, 0, acc, 4, pixels, t->channels == I8_DEPTHWISE_CHANNELS ? 4 : 2);
+        i8_apart_output_stage(t->output, c, 0, 0, acc, 4, pixels, 4);
         return;
     }
     int32_t *dst = t->dst + (line * t->pixels + pixel) * I8_MAX_DEPTHWISE;

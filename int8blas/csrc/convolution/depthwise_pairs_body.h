@@ -13,27 +13,23 @@
 #define I8_DEPTHWISE_PIXELS 3
 #endif
 
-I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t)
-{
-    (void)t;
-    return 0;
-}
-
 I8_INLINE void i8_depthwise_columns(const uint8_t *src[2], const ptrdiff_t step[2], int columns, ptrdiff_t dst_step,
                                     uint8_t *dst, const int flips, const int few)
 {
-    (void)few;
     const uint32_t flip = 0x80808080u;
+    const int vectors = few ? 2 : 4;
     for (; columns > 0; --columns, dst += dst_step) {
         i8_vec v[4];
         I8_FOR(r, 2) {
             v[r] = i8_load(src[r]);
             if (flips)
                 v[r] = i8_xor(v[r], i8_broadcast(&flip));
+            if (few)
+                v[r] = i8_permute(v[r], i8_depthwise_order);
             src[r] += step[r];
         }
         i8_interleave_words(v);
-        I8_FOR(q, 4) i8_store(dst + q * 4 * I8_LANES, v[q]);
+        I8_FOR(q, vectors) i8_store(dst + q * 4 * I8_LANES, v[q]);
     }
 }
 
@@ -65,38 +61,59 @@ static void i8_depthwise_widen_weights(const i8_depthwise_args *t, uint8_t *dst)
         for (int tap = 0; tap < t->taps; ++tap, weights += tap_step)
             for (int pair = first; pair < first + pairs; ++pair) {
                 const i8_vec order = i8_load(index[pair % 2]);
-                I8_FOR(v, 4) {
-                    const i8_vec w = i8_load_units(weights + pair / 2 * 4 * I8_PANEL + 16 * v, t->panel_size);
-                    i8_store(dst, i8_odd_s8(i8_shuffle(w, order)));
-                    dst += 4 * I8_LANES;
+                const int8_t *from = weights + pair / 2 * 4 * I8_PANEL;
+                for (int v = 0; v < (i8_depthwise_few(t) ? 2 : 4); ++v) {
+                    const i8_vec w = i8_depthwise_few(t) ? i8_load(from + I8_DEPTHWISE_FEW(v))
+                                                         : i8_load_units(from + 16 * v, t->panel_size);
+                    i8_store(dst + v * 4 * I8_LANES, i8_odd_s8(i8_shuffle(w, order)));
                 }
+                dst += 16 * I8_LANES;
             }
     }
 }
 
-/* Compute `pixels` successive outputs of a line. */
-I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
-                                   const int pixels)
+/* Add the products of `pixels` successive outputs of a line to acc, with `vectors` vectors of channels. */
+I8_INLINE void i8_depthwise_sums(const i8_depthwise_args *t, int line, int pixel, i8_vec acc[I8_DEPTHWISE_PIXELS][4],
+                                 const int pixels, const int vectors)
 {
-    i8_vec acc[I8_DEPTHWISE_PIXELS][4];
     const int first = line * t->line_stride, odd = first % 2, pairs = i8_depthwise_pairs(t, odd);
     const ptrdiff_t column = i8_depthwise_groups(t) * 16 * I8_LANES, across = t->stride * column;
     const uint8_t *a = t->interleaved + pixel * across + first / 2 * 16 * I8_LANES;
     const uint8_t *b = t->prepared + I8_DEPTHWISE_VALUES;
     if (odd)
         b += t->taps * i8_depthwise_pairs(t, 0) * 16 * I8_LANES;
-    I8_FOR(v, 4) I8_FOR(p, pixels) acc[p][v] = s->start[v];
     for (int tap = 0; tap < t->taps; ++tap, a += t->dilation * column) {
         const uint8_t *x = a;
         for (int pair = 0; pair < pairs; ++pair, x += 16 * I8_LANES, b += 16 * I8_LANES)
-            I8_FOR(v, 4) {
+            I8_FOR(v, vectors) {
                 const i8_vec weights = i8_load(b + v * 4 * I8_LANES);
                 I8_FOR(p, pixels)
                     acc[p][v] = i8_dot2(acc[p][v], weights, i8_load(x + p * across + v * 4 * I8_LANES));
             }
     }
+}
+
+I8_INLINE void i8_depthwise_pixels(const i8_depthwise_args *t, const i8_depthwise_values *s, int line, int pixel,
+                                   const int pixels)
+{
+    i8_vec acc[I8_DEPTHWISE_PIXELS][4];
+    I8_FOR(v, 4) I8_FOR(p, pixels) acc[p][v] = s->start[v];
+    i8_depthwise_sums(t, line, pixel, acc, pixels, 4);
     i8_depthwise_output(t, s, line, pixel, acc, pixels);
 }
+
+/* See depthwise_few.h. */
+I8_INLINE void i8_depthwise_few_sums(const i8_depthwise_args *t, int line, int pixel,
+                                     i8_vec acc[I8_DEPTHWISE_PIXELS][4], const int pixels, const int vectors)
+{
+    I8_FOR(v, vectors) {
+        const i8_vec start = t->start ? i8_load(t->start + v * I8_LANES) : i8_zero();
+        I8_FOR(p, pixels) acc[p][v] = start;
+    }
+    i8_depthwise_sums(t, line, pixel, acc, pixels, vectors);
+}
+
+#include "convolution/depthwise_few.h"
 
 static void i8_depthwise(const i8_depthwise_args *t)
 {
@@ -106,10 +123,15 @@ static void i8_depthwise(const i8_depthwise_args *t)
     }
     i8_depthwise_values *s = (i8_depthwise_values *)(void *)t->prepared;
     if (!t->again) {
-        i8_depthwise_order_values(t, s);
+        if (!i8_depthwise_few(t))
+            i8_depthwise_order_values(t, s);
         i8_depthwise_widen_weights(t, t->prepared + I8_DEPTHWISE_VALUES);
     }
     i8_depthwise_interleave(t);
+    if (i8_depthwise_few(t)) {
+        i8_depthwise_few_lines(t);
+        return;
+    }
     for (int line = 0; line < t->together; ++line) {
         int pixel = 0;
         for (; pixel + I8_DEPTHWISE_PIXELS <= t->pixels; pixel += I8_DEPTHWISE_PIXELS)

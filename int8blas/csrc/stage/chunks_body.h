@@ -1,34 +1,11 @@
 /* Chunks of 16 contiguous elements of any type, as f32. */
+#include "core/copy_part.h"
 #include "stage/eltwise_body.h"
 
 I8_INLINE ptrdiff_t i8_size(int type)
 {
     const int halves = type == I8_TYPE_F16 || type == I8_TYPE_BF16;
     return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : halves ? 2 : type == I8_TYPE_S64 ? 8 : 4;
-}
-
-/* Copy less than a chunk, 1 to 63 bytes. The last block overlaps the previous block. A function call of memcpy would
- * spill registers. */
-I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
-{
-    memcpy(to, from, (size_t)block);
-    memcpy(to + bytes - block, from + bytes - block, (size_t)block);
-}
-
-I8_INLINE void i8_copy_part(char *to, const char *from, int bytes)
-{
-    if (bytes >= 16) {
-        for (int i = 16; i < bytes - 16; i += 16)
-            memcpy(to + i, from + i, 16);
-        i8_copy_ends(to, from, bytes, 16);
-    } else if (bytes >= 8) {
-        i8_copy_ends(to, from, bytes, 8);
-    } else if (bytes >= 4) {
-        i8_copy_ends(to, from, bytes, 4);
-    } else {
-        to[bytes / 2] = from[bytes / 2];
-        i8_copy_ends(to, from, bytes, 1);
-    }
 }
 
 /* Store a chunk. For integers store sat(rne(x)); x is not NaN. */
