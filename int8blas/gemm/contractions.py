@@ -1,7 +1,11 @@
-"""Contractions of two integer arrays over any axes, each by one call of ``matmul``."""
+"""Contractions of two integer arrays over any axes, each by one call of ``matmul``.
 
+The shapes and the axes determine how the operands and the result are arranged. This is found once for each call of a
+kind, and kept: it takes several times as long as a small product.
+"""
+
+import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,11 @@ from int8blas.core.words import shown
 from int8blas.gemm.integers import operand, output_for
 from int8blas.gemm.matmul import matmul
 
-_Axes = Sequence[int]
+_Axes = tuple[int, ...]
+_Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes and then the shape; None if they stay as they are
+
+# The numbers of arrangements that are kept.
+KEPT = 256
 
 
 def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
@@ -46,7 +54,7 @@ def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "
     x, y = operand(a, "a"), operand(b, "b")
     if out is None and x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[0]:
         return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
-    axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (max(0, y.ndim - 2),))
+    axes: tuple[_Axes, _Axes] = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (max(0, y.ndim - 2),))
     return _contract(x, y, (), (), *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
 
@@ -80,7 +88,7 @@ def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod:
     x, y = operand(a, "a"), operand(b, "b")
     if x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[-1]:
         return matmul(x, y.T, dtype=dtype, overflow=overflow, mod=mod)
-    axes = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (y.ndim - 1,))
+    axes: tuple[_Axes, _Axes] = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (y.ndim - 1,))
     return _contract(x, y, (), (), *axes, dtype=dtype, overflow=overflow, mod=mod)
 
 
@@ -112,14 +120,11 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     >>> int8blas.vecdot([[1, 2], [3, 4]], [[10, 1], [0, 1]])
     array([12,  4])
     """
-    arrays = []
-    for x, name in ((operand(a, "a"), "a"), (operand(b, "b"), "b")):
-        arrays.append(np.moveaxis(x, _axis(axis, "axis", x.ndim, name), -1))
-    x, y = arrays
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"b must have {x.shape[-1]} elements along axis {axis}, as a has, got {y.shape[-1]}")
-    product = matmul(x[..., None, :], y[..., :, None], dtype=dtype, overflow=overflow, mod=mod)
-    return product.reshape(product.shape[:-2])[()]
+    x, y = operand(a, "a"), operand(b, "b")
+    if x.ndim == y.ndim == 1 and x.shape == y.shape and axis == -1:
+        return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
+    axes = _axes_of_vecdot(integer(axis, "axis"), x.ndim, y.ndim)
+    return _contract(x, y, *axes, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def _listed(axes: Any) -> Any:
@@ -216,23 +221,14 @@ def einsum(
            [26, 35]], dtype=int32)
     """
     x, y = operand(a, "a"), operand(b, "b")
-    first, second, result = _terms(subscripts, x.ndim, y.ndim)
-    x, first = _diagonal(x, first, "a")
-    y, second = _diagonal(y, second, "b")
-    shared = [one for one in first if one in second]
-    for one in shared:
-        sizes = x.shape[first.index(one)], y.shape[second.index(one)]
-        if sizes[0] != sizes[1] and (1 not in sizes or one not in result or one.isalpha()):
-            label = one if one.isalpha() else "..."
-            raise ValueError(f"b must have {sizes[0]} elements along {label!r}, as a has, got {sizes[1]}")
-    for one in {*first, *second} - {*shared, *result}:
-        raise ValueError(f"subscripts must have {one!r} in both operands or in the result, got {subscripts!r}: "
-                         f"sum this axis of {'a' if one in first else 'b'} first")  # fmt: skip
-    batch, summed = [one for one in shared if one in result], [one for one in shared if one not in result]
-    order = [*batch, *(one for one in first if one not in shared), *(one for one in second if one not in shared)]
-    places = [[term.index(one) for one in some] for some in (batch, summed) for term in (first, second)]
-    return _contract(x, y, *places, out=out, order=[order.index(one) for one in result], dtype=dtype,
-                     overflow=overflow, mod=mod)  # fmt: skip
+    if not isinstance(subscripts, str):
+        raise TypeError(f"subscripts must be a string, got {type(subscripts).__name__}")
+    x_labels, y_labels, axes = _axes_of_einsum(subscripts, x.shape, y.shape)
+    if x_labels is not None:
+        x = np.einsum(x, x_labels, range(max(x_labels) + 1))
+    if y_labels is not None:
+        y = np.einsum(y, y_labels, range(max(y_labels) + 1))
+    return _contract(x, y, *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
@@ -245,10 +241,44 @@ def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
     return found % ndim
 
 
+def _find_axes_of_einsum(
+    subscripts: str, x_shape: _Axes, y_shape: _Axes
+) -> tuple[_Axes | None, _Axes | None, tuple[Any, ...]]:
+    """Return a number for each axis of both operands, equal for the axes of a diagonal, or None if an operand has no
+    diagonals. Also return the arguments of `_contract` after the operands, up to `order`."""
+    first, second, result = _terms(subscripts, len(x_shape), len(y_shape))
+    (x_labels, x_sizes), (y_labels, y_sizes) = _diagonal(x_shape, first, "a"), _diagonal(y_shape, second, "b")
+    first, second = list(x_sizes), list(y_sizes)
+    shared = [one for one in first if one in second]
+    for one in shared:
+        sizes = x_sizes[one], y_sizes[one]
+        if sizes[0] != sizes[1] and (1 not in sizes or one not in result or one.isalpha()):
+            label = one if one.isalpha() else "..."
+            raise ValueError(f"b must have {sizes[0]} elements along {label!r}, as a has, got {sizes[1]}")
+    for one in {*first, *second} - {*shared, *result}:
+        raise ValueError(f"subscripts must have {one!r} in both operands or in the result, got {subscripts!r}: "
+                         f"sum this axis of {'a' if one in first else 'b'} first")  # fmt: skip
+    batch, summed = [one for one in shared if one in result], [one for one in shared if one not in result]
+    order = [*batch, *(one for one in first if one not in shared), *(one for one in second if one not in shared)]
+    places = [tuple(term.index(one) for one in some) for some in (batch, summed) for term in (first, second)]
+    return x_labels, y_labels, (*places, tuple(order.index(one) for one in result))
+
+
+_axes_of_einsum = functools.lru_cache(KEPT)(_find_axes_of_einsum)
+
+
+def _find_axes_of_vecdot(axis: int, x_ndim: int, y_ndim: int) -> tuple[_Axes, _Axes, _Axes, _Axes]:
+    """Return the arguments of `_contract` after the operands, up to `order`."""
+    i, j = _axis(axis, "axis", x_ndim, "a"), _axis(axis, "axis", y_ndim, "b")
+    x_batch, y_batch = (tuple(one for one in range(n) if one != own) for n, own in ((x_ndim, i), (y_ndim, j)))
+    return x_batch, y_batch, (i,), (j,)
+
+
+_axes_of_vecdot = functools.lru_cache(KEPT)(_find_axes_of_vecdot)
+
+
 def _terms(subscripts: str, *dims: int) -> list[list[str]]:
     """Return the labels of the axes of both operands and of the result: letters, or numbers for the axes of ``...``."""
-    if not isinstance(subscripts, str):
-        raise TypeError(f"subscripts must be a string, got {type(subscripts).__name__}")
     left, arrow, result = subscripts.replace(" ", "").partition("->")
     texts = left.split(",")
     for text in (*texts, result):
@@ -283,17 +313,15 @@ def _labels(text: str, hidden: int) -> list[str]:
     return [*before, *(str(i) for i in range(hidden, 0, -1)), *after]
 
 
-def _diagonal(x: npt.NDArray[Any], labels: list[str], name: str) -> tuple[npt.NDArray[Any], list[str]]:
-    """Merge repeated labels into a diagonal view."""
-    once = list(dict.fromkeys(labels))
-    if len(once) == len(labels):
-        return x, labels
-    for one in once:
-        sizes = {size for size, label in zip(x.shape, labels, strict=True) if label == one}
-        if len(sizes) > 1:
-            raise ValueError(f"{name} must have axes {one!r} of one size, got shape {x.shape}")
-    numbers = [once.index(one) for one in labels]
-    return np.einsum(x, numbers, list(range(len(once)))), once
+def _diagonal(shape: _Axes, labels: list[str], name: str) -> tuple[_Axes | None, dict[str, int]]:
+    """Return a number for each axis, equal for equal labels, or None if no label is repeated; and the labels' sizes."""
+    sizes = dict(zip(labels, shape, strict=True))
+    if len(sizes) == len(labels):
+        return None, sizes
+    for size, one in zip(shape, labels, strict=True):
+        if size != sizes[one]:
+            raise ValueError(f"{name} must have axes {one!r} of one size, got shape {shape}")
+    return tuple(list(sizes).index(one) for one in labels), sizes
 
 
 def _contract(
@@ -303,31 +331,83 @@ def _contract(
     y_batch: _Axes,
     x_summed: _Axes,
     y_summed: _Axes,
+    order: _Axes | None = None,
     *,
     out: npt.NDArray[Any] | None = None,
-    order: _Axes | None = None,
     dtype: Any,
     overflow: Any,
     mod: Any,
 ) -> Any:
     """Return the product over the summed axes. The axes of the result are the axes of the batch, then the remaining
     axes of x and of y, permuted by `order`."""
-    for i, j in zip(x_summed, y_summed, strict=True):
-        if x.shape[i] != y.shape[j]:
-            raise ValueError(f"b must have {x.shape[i]} elements along axis {j}, as a has along axis {i}, got "
-                             f"{y.shape[j]}")  # fmt: skip
-    x_rest = [axis for axis in range(x.ndim) if axis not in x_batch and axis not in x_summed]
-    y_rest = [axis for axis in range(y.ndim) if axis not in y_batch and axis not in y_summed]
-    k = math.prod(x.shape[axis] for axis in x_summed)
-    rows, columns = ([array.shape[axis] for axis in rest] for array, rest in ((x, x_rest), (y, y_rest)))
-    left = x.transpose([*x_batch, *x_rest, *x_summed]).reshape([*(x.shape[i] for i in x_batch), math.prod(rows), k])
-    right = y.transpose([*y_batch, *y_summed, *y_rest]).reshape([*(y.shape[i] for i in y_batch), k, math.prod(columns)])
-    shape = (*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), *rows, *columns)
-    order = range(len(shape)) if order is None else order
+    left, right, (shape, axes), whole = _arrangements(x.shape, y.shape, x_batch, y_batch, x_summed, y_summed, order)
     if out is not None:
-        target, dtype = output_for(out, dtype, tuple(shape[axis] for axis in order))
-    product = matmul(left, right, dtype=dtype, overflow=overflow, mod=mod).reshape(shape).transpose(order)
+        target, dtype = output_for(out, dtype, whole)
+    product = matmul(_arranged(x, left), _arranged(y, right), dtype=dtype, overflow=overflow, mod=mod)
+    if shape is not None:
+        product = product.reshape(shape)
+    if axes is not None:
+        product = product.transpose(axes)
     if out is None:
-        return product[()]
+        return product
     target[...] = product
     return out
+
+
+def _arranged(x: npt.NDArray[Any], arrangement: _Arrangement) -> npt.NDArray[Any]:
+    """Return an array with its axes in another order, and then another shape."""
+    order, shape = arrangement
+    if order is not None:
+        x = x.transpose(order)
+    return x if shape is None else x.reshape(shape)
+
+
+def _find_arrangements(
+    x_shape: _Axes,
+    y_shape: _Axes,
+    x_batch: _Axes,
+    y_batch: _Axes,
+    x_summed: _Axes,
+    y_summed: _Axes,
+    order: _Axes | None,
+) -> tuple[_Arrangement, _Arrangement, tuple[_Axes | None, _Axes | None], _Axes]:
+    """Return the arrangements of both operands for `matmul`, the shape and then the order of the axes of its result (or
+    None, if they stay as they are), and the shape of the contraction. The arguments are those of `_contract`."""
+    for i, j in zip(x_summed, y_summed, strict=True):
+        if x_shape[i] != y_shape[j]:
+            raise ValueError(f"b must have {x_shape[i]} elements along axis {j}, as a has along axis {i}, got "
+                             f"{y_shape[j]}")  # fmt: skip
+    x_rest = tuple(axis for axis in range(len(x_shape)) if axis not in x_batch and axis not in x_summed)
+    y_rest = tuple(axis for axis in range(len(y_shape)) if axis not in y_batch and axis not in y_summed)
+    if not y_batch:  # One matrix for all matrices of x: their rows are one matrix.
+        x_batch, x_rest = (), (*x_batch, *x_rest)
+    elif not x_batch and not x_rest:
+        y_batch, y_rest = (), (*y_batch, *y_rest)
+    k = math.prod(x_shape[axis] for axis in x_summed)
+    batches, rests = (
+        [tuple(shape[axis] for axis in axes) for shape, axes in ((x_shape, x_axes), (y_shape, y_axes))]
+        for x_axes, y_axes in ((x_batch, y_batch), (x_rest, y_rest))
+    )
+    try:
+        batch = np.broadcast_shapes(*batches)
+    except ValueError:
+        raise ValueError(f"b must have axes that broadcast with a's {batches[0]}, got {batches[1]}") from None
+    # An operand with nothing but summed axes is a vector.
+    rows, columns = ((math.prod(rest),) if rest or own else () for rest, own in zip(rests, batches, strict=True))
+    shape = (*batch, *rests[0], *rests[1])
+    left = _change(x_shape, (*x_batch, *x_rest, *x_summed), (*batches[0], *rows, k))
+    right = _change(y_shape, (*y_batch, *y_summed, *y_rest), (*batches[1], k, *columns))
+    last = None if order is None or order == tuple(range(len(shape))) else order
+    whole = shape if last is None else tuple(shape[axis] for axis in last)
+    return left, right, (None if shape == (*batch, *rows, *columns) else shape, last), whole
+
+
+_arrangements = functools.lru_cache(KEPT)(_find_arrangements)
+
+
+def _change(shape: _Axes, order: _Axes, new: _Axes) -> _Arrangement:
+    """Return an arrangement, without the steps that change nothing."""
+    return (
+        None if order == tuple(range(len(shape))) else order,
+        None if new == tuple(shape[axis] for axis in order) else new,
+    )

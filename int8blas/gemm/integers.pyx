@@ -25,6 +25,7 @@ from int8blas.gemm.bits cimport Bits, bits_of, fit_bytes, integer_code, integer_
 from int8blas.gemm.call cimport check_memory, is_usable
 from int8blas.gemm.digits cimport multiply_digits, uses_digits
 from int8blas.gemm.sixteen_bits cimport PackedB16
+from int8blas.gemm.stack cimport broadcast_batch
 from int8blas.gemm.wide cimport WideOperand, WideProduct, exact_element, is_direct, multiply_wide
 
 from int8blas.core.words import dtype_error, dtype_name, shown, warn
@@ -176,13 +177,7 @@ cdef void set_operand(WideOperand *operand, ptrdiff_t *steps, cnp.ndarray x, bin
 
 cdef int set_batch(WideProduct *w, cnp.ndarray x, object y) except -1:
     """Broadcast the operands' stacks of matrices, and set the shape of the result's stack."""
-    cdef tuple batch = (<object>x).shape[:-2], b_batch = y.shape[:-2]
-    if b_batch and b_batch != batch:
-        try:
-            batch = np.broadcast_shapes(batch, b_batch)
-        except ValueError:
-            raise ValueError(
-                f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
+    cdef tuple batch = broadcast_batch((<object>x).shape[:-2], y.shape[:-2])
     w.stack.dims = <int>len(batch)
     for axis in range(w.stack.dims):
         w.stack.shape[axis] = batch[axis]

@@ -28,7 +28,7 @@ from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.wide cimport DIRECT_WORK
-from int8blas.gemm.stack cimport Stack, run_stack, set_stack
+from int8blas.gemm.stack cimport Stack, broadcast_batch, run_stack, set_stack
 
 from int8blas.core.parameters import integer
 from int8blas.core.words import shown
@@ -465,13 +465,8 @@ cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB pa
     """Return the product of stacks of matrices."""
     cdef cnp.ndarray target
     cdef int saturated
-    cdef tuple batch = (<object>x).shape[:-2], b_batch = () if y is None else (<object>y).shape[:-2]
+    cdef tuple batch = broadcast_batch((<object>x).shape[:-2], () if y is None else (<object>y).shape[:-2])
     cdef bint in_place = True
-    if b_batch and b_batch != batch:
-        try:
-            batch = np.broadcast_shapes(batch, b_batch)
-        except ValueError:
-            raise ValueError(f"b must have leading dimensions that broadcast with a's {batch}, got {b_batch}") from None
     # The shape of the result with both matrix dimensions, and the axes that a vector operand removes.
     shape = (*batch, g.m, g.n)
     vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))

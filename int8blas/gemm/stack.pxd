@@ -17,5 +17,6 @@ cdef struct Stack:
     ptrdiff_t c[cnp.NPY_MAXDIMS]
 
 
+cdef tuple broadcast_batch(tuple a, tuple b)
 cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1

@@ -48,6 +48,22 @@ cdef struct StackJob:
     Dot dot                     # for BY_DOT
 
 
+cdef tuple broadcast_batch(tuple a, tuple b):
+    """Return the shape to which the leading dimensions of both operands are broadcast. numpy.broadcast_shapes takes
+    longer than a stack of small products."""
+    cdef list batch
+    cdef int axis
+    if not b or a == b:
+        return a
+    batch = [1] * (len(b) - len(a)) + list(a)
+    for axis, size in enumerate(b, len(batch) - len(b)):
+        if batch[axis] == 1:
+            batch[axis] = size
+        elif size != 1 and size != batch[axis]:
+            raise ValueError(f"b must have leading dimensions that broadcast with a's {a}, got {b}")
+    return tuple(batch)
+
+
 cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
     """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
     # Axis `axis` of the stack is axis `axis + own` of `array`. If the sum is negative, `array` does not have the axis.

@@ -52,6 +52,31 @@ def test_vecdot_along_another_axis():
     same(int8blas.vecdot(a, a, axis=-2), np.vecdot(a, a, axis=-2))
     with pytest.raises(ValueError, match=r"^axis must be an axis of a, which has 3 dimensions, got 3$"):
         int8blas.vecdot(a, b, axis=3)
+    with pytest.raises(TypeError, match=r"^axis must be "):
+        int8blas.vecdot(a, b, axis=0.0)
+    with pytest.raises(ValueError, match=r"^b must have axes that broadcast with a's \(5, 2\), got \(5, 4\)$"):
+        int8blas.vecdot(a, array(5, 4, 3))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+@pytest.mark.parametrize(("first", "second"), [((2, 1, 3), (1, 5, 2)), ((3,), (2, 3)), ((1,), (4, 1)), ((2, 3), (3,))])
+def test_leading_dimensions_are_broadcast(first, second, dtype):
+    a, b = array(*first, 3, 4, dtype=dtype), array(*second, 4, 2, dtype=dtype)
+    if first == (2, 1, 3):
+        with pytest.raises(ValueError, match=r"^b must have leading dimensions that broadcast with a's \(2, 1, 3\)"):
+            int8blas.matmul(a, b)
+    else:
+        np.testing.assert_array_equal(int8blas.matmul(a, b), a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_the_same_labels_with_other_shapes():
+    for shapes in (((3, 4), (4, 5)), ((4, 3), (3, 5)), ((3, 4), (5, 2)), ((1, 1), (1, 1)), ((3, 4), (4, 5))):
+        a, b = array(*shapes[0]), array(*shapes[1])
+        if a.shape[1] == b.shape[0]:
+            same(int8blas.einsum("ij,jk->ki", a, b), np.einsum("ij,jk->ki", a, b))
+        else:
+            with pytest.raises(ValueError, match=r"^b must have 4 elements along 'j', as a has, got 5$"):
+                int8blas.einsum("ij,jk->ki", a, b)
 
 
 @pytest.mark.parametrize(
