@@ -37,10 +37,12 @@ def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Arr
 
 def in_order(x: Array, *ops: Any) -> Call:
     """Return the function that applies post-ops to arrays in the order of x. An operand with one dimension has a number
-    for each channel."""
+    for each channel. The function may also take an array in which the result may be."""
     to, back = order_of(x)
     prepared = PreparedEltwise([placed(op, to) for op in ops])
-    return prepared if sorted(to) == [*to] else lambda x: prepared(x.transpose(to)).transpose(back)
+    if sorted(to) == [*to]:
+        return prepared
+    return lambda *arrays: prepared(*[each.transpose(to) for each in arrays]).transpose(back)
 
 
 # ---------------------------------------------------------------------------------------- two operands ------

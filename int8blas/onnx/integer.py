@@ -88,24 +88,23 @@ def prepared_quantize(
     general = functools.partial(
         quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
     )
-    return general if block_size or precision not in (0, FLOAT32) else quantizer(site, 1, general)
+    return general if block_size or precision not in (0, FLOAT32) else quantizer(site, 1, general, axis)
 
 
-def quantizer(site: Site, place: int, general: Call) -> Call:
+def quantizer(site: Site, place: int, general: Call, axis: int = 1) -> Call:
     """Return a function that quantizes. Input number `place` is the scale, and the next input is the zero point. If
     both are constant, check them once, at load."""
-    numbers = constant_numbers(site, place, place + 1)
+    numbers = constant_parameters(site, place, axis)
     if numbers is None:
         return general
-    factor, zero = numbers
-    shift, dtype = int(zero), zero.dtype
+    factor, shift, dtype, over = numbers
 
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
         if 0 in x.strides and is_broadcast(x):  # a broadcast tensor would have short runs in memory
             x = np.ascontiguousarray(x)
-        return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
+        return np.asarray(quantize(x, factor, shift, dtype, axis=over, scheme="onnx"))
 
     return call
 
@@ -125,19 +124,30 @@ def constant_numbers(site: Site, *places: int) -> list[Any] | None:
     return [value.reshape(-1)[0] for value in values] if all(zero.dtype in BYTES for zero in zeros) else None
 
 
+def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:
+    """Return a constant scale and the zero point after it, the type of the zero point, and the axis along which both
+    lie. Return None for other parameters."""
+    numbers = constant_numbers(site, place, place + 1)
+    if numbers is not None:
+        return numbers[0], int(numbers[1]), numbers[1].dtype, None
+    scale, zero = site.constants.get(place), site.constants.get(place + 1)
+    if scale is None or zero is None or scale.ndim != 1 or scale.shape != zero.shape or zero.dtype not in BYTES:
+        return None
+    if scale.dtype != np.float32 or not positive_finite(scale):
+        return None
+    return scale, zero.astype(np.int32), zero.dtype, axis  # checking int32 is faster
+
+
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
     """Check a constant scale and zero point once, at load."""
     general = functools.partial(dequantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
-    numbers = constant_numbers(site, 1, 2)
+    numbers = constant_parameters(site, 1, axis)
     if numbers is None or block_size or output_dtype not in (0, FLOAT32):
         return general
-    factor, zero = numbers
-    shift, dtype = int(zero), zero.dtype
+    factor, shift, dtype, over = numbers
 
     def call(x: Array, *constants: Array) -> Array:
-        if x.dtype != dtype:
-            return general(x, *constants)
-        return np.asarray(dequantize_bytes(x, factor, shift))
+        return np.asarray(dequantize_bytes(x, factor, shift, axis=over)) if x.dtype == dtype else general(x, *constants)
 
     return call
 

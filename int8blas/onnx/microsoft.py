@@ -255,21 +255,21 @@ def average(
 
 
 def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
-    """Sum the differences of bytes and a zero point. If channels are last in memory, the sums over pixels are a product
-    with ones."""
-    if x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1 and x.size:
-        n, channels, *spatial = x.shape
-        count = math.prod(spatial)
+    """Sum the differences of bytes and a zero point. Sums over the last dimensions in memory, and sums over pixels if
+    channels are last in memory, are products with ones."""
+    count = math.prod([x.shape[axis] for axis in axes])
+    last = x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))
+    if x.size and (last or (x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1)):
+        lead = x.shape[: x.ndim - len(axes)]
         ones = ONES[:, :count] if count <= ONES.shape[1] else np.ones((1, count), np.uint8)
-        images = x.transpose(TURNS[x.ndim][0])
-        if n == 1:
-            pixels = images.reshape(count, channels)
-            sums = matmul(ones, pixels, bo=zero) if dtype is np.int32 else matmul(ones, pixels, bo=zero, dtype=dtype)
+        if last:
+            sums = matmul(x.reshape(-1, count), ones.T, ao=zero, dtype=dtype)
         else:
-            sums = matmul(ones, images.reshape(n, count, channels), bo=zero, dtype=dtype)
-        return np.asarray(sums.reshape((n, channels, *[1] * len(spatial)) if keep else (n, channels)))
+            shape = (count, lead[1]) if lead[0] == 1 else (lead[0], count, lead[1])
+            sums = matmul(ones, x.transpose(TURNS[x.ndim][0]).reshape(shape), bo=zero, dtype=dtype)
+        return np.asarray(sums.reshape((*lead, *[1] * len(axes)) if keep else lead))
     sums = np.asarray(add(x, axes, dtype, keepdims=keep))
-    sums -= sums.dtype.type(zero * math.prod([x.shape[axis] for axis in axes]))
+    sums -= sums.dtype.type(zero * count)
     return sums
 
 
