@@ -179,8 +179,9 @@ def all_directions(
 
 
 def stacked(arrays: Sequence[Array], axis: int) -> Array:
-    """Stack arrays. For one array this function avoids numpy.stack, which would take longer than a short layer."""
-    return np.stack(arrays, axis) if len(arrays) > 1 else arrays[0][(slice(None),) * axis + (None,)]
+    """Stack arrays. numpy.stack would take longer than a short layer."""
+    views = [array[(slice(None),) * axis + (None,)] for array in arrays]
+    return np.concatenate(views, axis) if len(views) > 1 else views[0]
 
 
 def times(w: Array) -> Product:
