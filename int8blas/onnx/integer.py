@@ -114,28 +114,18 @@ def is_broadcast(x: Array) -> bool:
     return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
-def constant_numbers(site: Site, *places: int) -> list[Any] | None:
-    """Return the constant numbers at some inputs, where scales and zero points alternate. Return None if an input is
-    variable, or has a number that int8blas does not support."""
-    values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
-    scales, zeros = values[::2], values[1::2]
-    if len(values) < len(places) or not all(scale.dtype == np.float32 and positive_finite(scale) for scale in scales):
-        return None
-    return [value.reshape(-1)[0] for value in values] if all(zero.dtype in BYTES for zero in zeros) else None
-
-
 def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:
     """Return a constant scale and the zero point after it, the type of the zero point, and the axis along which both
     lie. Return None for other parameters."""
-    numbers = constant_numbers(site, place, place + 1)
-    if numbers is not None:
-        return numbers[0], int(numbers[1]), numbers[1].dtype, None
     scale, zero = site.constants.get(place), site.constants.get(place + 1)
-    if scale is None or zero is None or scale.ndim != 1 or scale.shape != zero.shape or zero.dtype not in BYTES:
+    if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
         return None
-    if scale.dtype != np.float32 or not positive_finite(scale):
+    if scale.size != zero.size or not positive_finite(scale):
         return None
-    return scale, zero.astype(np.int32), zero.dtype, axis  # checking int32 is faster
+    if scale.size == 1:
+        return scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype, None
+    lie_along = scale.ndim == zero.ndim == 1
+    return (scale, zero.astype(np.int32), zero.dtype, axis) if lie_along else None  # checking int32 is faster
 
 
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
