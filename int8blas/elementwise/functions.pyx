@@ -225,10 +225,10 @@ cdef class PreparedEltwise:
     def __init__(self, ops):
         self.ops = checked_ops(ops, "ops")
 
-    def __call__(self, cnp.ndarray src not None):
-        """Return the result for an array of floats."""
+    def __call__(self, cnp.ndarray src not None, cnp.ndarray spare=None):
+        """Return the result for an array of floats. The result may be in `spare`, which may be `src`."""
         cdef Replay known = self.known  # another thread may replace self.known
-        cdef cnp.ndarray array, target = None if known is None else known.run(src, None)
+        cdef cnp.ndarray array, target = None if known is None else known.run(src, None, spare)
         cdef list steps
         if target is not None:
             return target

@@ -23,7 +23,7 @@ cdef class Replay:
     cdef int types[3]               # NumPy's type numbers of both sources and of the target
     cdef ptrdiff_t offsets[3]       # bytes from an array's address to its first element in the job's order
 
-    cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second)
+    cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second, cnp.ndarray spare=*)
 
 
 cdef Replay replay(object fused, list arrays)

@@ -747,8 +747,9 @@ cdef class Replay:
     Several threads may call a Replay at the same time.
     """
 
-    cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second):
-        """Return the result for other arrays, or None if they have other layouts. `second` may be None."""
+    cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second, cnp.ndarray spare=None):
+        """Return the result for other arrays, or None if they have other layouts. `second` may be None. The result is
+        in `spare`, which may be `first`, if `spare` has the result's type and layout, and results are float32."""
         cdef Fused fused = self.fused
         cdef FusedJob job
         cdef Link links[REPLAYED]
@@ -768,8 +769,13 @@ cdef class Replay:
             or not cnp.PyArray_ISBEHAVED_RO(second)
         ):
             return None
-        target = new_target(&self.target, self.types[2], self.in_order)
         job = fused.job[0]
+        if (spare is not None and job.at_once and is_laid_out(&self.target, spare)
+                and cnp.PyArray_TYPE(spare) == self.types[2]):
+            target, job.apart = spare, False
+            job.compute = compute_floats if job.compute is compute_one_step else job.compute
+        else:
+            target = new_target(&self.target, self.types[2], self.in_order)
         memcpy(links, job.links, job.count * sizeof(Link))
         job.links = links
         job.out.data = cnp.PyArray_BYTES(target) + self.offsets[2]

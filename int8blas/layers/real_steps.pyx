@@ -40,7 +40,10 @@ from int8blas.stage.attributes import Eltwise
 
 cnp.import_array()
 
-cdef object LOGISTIC = Eltwise("logistic"), TANH = Eltwise("tanh"), RELU = Eltwise("relu")
+cdef i8_post_op LOGISTIC, TANH, RELU
+set_post_op(&LOGISTIC, Eltwise("logistic"), cnp.NPY_FLOAT32)
+set_post_op(&TANH, Eltwise("tanh"), cnp.NPY_FLOAT32)
+set_post_op(&RELU, Eltwise("relu"), cnp.NPY_FLOAT32)
 
 
 cdef struct Gates:
@@ -264,8 +267,7 @@ cdef object steps_of(int count, object gates, object weights, object bias, objec
     g.lengths = NULL if ends is None else <int64_t *>cnp.PyArray_DATA(ends)
     g.h, g.other = <float *>cnp.PyArray_DATA(state), <float *>cnp.PyArray_DATA(other)
     g.y = <float *>cnp.PyArray_DATA(y)
-    set_post_op(&g.logistic, LOGISTIC, cnp.NPY_FLOAT32)
-    set_post_op(&g.tanh, RELU if relu else TANH, cnp.NPY_FLOAT32)
+    g.logistic, g.tanh = LOGISTIC, RELU if relu else TANH
     g.product = NULL
     if matrix is None:
         (<InnerProduct>weights).set_rows(&product, &dynamic, g.h, g.rows, g.sums)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,10 +37,12 @@ def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Arr
 
 def in_order(x: Array, *ops: Any) -> Call:
     """Return the function that applies post-ops to arrays in the order of x. An operand with one dimension has a number
-    for each channel."""
+    for each channel. The function may also take an array in which the result may be."""
     to, back = order_of(x)
     prepared = PreparedEltwise([placed(op, to) for op in ops])
-    return prepared if sorted(to) == [*to] else lambda x: prepared(x.transpose(to)).transpose(back)
+    if sorted(to) == [*to]:
+        return prepared
+    return lambda *arrays: prepared(*[each.transpose(to) for each in arrays]).transpose(back)
 
 
 # ---------------------------------------------------------------------------------------- two operands ------
@@ -119,7 +121,7 @@ def mean(*arrays: Array) -> Array:
 def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Eltwise]]) -> Callable[..., Call]:
     """Return a prepared operator that applies post-ops to floats of at most 32 bits, and `function` to other types."""
 
-    @passes_to(function)
+    @passes_to(post_ops)
     def operator(_: Site, **attributes: Any) -> Call:
         prepared, other = PreparedEltwise(post_ops(**attributes)), functools.partial(function, **attributes)
         return lambda x: prepared(x) if x.dtype is FLOAT32 or is_short(x) else other(x)
@@ -127,41 +129,44 @@ def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Elt
     return operator
 
 
-def simple(algorithm: str, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+@dataclass(frozen=True)
+class Fused:
+    """An operator that has post-ops for bytes and for floats of at most 32 bits, and a function of other types. Both
+    take the attributes."""
+
+    post_ops: Callable[..., list[Eltwise]]
+    other: Callable[..., Any]
+
+    def __call__(self, x: Array, **attributes: Any) -> Array:
+        return applied(x, tuple(self.post_ops(**attributes)), functools.partial(self.other, **attributes))
+
+
+def simple(algorithm: str, function: Callable[[Array], Array]) -> Fused:
     """Return an operator without attributes."""
-    return lambda x: applied(x, post_op(algorithm), function)
+    return Fused(lambda: [post_op(algorithm)], function)
 
 
+def post_ops_of_gelu(approximate: Literal["none", "tanh"] = "none") -> list[Eltwise]:
+    return [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")]
+
+
+# ONNX's defaults of Selu.
+ALPHA, GAMMA, ROOT = 1.67326319217681884765625, 1.05070102214813232421875, math.sqrt(2 / math.pi)
 relu = simple("relu", lambda x: np.maximum(x, 0))
 exp, log, tanh = (simple(function.__name__, function) for function in (np.exp, np.log, np.tanh))
 sigmoid = simple("logistic", lambda x: 1 / (1 + np.exp(-x)))
 hard_swish = simple("hardswish", lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
 softplus = simple("soft_relu", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 mish = simple("mish", lambda x: x * np.tanh(softplus(x)))
-
-
-def leaky_relu(x: Array, *, alpha: float = 0.01) -> Array:
-    return applied(x, post_op("relu", alpha), lambda x: np.where(x >= 0, x, x * alpha))
-
-
-def elu(x: Array, *, alpha: float = 1.0) -> Array:
-    return applied(x, post_op("elu", alpha), lambda x: np.where(x > 0, x, alpha * np.expm1(x)))
-
-
-def gelu(x: Array, *, approximate: Literal["none", "tanh"] = "none") -> Array:
-    if approximate == "tanh":
-        root = math.sqrt(2 / math.pi)
-        return applied(x, post_op("gelu_tanh"), lambda x: x * (1 + np.tanh(root * (x + 0.044715 * x**3))) / 2)
-    return applied(x, post_op("gelu_erf"), lambda x: x * (1 + erf(x / math.sqrt(2))) / 2)
-
-
-def swish(x: Array, *, alpha: float = 1.0) -> Array:
-    return applied(x, post_op("swish", alpha), lambda x: x / (1 + np.exp(-alpha * x)))
-
-
-def hard_sigmoid(x: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
-    ops = post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)
-    return applied(x, ops, lambda x: np.clip(x * alpha + beta, 0, 1))
+leaky_relu = Fused(lambda alpha=0.01: [post_op("relu", alpha)], lambda x, alpha=0.01: np.where(x >= 0, x, x * alpha))
+elu = Fused(lambda alpha=1.0: [post_op("elu", alpha)], lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x)))
+selu = Fused(lambda alpha=ALPHA, gamma=GAMMA: [post_op("elu", alpha, 0.0, gamma)],
+             lambda x, alpha=ALPHA, gamma=GAMMA: gamma * np.where(x > 0, x, alpha * np.expm1(x)))  # fmt: skip
+swish = Fused(lambda alpha=1.0: [post_op("swish", alpha)], lambda x, alpha=1.0: x / (1 + np.exp(-alpha * x)))
+hard_sigmoid = Fused(lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)],
+                     lambda x, alpha=0.2, beta=0.5: np.clip(x * alpha + beta, 0, 1))  # fmt: skip
+gelu = Fused(post_ops_of_gelu, lambda x, approximate="none": x * (
+    1 + (np.tanh(ROOT * (x + 0.044715 * x**3)) if approximate == "tanh" else erf(x / math.sqrt(2)))) / 2)  # fmt: skip
 
 
 def clip(x: Array, min: Array | float | None = None, max: Array | float | None = None) -> Array:
@@ -175,14 +180,6 @@ def clip(x: Array, min: Array | float | None = None, max: Array | float | None =
     if max is not None:
         x = np.asarray(np.minimum(x, np.asarray(max, x.dtype)))
     return x
-
-
-# ONNX's defaults.
-SELU, GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
-
-
-def selu(x: Array, *, alpha: float = SELU, gamma: float = GAMMA) -> Array:
-    return applied(x, post_op("elu", alpha, 0.0, gamma), lambda x: gamma * np.where(x > 0, x, alpha * np.expm1(x)))
 
 
 @wide
@@ -298,21 +295,11 @@ BINARY: Sequence[tuple[str, Callable[..., Any], int]] = [
 ]  # fmt: skip
 # Operators with a post-op that gives the bits of the operator's function.
 FUSED: Sequence[tuple[str, Callable[..., Any], int, Callable[..., list[Eltwise]]]] = [
-    ("Relu", relu, 6, lambda: [post_op("relu")]),
-    ("LeakyRelu", leaky_relu, 6, lambda alpha=0.01: [post_op("relu", alpha)]),
-    ("Sigmoid", sigmoid, 6, lambda: [post_op("logistic")]),
-    ("Tanh", tanh, 6, lambda: [post_op("tanh")]),
-    ("Elu", elu, 6, lambda alpha=1.0: [post_op("elu", alpha)]),
-    ("Gelu", gelu, 20, lambda approximate="none": [post_op("gelu_tanh" if approximate == "tanh" else "gelu_erf")]),
-    ("Swish", swish, 24, lambda alpha=1.0: [post_op("swish", alpha)]),
-    ("HardSwish", hard_swish, 14, lambda: [post_op("hardswish")]),
-    ("HardSigmoid", hard_sigmoid, 6,
-     lambda alpha=0.2, beta=0.5: [post_op("linear", alpha, beta), post_op("clip", 0.0, 1.0)]),
-    ("Exp", exp, 6, lambda: [post_op("exp")]),
-    ("Log", log, 6, lambda: [post_op("log")]),
-    ("Selu", selu, 6, lambda alpha=SELU, gamma=GAMMA: [post_op("elu", alpha, 0.0, gamma)]),
-    ("Softplus", softplus, 1, lambda: [post_op("soft_relu")]),
-    ("Mish", mish, 18, lambda: [post_op("mish")]),
+    *((name, function, since, function.post_ops) for name, function, since in (
+        ("Relu", relu, 6), ("LeakyRelu", leaky_relu, 6), ("Sigmoid", sigmoid, 6), ("Tanh", tanh, 6), ("Elu", elu, 6),
+        ("Gelu", gelu, 20), ("Swish", swish, 24), ("HardSwish", hard_swish, 14), ("HardSigmoid", hard_sigmoid, 6),
+        ("Exp", exp, 6), ("Log", log, 6), ("Selu", selu, 6), ("Softplus", softplus, 1), ("Mish", mish, 18),
+    )),
     ("Abs", np.abs, 6, lambda: [post_op("abs")]),
     ("Sqrt", np.sqrt, 6, lambda: [post_op("sqrt")]),
 ]  # fmt: skip

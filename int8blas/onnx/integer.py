@@ -88,24 +88,23 @@ def prepared_quantize(
     general = functools.partial(
         quantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype, precision=precision
     )
-    return general if block_size or precision not in (0, FLOAT32) else quantizer(site, 1, general)
+    return general if block_size or precision not in (0, FLOAT32) else quantizer(site, 1, general, axis)
 
 
-def quantizer(site: Site, place: int, general: Call) -> Call:
+def quantizer(site: Site, place: int, general: Call, axis: int = 1) -> Call:
     """Return a function that quantizes. Input number `place` is the scale, and the next input is the zero point. If
     both are constant, check them once, at load."""
-    numbers = constant_numbers(site, place, place + 1)
+    numbers = constant_parameters(site, place, axis)
     if numbers is None:
         return general
-    factor, zero = numbers
-    shift, dtype = int(zero), zero.dtype
+    factor, shift, dtype, over = numbers
 
     def call(x: Array, *constants: Array) -> Array:
         if x.dtype != np.float32:
             return general(x, *constants)
         if 0 in x.strides and is_broadcast(x):  # a broadcast tensor would have short runs in memory
             x = np.ascontiguousarray(x)
-        return np.asarray(quantize(x, factor, shift, dtype, scheme="onnx"))
+        return np.asarray(quantize(x, factor, shift, dtype, axis=over, scheme="onnx"))
 
     return call
 
@@ -115,29 +114,30 @@ def is_broadcast(x: Array) -> bool:
     return any(step == 0 and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
-def constant_numbers(site: Site, *places: int) -> list[Any] | None:
-    """Return the constant numbers at some inputs, where scales and zero points alternate. Return None if an input is
-    variable, or has a number that int8blas does not support."""
-    values = [value for i in places if (value := site.constants.get(i)) is not None and value.size == 1]
-    scales, zeros = values[::2], values[1::2]
-    if len(values) < len(places) or not all(scale.dtype == np.float32 and positive_finite(scale) for scale in scales):
+def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:
+    """Return a constant scale and the zero point after it, the type of the zero point, and the axis along which both
+    lie. Return None for other parameters."""
+    scale, zero = site.constants.get(place), site.constants.get(place + 1)
+    if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
         return None
-    return [value.reshape(-1)[0] for value in values] if all(zero.dtype in BYTES for zero in zeros) else None
+    if scale.size != zero.size or not positive_finite(scale):
+        return None
+    if scale.size == 1:
+        return scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype, None
+    lie_along = scale.ndim == zero.ndim == 1
+    return (scale, zero.astype(np.int32), zero.dtype, axis) if lie_along else None  # checking int32 is faster
 
 
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:
     """Check a constant scale and zero point once, at load."""
     general = functools.partial(dequantize_linear, axis=axis, block_size=block_size, output_dtype=output_dtype)
-    numbers = constant_numbers(site, 1, 2)
+    numbers = constant_parameters(site, 1, axis)
     if numbers is None or block_size or output_dtype not in (0, FLOAT32):
         return general
-    factor, zero = numbers
-    shift, dtype = int(zero), zero.dtype
+    factor, shift, dtype, over = numbers
 
     def call(x: Array, *constants: Array) -> Array:
-        if x.dtype != dtype:
-            return general(x, *constants)
-        return np.asarray(dequantize_bytes(x, factor, shift))
+        return np.asarray(dequantize_bytes(x, factor, shift, axis=over)) if x.dtype == dtype else general(x, *constants)
 
     return call
 

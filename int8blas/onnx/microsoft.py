@@ -24,7 +24,6 @@ import numpy as np
 from int8blas.core.calls import ByLayout
 from int8blas.elementwise.functions import PreparedBinary, PreparedConcat, PreparedTable, look_up
 from int8blas.elementwise.pooling import avg_pool
-from int8blas.elementwise.quantization import requantize
 from int8blas.gemm.matmul import matmul
 from int8blas.layers.dynamic_lstm import DynamicLSTM
 from int8blas.layers.inner_product import InnerProduct
@@ -35,7 +34,6 @@ from int8blas.onnx.integer import (
     DEQUANTIZING,
     QUANTIZING,
     SCALED,
-    constant_numbers,
     dynamic_quantize_linear,
     multiplication,
     positive_finite,
@@ -55,7 +53,18 @@ from int8blas.onnx.operands import as_operand, combined, of_columns, vector
 from int8blas.onnx.recurrent import Direction
 from int8blas.onnx.reduction import add
 from int8blas.onnx.shape import joined
-from int8blas.onnx.table import MICROSOFT, SAME_TYPE, SHAPED, Call, Factors, Operator, Site, Traits, passes_to
+from int8blas.onnx.table import (
+    MICROSOFT,
+    SAME_TYPE,
+    SHAPED,
+    Call,
+    Factors,
+    Operator,
+    Site,
+    Traits,
+    by_layout,
+    passes_to,
+)
 from int8blas.onnx.types import BYTES, AutoPad, single
 from int8blas.onnx.windows import TURNS, averaging, max_pool, pooled, windows
 
@@ -254,73 +263,59 @@ def average(
     return in_channels_last(ByLayout(of_layout, ())) if channels_last else ByLayout(of_layout, ())
 
 
-def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any = np.int64) -> Array:
-    """Sum the differences of bytes and a zero point. If channels are last in memory, the sums over pixels are a product
-    with ones."""
-    if x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1 and x.size:
-        n, channels, *spatial = x.shape
-        count = math.prod(spatial)
+def sum_of_bytes(x: Array, axes: tuple[int, ...], keep: bool, zero: int, dtype: Any) -> Array:
+    """Sum the differences of bytes and a zero point. Sums over the last dimensions in memory, and sums over pixels if
+    channels are last in memory, are products with ones."""
+    count = math.prod([x.shape[axis] for axis in axes])
+    last = x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim))
+    if x.size and (last or (x.ndim in TURNS and axes == AXES[x.ndim] and x.strides[1] == 1)):
+        lead = x.shape[: x.ndim - len(axes)]
         ones = ONES[:, :count] if count <= ONES.shape[1] else np.ones((1, count), np.uint8)
-        images = x.transpose(TURNS[x.ndim][0])
-        if n == 1:
-            pixels = images.reshape(count, channels)
-            sums = matmul(ones, pixels, bo=zero) if dtype is np.int32 else matmul(ones, pixels, bo=zero, dtype=dtype)
+        if last:
+            sums = matmul(x.reshape(-1, count), ones.T, ao=zero, dtype=dtype)
         else:
-            sums = matmul(ones, images.reshape(n, count, channels), bo=zero, dtype=dtype)
-        return np.asarray(sums.reshape((n, channels, *[1] * len(spatial)) if keep else (n, channels)))
+            shape = (count, lead[1]) if lead[0] == 1 else (lead[0], count, lead[1])
+            sums = matmul(ones, x.transpose(TURNS[x.ndim][0]).reshape(shape), bo=zero, dtype=dtype)
+        return np.asarray(sums.reshape((*lead, *[1] * len(axes)) if keep else lead))
     sums = np.asarray(add(x, axes, dtype, keepdims=keep))
-    sums -= sums.dtype.type(zero * math.prod([x.shape[axis] for axis in axes]))
+    sums -= sums.dtype.type(zero * count)
     return sums
 
 
 def mean_of_bytes(
     x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None, axes: tuple[int, ...],
     keep: bool, float_steps: int = 0,
-) -> Array:  # fmt: skip
-    """Return the mean of bytes from their exact integer sum. With `float_steps`, round f32(sum) * (scale / (count *
-    y_scale))."""
-    count = math.prod(x.shape[axis] for axis in axes)
-    sums = sum_of_bytes(x, axes, keep, 0 if zero is None else int(zero.item()))
-    end = zero_of(y_zero, x.dtype)
-    if count < LARGEST_COUNT:
-        sums = sums.astype(np.int32)
+) -> Call:  # fmt: skip
+    """Return the function that computes the mean of bytes from their exact integer sum. With `float_steps`, round
+    f32(sum) * (scale / (count * y_scale))."""
+    count, shift, end = math.prod([x.shape[axis] for axis in axes]), exact.number(zero), zero_of(y_zero, x.dtype)
+    dtype, limits = np.int32 if count < LARGEST_COUNT else np.int64, np.iinfo(np.int32)
     if count and not float_steps and exact.takes(scale, zero, y_scale, end):
-        return exact.means(sums, scale.item(), count, y_scale.item(), end.item(), end.dtype)
-    limits = np.iinfo(np.int32)
-    factor = scale.astype(np.float32) / (np.float32(count) * y_scale.astype(np.float32))
-    return requantized(np.clip(sums, limits.min, limits.max).astype(np.int32), np.asarray(factor), end)
+        numbers = scale.item(), count, y_scale.item(), end.item(), end.dtype
+        return lambda x, *_: exact.means(sum_of_bytes(x, axes, keep, shift, dtype), *numbers)
+    factor = np.asarray(scale.astype(np.float32) / (np.float32(count) * y_scale.astype(np.float32)))
+
+    def call(x: Array, *_: Array) -> Array:
+        sums = np.clip(sum_of_bytes(x, axes, keep, shift, dtype), limits.min, limits.max)
+        return requantized(sums.astype(np.int32), factor, end)
+
+    return call
 
 
-def global_average(site: Site, *, channels_last: int = 0, float_steps: int = 0) -> Call:
-    numbers = None if channels_last else constant_numbers(site, 1, 2, 3, 4)
-
-    def call(
-        x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None
-    ) -> Array:  # fmt: skip
-        axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
-        return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True, float_steps)
-
-    if numbers is None:
-        return call
-    scale, zero, y_scale, y_zero = numbers
-    shift, end, last = int(zero), int(y_zero), y_zero.dtype
-
-    def call_constant(x: Array, *constants: Array) -> Array:
-        count = math.prod(x.shape[2:])
-        if not 0 < count < LARGEST_COUNT:
-            return call(x, *constants)
-        sums = sum_of_bytes(x, AXES[x.ndim], True, shift, np.int32)
-        if not float_steps:
-            return exact.means(sums, float(scale), count, float(y_scale), end, last)
-        return np.asarray(requantize(sums, scale / (np.float32(count) * y_scale), end, last, scheme="onnx"))
-
-    return call_constant
+@by_layout(4, rounds=False)
+def global_average(
+    x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, channels_last: int = 0,
+    float_steps: int = 0,
+) -> Call:  # fmt: skip
+    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+    return mean_of_bytes(x, scale, zero, y_scale, y_zero, axes, True, float_steps)
 
 
+@by_layout(4, rounds=False)
 def reduce_mean(
     x: Array, scale: Array, zero: Array | None, y_scale: Array, y_zero: Array | None = None, *, axes: Sizes = None,
     keepdims: int = 1,
-) -> Array:  # fmt: skip
+) -> Call:  # fmt: skip
     over = tuple(axis % x.ndim for axis in axes) if axes else tuple(range(x.ndim))
     return mean_of_bytes(x, scale, zero, y_scale, y_zero, over, bool(keepdims))
 
@@ -600,6 +595,7 @@ OPERATORS = [
             ("QLinearWhere", where, SHAPED),
             ("QLinearAveragePool", average, SHAPED),
             ("QLinearGlobalAveragePool", global_average, SHAPED),
+            ("QLinearReduceMean", reduce_mean, SHAPED),
             ("QLinearSoftmax", softmax, SHAPED),
             ("QLinearConv", conv, replace(SHAPED, factors=Factors(0, 3, "windows", 2))),
             ("NhwcMaxPool", nhwc_max_pool, SAME_TYPE),
@@ -610,11 +606,5 @@ OPERATORS = [
             ("DynamicQuantizeLSTM", dynamic_lstm, replace(SAME_TYPE, factors=Factors(0, 1, "steps", dynamic=True))),
         )
     ),
-    *(
-        Operator(name, function, domain=MICROSOFT, traits=traits)
-        for name, function, traits in (
-            ("QLinearReduceMean", reduce_mean, SHAPED),
-            ("QEmbedLayerNormalization", embed_layer_norm, SHAPED),
-        )
-    ),
+    Operator("QEmbedLayerNormalization", embed_layer_norm, domain=MICROSOFT, traits=SHAPED),
 ]

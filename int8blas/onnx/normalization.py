@@ -139,11 +139,12 @@ def normalizing(x: Array, scale: Array, bias: Array, mean: Array, variance: Arra
 
 
 def times_and_plus(x: Array, scale: Array, bias: Array) -> Call:
-    """Return the function that multiplies and adds one number for each channel, for arrays in the order of x."""
+    """Return the function that multiplies and adds one number for each channel, for arrays in the order of x. The
+    function may also take an array in which the result may be."""
     factor, shift = of_channels(scale, x.ndim), of_channels(bias, x.ndim)
     if x.dtype == FLOAT:
         return in_order(x, Binary(factor, "mul"), Binary(shift, "add"))
-    return lambda x: x * factor + shift
+    return lambda x, _=None: x * factor + shift
 
 
 def batch_normalization(
@@ -191,7 +192,8 @@ def of_groups(
             y = standardized(image.reshape(len(x), groups, size), epsilon)
         else:
             y = standardized(image.reshape(len(x), -1, groups).swapaxes(1, 2), epsilon).swapaxes(1, 2)
-        return np.asarray(times(y.reshape(image.shape).transpose(back)))
+        y = y.reshape(image.shape).transpose(back)
+        return np.asarray(times(y, y))
 
     return call
 

@@ -41,7 +41,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Array], float | None, float | None]] 
     "elu": (lambda x, a: elementwise.elu(x, alpha=a), 1.0, None),
     "thresholdedrelu": (lambda x, a: elementwise.thresholded_relu(x, alpha=a), 1.0, None),
     "hardsigmoid": (lambda x, a, b: elementwise.hard_sigmoid(x, alpha=a, beta=b), 0.2, 0.5),
-    "scaledtanh": (lambda x, a, b: x.dtype.type(a) * np.tanh(x.dtype.type(b) * x), 1.0, 1.0),
+    "scaledtanh": (lambda x, a, b: x.dtype.type(a) * elementwise.tanh(x.dtype.type(b) * x), 1.0, 1.0),
     "affine": (lambda x, a, b: x.dtype.type(a) * x + x.dtype.type(b), 1.0, 0.0),
 }
 
@@ -179,8 +179,9 @@ def all_directions(
 
 
 def stacked(arrays: Sequence[Array], axis: int) -> Array:
-    """Stack arrays. For one array this function avoids numpy.stack, which would take longer than a short layer."""
-    return np.stack(arrays, axis) if len(arrays) > 1 else arrays[0][(slice(None),) * axis + (None,)]
+    """Stack arrays. numpy.stack would take longer than a short layer."""
+    views = [array[(slice(None),) * axis + (None,)] for array in arrays]
+    return np.concatenate(views, axis) if len(views) > 1 else views[0]
 
 
 def times(w: Array) -> Product:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from int8blas.elementwise.pool import add_weighted
 from int8blas.onnx.graph import Array
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.reduction import lowest
@@ -35,7 +36,7 @@ def grid_sample(
     """Sample images (n, c, *sizes) at positions (n, *outputs, dimensions). The coordinates of a position are from -1 to
     1. The coordinate of the last dimension comes first. Samples outside of the image have weights too."""
     kind = mode.removeprefix("bi")
-    sizes = x.shape[2:]
+    sizes, dtype = x.shape[2:], x.dtype if x.dtype.char in "fd" else np.dtype(np.float64)
     if grid.shape[:1] != x.shape[:1] or grid.ndim != x.ndim or grid.shape[-1] != len(sizes):
         raise ValueError(f"grid must be ({x.shape[0]}, ..., {len(sizes)}) of {x.ndim} dimensions, got {grid.shape}")
     offsets = {"nearest": range(1), "linear": range(2), "cubic": range(-1, 3)}[kind]
@@ -53,14 +54,17 @@ def grid_sample(
                 index = reflected(index, size, bool(align_corners)) if size else index
             elif padding_mode == "zeros":
                 weight = np.where((index >= 0) & (index < size), weight, 0)
-            taps.append((np.clip(index, 0, max(size - 1, 0)), weight.astype(x.dtype)))
+            taps.append((np.clip(index, 0, max(size - 1, 0)), weight.astype(dtype)))
         parts.append(taps)
-    y = np.zeros(allowed((*x.shape[:2], *grid.shape[1:-1]), x.dtype), x.dtype)
-    for chosen in itertools.product(*parts) if y.size and x.size else ():
-        weights: Any = math.prod(weight for _, weight in chosen)
-        for n, image in enumerate(x):
-            y[n] += image[(slice(None), *(index[n] for index, _ in chosen))] * weights[n]
-    return y
+    shape = *x.shape[:2], *grid.shape[1:-1]
+    if not x.size or not math.prod(allowed(shape, dtype)):
+        return np.zeros(shape, x.dtype)
+    pairs = [zip(*chosen, strict=True) for chosen in itertools.product(*parts)]
+    samples = [(np.ravel_multi_index(index, sizes), math.prod(weights)) for index, weights in pairs]
+    index, weights = (np.stack(each, 1).reshape(len(x), len(samples), -1) for each in zip(*samples, strict=True))
+    pixels = np.ascontiguousarray(x, dtype).reshape(*x.shape[:2], -1)
+    y = np.stack([add_weighted(image, 1, *each) for image, *each in zip(pixels, index, weights, strict=True)])
+    return (y + dtype.type(0)).reshape(shape).astype(x.dtype, copy=False)  # 0 instead of -0 outside of an image
 
 
 def non_max_suppression(

@@ -7,6 +7,7 @@ from onnx_models import loaded
 
 import int8blas
 from int8blas import Eltwise
+from int8blas.onnx.microsoft import sum_of_bytes
 
 RNG = np.random.default_rng(31)
 F = np.float32
@@ -120,3 +121,44 @@ def test_arrays_without_dimensions_and_without_elements(name, kind):
         (y,) = loaded(text, opset=24).run(None, {"x": np.full(sizes, 0.5, kind)})
         assert isinstance(y, np.ndarray)
         assert (y.dtype, y.shape) == (np.dtype(kind), sizes)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)])
+@pytest.mark.parametrize("shape", [(1, 5, 6, 7), (2, 5, 1, 9), (1, 1, 6, 7), (2, 3, 70, 70)])
+def test_sums_of_bytes_in_any_order_of_memory(isa, order, shape):
+    x = RNG.integers(0, 256, [shape[axis] for axis in order], np.uint8).transpose(np.argsort(order))
+    for dtype in (np.int32, np.int64):
+        for axes in ((2, 3), (1, 2, 3), (1,), (3,), (0, 1, 2, 3)):
+            for keep in (False, True):
+                y = sum_of_bytes(x, axes, keep, 3, dtype)
+                assert_same(y, (x.astype(dtype) - dtype(3)).sum(axes, dtype, keepdims=keep))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_scales_of_channels_that_are_constant(isa, axis, kind):
+    x = RNG.normal(0, 30, (5, 5, 5)).astype(F)
+    scale, zero = RNG.uniform(0.1, 2, 5).astype(F), RNG.integers(0, 100, 5).astype(kind)
+    given = {"s": scale, "z": zero}
+    text = f"""g (float[a,b,c] x) => ({kind} q, float y) {{
+        q = QuantizeLinear<axis = {axis}>(x, s, z) y = DequantizeLinear<axis = {axis}>(q, s, z) }}"""
+    for _ in range(2):
+        q, y = loaded(text, constants=given).run(None, {"x": x})
+        s, z = (each.reshape([-1 if i == axis % 3 else 1 for i in range(3)]) for each in (scale, zero.astype(int)))
+        limits = np.iinfo(kind)
+        assert_same(q, np.clip(np.rint(x / s) + z, limits.min, limits.max).astype(kind))
+        assert_same(y, (q - z).astype(F) * s)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+def test_factors_are_applied_in_place(isa, order):
+    """A repeated call writes the result to the memory of the normalized rows."""
+    text = f"""g (float[2,d,e,f] x, float[5] s, float[5] b) => (float y, float t) {{
+        t = Transpose<perm = {[*map(int, np.argsort(order))]}>(x) y = InstanceNormalization(t, s, b) }}"""
+    model, s, b = loaded(text), *RNG.normal(0, 1, (2, 5)).astype(F)
+    for _ in range(3):
+        x = RNG.normal(0, 1, (2, 5, 6, 7)).astype(F)
+        y, t = model.run(None, {"x": x.transpose(order).copy(), "s": s, "b": b})
+        rows = int8blas.layer_norm(x.reshape(2, 5, 42)).reshape(x.shape)
+        assert_same(y, rows * s[:, None, None] + b[:, None, None])
+        assert_same(t, x)

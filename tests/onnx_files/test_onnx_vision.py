@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from arrays import assert_same
 from onnx_models import loaded, model_of
 
 import int8blas.onnx
@@ -36,6 +37,25 @@ def test_border_padding_repeats_elements(mode, opset):
     grid = F([[[[-9, -9], [9, -9]], [[-9, 9], [9, 9]]]])
     np.testing.assert_allclose(run(text, {"x": IMAGE, "g": grid}, opset=opset), [[[[0, 3], [8, 11]]]], rtol=1e-6)
     run(text, {"x": IMAGE, "g": np.full_like(grid, np.nan)}, opset=opset)
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_samples_add_neighbors_in_their_order(isa, kind):
+    rng = np.random.default_rng(3)
+    x, grid = (rng.normal(0, 1, s).astype(F if kind == "float" else float) for s in ((2, 3, 5, 7), (2, 4, 6, 2)))
+    y = run(f"({kind}[2,3,5,7] x, {kind}[2,4,6,2] g) => (y) {{ y = GridSample(x, g) }}", {"x": x, "g": grid}, opset=20)
+    half = x.dtype.type(0.5)
+    across, down = ((grid[..., d] + 1) / 2 * size - half for d, size in enumerate((7, 5)))
+    wanted = np.zeros_like(y)
+    for i in (0, 1):
+        for j in (0, 1):
+            row, column = np.floor(down) + i, np.floor(across) + j
+            inside = (row >= 0) & (row < 5) & (column >= 0) & (column < 7)
+            weight = np.where(inside, (1 - np.abs(row - down)) * (1 - np.abs(column - across)), 0).astype(x.dtype)
+            at = np.clip(row, 0, 4).astype(int), np.clip(column, 0, 6).astype(int)
+            for n in range(2):
+                wanted[n] += x[n][:, at[0][n], at[1][n]] * weight[n]
+    assert_same(y, wanted)
 
 
 @pytest.mark.parametrize(("given", "message"), [
