@@ -102,8 +102,9 @@ def test_bytes_next_to_ties(isa, scheme, scale):
     for zero_point, dtype in product((0, 1, 100), (np.uint8, np.int8)):
         expected = reference.quantize(x, scale, zero_point, dtype, scheme)
         assert_same(int8blas.quantize(x, scale, zero_point, dtype, scheme=scheme), expected, zero_point=zero_point)
-        expected = reference.quantize(rows, scales, zero_point, dtype, scheme)
-        result = int8blas.quantize(rows, scales, zero_point, dtype, axis=1, scheme=scheme)
+        zero_points = zero_point + np.arange(x.size) % 17
+        expected = reference.quantize(rows, scales, zero_points, dtype, scheme)
+        result = int8blas.quantize(rows, scales, zero_points, dtype, axis=1, scheme=scheme)
         assert_same(result, expected, zero_point=zero_point)
 
 

@@ -22,10 +22,19 @@
  * types have the same size. */
 typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
 
-/* A function that computes I8_BLOCK elements like a chunk function. Each parameter is one value, repeated in a vector.
- * The function returns 0, and stores nothing, if it cannot compute an element. */
+/* A function that computes I8_BLOCK elements like a chunk function. Each parameter is one value, repeated in a vector,
+ * or I8_BLOCK values if `each`. The function returns 0, and stores nothing, if it cannot compute an element. */
 #define I8_BLOCK (4 * I8_LANES)
-typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal);
+typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
+                           const int each);
+
+/* Return f32(1 / scale), or NaN if a quotient by this scale must be divided. */
+#define I8_FAR_SCALE 0x1p60f
+I8_INLINE float i8_reciprocal(float scale)
+{
+    const float size = scale < 0 ? -scale : scale;
+    return size <= I8_FAR_SCALE && size >= 1 / I8_FAR_SCALE ? 1 / scale : NAN;
+}
 
 #if I8_LANES > 1
 /* ----------------------------------------------------------------------------------------------------- vectors --- */
@@ -53,31 +62,24 @@ I8_INLINE i8_f32 i8_quotient(i8_f32 x, i8_f32 scale, i8_f32 reciprocal)
     return i8_fma_f32(i8_fnma_f32(q, scale, x), reciprocal, q);
 }
 
-/* Return f32(1 / scale), or NaN if a quotient by this scale must be divided. */
-#define I8_FAR_SCALE 0x1p60f
-I8_INLINE float i8_reciprocal(float scale)
-{
-    const float size = scale < 0 ? -scale : scale;
-    return size <= I8_FAR_SCALE && size >= 1 / I8_FAR_SCALE ? 1 / scale : NAN;
-}
-
 /* Compute 4 vectors of bytes. A sum that is NaN or beyond s32 becomes INT32_MIN, then INT16_MIN. */
 I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
-                       const int onnx, const int is_signed)
+                       const int each, const int onnx, const int is_signed)
 {
-    const i8_vec z = i8_load(zero_point);
-    i8_vec v[4];
+    i8_vec v[4], z[4];
     I8_FOR(k, 4) {
-        const i8_f32 w = i8_load_f32(x + 4 * I8_LANES * k);
-        const i8_f32 q = i8_quotient(w, i8_load_f32(scale), i8_load_f32(reciprocal));
-        v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z)));
+        const int at = 4 * I8_LANES * k, own = each ? at : 0;
+        const i8_f32 w = i8_load_f32(x + at), f = i8_load_f32(scale + own);
+        const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
+        z[k] = i8_load(zero_point + own);
+        v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z[k])));
     }
     i8_vec low = i8_pack_words(v[0], v[1]), high = i8_pack_words(v[2], v[3]);
     if (i8_any_equal_16(i8_min_s16(low, high), i8_set_16(INT16_MIN)))
         return 0;
     if (onnx) {
-        low = i8_add_sat_16(low, i8_pack_words(z, z));
-        high = i8_add_sat_16(high, i8_pack_words(z, z));
+        low = i8_add_sat_16(low, i8_pack_words(z[0], z[1]));
+        high = i8_add_sat_16(high, i8_pack_words(z[2], z[3]));
     }
     i8_store(out, i8_in_order(is_signed ? i8_pack_words_s8(low, high) : i8_pack_words_u8(low, high)));
     return 1;
@@ -85,9 +87,9 @@ I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *
 
 #define I8_BLOCK_FN(name, onnx, is_signed)                                                                             \
     I8_INLINE int name##_block(char *out, const char *x, const char *scale, const char *zero_point,                    \
-                               const char *reciprocal)                                                                 \
+                               const char *reciprocal, const int each)                                                 \
     {                                                                                                                  \
-        return i8_block(out, x, scale, zero_point, reciprocal, onnx, is_signed);                                       \
+        return i8_block(out, x, scale, zero_point, reciprocal, each, onnx, is_signed);                                 \
     }
 I8_BLOCK_FN(i8_quantize_u8, 0, 0)
 I8_BLOCK_FN(i8_quantize_s8, 0, 1)
@@ -243,13 +245,17 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
     /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. The compiler
-     * then keeps the values in registers. */
+     * then keeps the values in registers. A block reads a reciprocal in place of the exponent. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
+    float scale = 1;
+    if (block && !each)
+        memcpy(&scale, e->parameters[0], sizeof scale);
+    const float reciprocal = i8_reciprocal(scale);
     for (int k = 0; k < 3; ++k) {
         p[k] = each ? (const char *)e->parameters[k] : same[k];
         for (int j = 0; j < I8_CHUNK && !each; ++j)
-            memcpy(same[k] + 4 * j, e->parameters[k], 4);
+            memcpy(same[k] + 4 * j, block && k == 2 ? &reciprocal : e->parameters[k], 4);
     }
 #if I8_STREAMS
     if (stream) {
@@ -267,10 +273,10 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
-    for (; block && !each && i + I8_BLOCK <= n; i += I8_BLOCK)
-        if (!block(out + i * out_size, x + i * x_size, p[0], p[1], p[2]))
+    for (; block && i + I8_BLOCK <= n; i += I8_BLOCK)
+        if (!block(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step, each))
             for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
-                chunk(out + j * out_size, x + j * x_size, p[0], p[1], p[2]);
+                chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
     for (; i < n; i += I8_CHUNK) {
         if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
             if (n < I8_CHUNK || out == x)
@@ -296,17 +302,7 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_fn 
     static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, NULL, x_size, out_size); }
 #ifdef I8_MARKS_OVERFLOW
 #define I8_BYTES_RUN(name)                                                                                             \
-    static void name(const i8_elements_args *e)                                                                        \
-    {                                                                                                                  \
-        i8_elements_args args = *e;                                                                                    \
-        float scale, reciprocal;                                                                                       \
-        if (!e->each) {                                                                                                \
-            memcpy(&scale, e->parameters[0], sizeof scale);                                                            \
-            reciprocal = i8_reciprocal(scale);                                                                         \
-            args.parameters[2] = &reciprocal;                                                                          \
-        }                                                                                                              \
-        i8_run(&args, name##_chunk, name##_block, 4, 1);                                                               \
-    }
+    static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, name##_block, 4, 1); }
 #else
 #define I8_BYTES_RUN(name) I8_RUN(name, 4, 1)
 #endif
