@@ -381,9 +381,9 @@ cpdef double real_from(object x, str name) except? -1:
     """Compute `real` for arguments of any type."""
     cdef double value
     # Refuse texts and complex numbers, which NumPy would convert.
-    if isinstance(x, (str, bytes)) or (
+    if type(x) is not float and type(x) is not int and (isinstance(x, (str, bytes)) or (
         isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biuf" and not is_bfloat16(x.dtype)
-    ):
+    )):
         raise TypeError(f"{name} must be a real number, got {type(x).__name__}")
     try:
         value = x
@@ -394,6 +394,14 @@ cpdef double real_from(object x, str name) except? -1:
     if not isfinite(value):
         raise ValueError(f"{name} must be finite, got {value}")
     return value
+
+
+def float32_from(object x, str name):
+    """Return a finite number, rounded to float32."""
+    cdef double value = real_from(x, name)
+    if not isfinite(<float>value):
+        raise ValueError(f"{name} must be finite in float32, got {shown(x)}")
+    return <float>value
 
 
 cdef bint check_numerics(object numerics) except -1:

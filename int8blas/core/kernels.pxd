@@ -578,7 +578,6 @@ cdef extern from "isa/kernels.h" nogil:
         void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k) noexcept nogil
         void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                                 float zero) noexcept nogil
-        void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero) noexcept nogil
         void (*source_largest)(float *largest, const char *src, ptrdiff_t row, int64_t rows, int type, ptrdiff_t step,
                                int64_t k) noexcept nogil
         void (*quantize_within)(uint8_t *dst, ptrdiff_t dst_row, const char *src, ptrdiff_t row, int64_t rows, int type,

@@ -62,6 +62,7 @@ cdef struct ElementsJob:
     int64_t spread, values
     ptrdiff_t value_steps[PARAMETERS]
     bint each, stream
+    int used                                    # parameters that the function uses; the others must be readable
     int x_size, out_size
     ptrdiff_t x_step, out_step                  # in bytes
     const char *x
@@ -91,11 +92,6 @@ cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count,
             at, value = job.parameters[p], 0
 
 
-cdef inline bint like_last(const ElementsJob *job, int p) noexcept nogil:
-    """Return whether one array has the parameters p and p - 1."""
-    return p > 0 and job.parameters[p] == job.parameters[p - 1] and job.value_steps[p] == job.value_steps[p - 1]
-
-
 cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
     """Compute elements whose parameters are written out, GATHERED at a time. If each element has its own parameter, the
     kernel reads the parameter in place."""
@@ -104,21 +100,21 @@ cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept
     cdef bint own = job.spread == 1
     cdef int p
     e.each, e.stream = True, job.stream
-    for p in range(PARAMETERS):
-        if job.value_steps[p] == 0 and not like_last(job, p):
+    for p in range(job.used):
+        if job.value_steps[p] == 0:
             write_out(job, p, 0, GATHERED, words[p])
     while first < end:
         e.n = min(<int64_t>GATHERED, end - first)
         if own:
             e.n = min(e.n, job.values - first % job.values)
-        for p in range(PARAMETERS):
+        for p in range(job.used):
             e.parameters[p] = words[p]
-            if like_last(job, p):
-                e.parameters[p] = e.parameters[p - 1]
-            elif own and job.value_steps[p] == sizeof(int32_t):
+            if own and job.value_steps[p] == sizeof(int32_t):
                 e.parameters[p] = job.parameters[p] + first % job.values * sizeof(int32_t)
             elif job.value_steps[p]:
                 write_out(job, p, first, e.n, words[p])
+        for p in range(job.used, PARAMETERS):
+            e.parameters[p] = e.parameters[0]
         e.x, e.out = job.x + first * job.x_size, job.out + first * job.out_size
         if job.widen is NULL:
             job.function(&e)
@@ -369,7 +365,7 @@ cdef list lay_out(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, tuple axes, 
     for p in range(d):
         job.parameter_strides[p] = steps[p]
         job.outer *= shape[p]
-    for p in range(PARAMETERS):
+    for p in range(job.used):
         job.parameters[p] = cnp.PyArray_BYTES(shaped[p])
     return shaped
 
@@ -391,7 +387,7 @@ cdef void lay_out_uniform(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, list
                 job.outer *= order.shape[d]
             else:
                 job.n *= order.shape[d]
-    for p in range(PARAMETERS):
+    for p in range(job.used):
         job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
 
 
@@ -453,7 +449,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
     outer = cnp.PyArray_SIZE(x) // (size * inner)
     if len(axes) > 1:
         parameters = [array.reshape(-1) if array.ndim else array for array in parameters]
-    for p in range(PARAMETERS):
+    for p in range(job.used):
         single |= cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) == 0
     job.x_step, job.out_step = job.x_size, job.out_size
     job.each = inner < SHORT_RUN
@@ -462,7 +458,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
             job.dims, job.outer, job.n = 0, 1, outer * size * inner
             job.period, job.spread, job.values = job.n, inner, size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
-            for p in range(PARAMETERS):
+            for p in range(job.used):
                 job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
                 job.value_steps[p] = 0
                 if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
@@ -478,7 +474,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
         job.parameter_strides[0], job.parameter_strides[1] = 0, 1
         inner = 1
     job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
-    return [written_out(parameters[p], size, inner, repeats, &job.parameters[p]) for p in range(PARAMETERS)]
+    return [written_out(parameters[p], size, inner, repeats, &job.parameters[p]) for p in range(job.used)]
 
 
 cdef bint share_memory(cnp.ndarray x, cnp.ndarray out):
@@ -501,20 +497,21 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
     """Apply a kernel after the last check. Store to `out`, or to a new array in the order of `x`. The kernel reads
     float16 and bfloat16 as float32.
 
-    `parameters` are scales or multipliers, zero points and exponents: arrays of 4-byte elements without dimensions, or
-    with the dimensions of `x` that `axes` selects.
+    `parameters` are scales or multipliers, zero points and, for some kernels, exponents: arrays of 4-byte elements
+    without dimensions, or with the dimensions of `x` that `axes` selects.
     """
     cdef ElementsJob job
     cdef cnp.ndarray array, target
     cdef int p
     cdef bint uniform = True, shared
-    for p in range(PARAMETERS):
+    job.used = len(parameters)
+    for p in range(job.used):
         if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
             uniform = False
     if out is not None:
         array = elements_output_like(out, "out", typenum, x)
         shared = clash(x, array)
-        for p in range(0 if uniform else PARAMETERS):
+        for p in range(0 if uniform else job.used):
             shared |= share_memory(<cnp.ndarray>parameters[p], array)
         target = empty_like(array, typenum) if shared else array
     else:
@@ -532,6 +529,8 @@ cdef object apply(i8_elements_fn function, cnp.ndarray x, object out, int typenu
             parameters = lay_out_contiguous(&job, x, target, axes, parameters)
         else:
             parameters = lay_out(&job, x, target, axes, parameters)
+        for p in range(job.used, PARAMETERS):
+            job.parameters[p] = job.parameters[0]
         do_all(&job)
     if target is not array:
         array[...] = target

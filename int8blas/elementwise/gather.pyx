@@ -230,7 +230,7 @@ def gather(table, indices, scale=1.0, zero_point=0, *, axis=None, out=None):
     if is_wide or source.strides[1] != 1 or not ready(source, result):
         axes = () if along is None else (chosen.ndim,) if along == 1 else tuple(range(chosen.ndim))
         rows = source[chosen].astype(np.int32) if is_wide else source[chosen]
-        return apply(job.function, rows, out, cnp.NPY_FLOAT32, axes, [scales, zero_points, zero_points])
+        return apply(job.function, rows, out, cnp.NPY_FLOAT32, axes, [scales, zero_points])
     if cnp.PyArray_SIZE(result):
         job.columns = source.shape[1]
         if along == 1:

@@ -151,19 +151,17 @@ def quantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="float"
     >>> int8blas.quantize(x[0], 0.5, 1), int8blas.quantize(x[0], 0.5, 1, scheme="onnx")
     (array([-1,  2,  2], dtype=int8), array([-1,  1,  3], dtype=int8))
     """
-    cdef cnp.ndarray array = elements(x, "x", FLOATS), zero_points, saturated
+    cdef cnp.ndarray array = elements(x, "x", FLOATS), zero_points
     cdef int typenum = quantized_type(dtype, "dtype")
     cdef IntegerType t = integer_type(typenum)
     cdef tuple axes = axes_from(axis, "axis", array.ndim), shape = shape_of(array, axes)
     cdef i8_elements_fn function
     cdef bint onnx = choice(scheme, "scheme", ("float", "onnx"))
     scales = scales_of(scale, cnp.NPY_FLOAT32, shape)
-    saturated = zero_points = zero_points_of(zero_point, t, onnx, shape)
-    if not lie_between(zero_points, t.low, t.high):
-        saturated = np.asarray(np.clip(zero_points, t.low, t.high))
+    zero_points = zero_points_of(zero_point, t, onnx, shape)
     function = current_kernels().elementwise.quantize_onnx[t.index] if onnx else (
         current_kernels().elementwise.quantize[t.index])
-    return apply(function, array, out, typenum, axes, [scales, zero_points, saturated])
+    return apply(function, array, out, typenum, axes, [scales, zero_points])
 
 
 @traced("x")
@@ -218,7 +216,7 @@ def dequantize(x, scale, zero_point=0, *, axis=None, out=None):
     if t.index != I8_S32 and not lie_between(zero_points, LEAST_ZERO, MOST_ZERO):
         array, t = array.astype(np.int32), integer_type(cnp.NPY_INT32)
     return apply(current_kernels().elementwise.dequantize[t.index], array, out, cnp.NPY_FLOAT32, axes,
-                 [scales, zero_points, zero_points])
+                 [scales, zero_points])
 
 
 @traced("x")
@@ -302,12 +300,11 @@ def requantize(x, scale, zero_point=0, dtype=np.int8, *, axis=None, scheme="floa
     integral = kind == I8_DOUBLING or kind == I8_SINGLE
     scales = scales_of(scale, cnp.NPY_FLOAT64 if integral else cnp.NPY_FLOAT32, shape)
     zero_points = zero_points_of(zero_point, t, kind != I8_FLOAT, shape)
-    exponents = zero_points
+    parameters = [scales, zero_points]
     if integral:
         scales, exponents = multipliers(scales)
-        exponents = limited(exponents, kind)
-    return apply(current_kernels().elementwise.requantize[kind][t.index], array, out, typenum, axes,
-                 [scales, zero_points, exponents])
+        parameters = [scales, zero_points, limited(exponents, kind)]
+    return apply(current_kernels().elementwise.requantize[kind][t.index], array, out, typenum, axes, parameters)
 
 
 def quantized_multiplier(scale):

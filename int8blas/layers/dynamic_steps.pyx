@@ -20,7 +20,7 @@ from int8blas.core.threads cimport i8_barrier, i8_wait, run_team
 from int8blas.gemm.driver cimport gemm
 from int8blas.gemm.problem cimport Problem
 from int8blas.layers.recurrent cimport Direction, Layer, multiply, set_sizes
-from int8blas.stage.by_range cimport quantize_by_range, range_parameters, widen_range
+from int8blas.stage.by_range cimport quantize_by_range, quantize_some, range_parameters, widen_range
 
 cdef enum:
     GATES = 4
@@ -111,8 +111,8 @@ cdef void quantize_state(const Execution *e, const float *state, uint8_t *bytes,
         widen_range(whole, ends)
     range_parameters(whole, scale, zero)
     for row in range(layer.rows):
-        kernels.stage.quantize_rounded(bytes + row * layer.state_row, state + row * layer.state_row, layer.units,
-                                       scale[0], <float>zero[0])
+        quantize_some(kernels, bytes + row * layer.state_row, state + row * layer.state_row, layer.units, scale[0],
+                      zero[0])
 
 
 cdef void run_cell(const Execution *e, int i, i8_dynamic_cell_args *c, int64_t panel, int64_t row,

@@ -10,8 +10,6 @@ Quantization").
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -20,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from int8blas.core.arrays import by_tensor, items_of, real_from, widened
+from int8blas.core.arrays import by_tensor, float32_from, items_of, widened
 from int8blas.core.file import register
 from int8blas.core.kernels import eltwise_formulas
 from int8blas.core.parameters import int8_dtype, integer
@@ -47,24 +45,6 @@ SCHEMES = ("float", "doubling", "single", "onnx")
 INTEGER_SCHEMES = ("doubling", "single")
 # Algorithms of Binary, in the order of csrc/stage/stage.h.
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
-
-
-_FLOAT32, _FLOAT32S = struct.Struct("<f"), struct.Struct("<3f")
-_PLAIN = (float, int)
-# Numbers of smaller magnitude are finite in float32.
-_LARGE = 2.0**127
-
-
-def _real(value: Any, name: str) -> float:
-    """Return a finite number, rounded to float32."""
-    if type(value) in (float, int) and abs(value) < _LARGE:
-        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
-        return rounded
-    with np.errstate(over="ignore"):
-        number = float(np.float32(real_from(value, name)))
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite in float32, got {shown(value)}")
-    return number
 
 
 class _PostOp:
@@ -101,7 +81,7 @@ class Sum(_PostOp):
     dtype: npt.DTypeLike | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _real(self.scale, "scale of Sum"))
+        object.__setattr__(self, "scale", float32_from(self.scale, "scale of Sum"))
         if not isinstance(self.zero_point, (int, np.integer)) or isinstance(self.zero_point, bool):
             raise TypeError(f"zero_point of Sum must be an integer, got {type(self.zero_point).__name__}")
         if not -(2**31) <= self.zero_point < 2**31:
@@ -170,8 +150,8 @@ class Eltwise(_PostOp):
     beta: float | None = None
     scale: float = 1.0
 
-    # A layer is created once, but a call of `eltwise` may create its post-op. Setting all fields at once, and rounding
-    # three plain numbers at once, takes half of the time of a generated constructor.
+    # A layer is created once, but a call of `eltwise` may create its post-op. A generated constructor takes twice the
+    # time, because it sets each field of a frozen class by a function call.
     def __init__(
         self, algorithm: str, alpha: float | None = None, beta: float | None = None, scale: float = 1.0
     ) -> None:
@@ -184,19 +164,14 @@ class Eltwise(_PostOp):
                 raise ValueError("beta of Eltwise('pow'), the exponent, must be given")
             defaults = ELTWISE_DEFAULTS.get(algorithm, (0.0, 0.0))
             alpha, beta = defaults[0] if alpha is None else alpha, defaults[1] if beta is None else beta
-        plain = type(alpha) in _PLAIN and type(beta) in _PLAIN and type(scale) in _PLAIN
-        plain = plain and -_LARGE < alpha < _LARGE and -_LARGE < beta < _LARGE and -_LARGE < scale < _LARGE
-        if plain:
-            alpha, beta, scale = _FLOAT32S.unpack(_FLOAT32S.pack(alpha, beta, scale))
-        else:
-            alpha, beta = _real(alpha, "alpha of Eltwise"), _real(beta, "beta of Eltwise")
+        alpha, beta = float32_from(alpha, "alpha of Eltwise"), float32_from(beta, "beta of Eltwise")
         if algorithm in CLIPS and alpha > beta:
             raise ValueError(f"alpha of Eltwise({algorithm!r}) must not be above beta, got {alpha} and {beta}")
         if algorithm == "soft_relu" and alpha == 0:
             raise ValueError("alpha of Eltwise('soft_relu') must not be 0, as the result is divided by it")
-        if not plain:
-            scale = _real(scale, "scale of Eltwise")
-        self.__dict__.update(algorithm=algorithm, alpha=alpha, beta=beta, scale=scale)
+        values = self.__dict__
+        values["algorithm"], values["alpha"], values["beta"] = algorithm, alpha, beta
+        values["scale"] = float32_from(scale, "scale of Eltwise")
 
 
 if Eltwise.__doc__:  # Python without docstrings (-OO) has none

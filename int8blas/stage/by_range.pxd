@@ -12,5 +12,7 @@ cdef inline void widen_range(float *whole, const float *ends) noexcept nogil:
 
 
 cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil
+cdef void quantize_some(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float scale,
+                        int zero) noexcept nogil
 cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float *scale,
                             int *zero, int threads) noexcept nogil

@@ -12,7 +12,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport float32s
-from int8blas.core.kernels cimport I8_TYPE_F32, current_kernels, i8_kernels
+from int8blas.core.kernels cimport I8_TYPE_F32, I8_U8, current_kernels, i8_elements_args, i8_kernels
 from int8blas.core.results cimport empty_of
 from int8blas.core.split cimport share
 from int8blas.core.threads cimport GIL_BYTES, MAX_RANGES, THREAD_REALS, max_threads, paid_threads, run_parts
@@ -27,7 +27,8 @@ cdef struct Job:
     uint8_t *dst
     int64_t size
     float *ends         # the range of each part
-    float scale, zero
+    float scale
+    int zero
 
 
 cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept nogil:
@@ -42,6 +43,15 @@ cdef void range_parameters(const float *ends, float *scale, int *zero) noexcept 
         zero[0] = 255 if at > 255 else (<int>at if at > 0 else 0)
 
 
+cdef void quantize_some(const i8_kernels *kernels, uint8_t *dst, const float *src, int64_t size, float scale,
+                        int zero) noexcept nogil:
+    """Quantize contiguous numbers. If the scale is NaN, all bytes are 0, like the zero point."""
+    cdef i8_elements_args e
+    e.n, e.x, e.out, e.each, e.stream = size, src, dst, False, False
+    e.parameters[0], e.parameters[1], e.parameters[2] = &scale, &zero, &zero
+    kernels.elementwise.quantize_onnx[I8_U8](&e)
+
+
 cdef int part_range(const void *job, int64_t part, int64_t parts) noexcept nogil:
     cdef const Job *j = <const Job *>job
     cdef int64_t first = share(j.size, part, parts)
@@ -53,8 +63,7 @@ cdef int part_range(const void *job, int64_t part, int64_t parts) noexcept nogil
 cdef int quantize_part(const void *job, int64_t part, int64_t parts) noexcept nogil:
     cdef const Job *j = <const Job *>job
     cdef int64_t first = share(j.size, part, parts)
-    j.kernels.stage.quantize_rounded(j.dst + first, j.src + first, share(j.size, part + 1, parts) - first, j.scale,
-                                     j.zero)
+    quantize_some(j.kernels, j.dst + first, j.src + first, share(j.size, part + 1, parts) - first, j.scale, j.zero)
     return 0
 
 
@@ -71,7 +80,7 @@ cdef void quantize_by_range(const i8_kernels *kernels, uint8_t *dst, const float
     for i in range(parts):
         widen_range(whole, ends + 2 * i)
     range_parameters(whole, scale, zero)
-    job.scale, job.zero = scale[0], <float>zero[0]
+    job.scale, job.zero = scale[0], zero[0]
     run_parts(quantize_part, &job, parts, parts)
 
 

@@ -87,6 +87,39 @@ def test_quantize_divides(isa):
     assert_same(int8blas.quantize(x, scale, dtype=np.int32), divided.astype(np.int32))
 
 
+@pytest.mark.parametrize("scheme", ["float", "onnx"])
+@pytest.mark.parametrize("scale", [1.0, 1.41421354, 2 - 2.0**-23, 2.0**-60, 2.0**60, 2.0**-61, 2.0**61, 1e-45, 3e38])
+def test_bytes_next_to_ties(isa, scheme, scale):
+    scale = np.float32(scale)
+    with np.errstate(over="ignore"):
+        ties = (np.arange(-200, 200) + 0.5).astype(np.float32) * scale
+    x = np.concatenate([np.nextafter(ties, np.float32(end)) for end in (-np.inf, np.inf)] + [ties]).astype(np.float32)
+    special = np.full(64, scale)
+    special[5:11] = np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45
+    x = np.concatenate([x, special, x])
+    scales = np.where(np.arange(x.size) % 7, scale, np.float32(1.1)).astype(np.float32)
+    rows = np.tile(x, (6, 1))
+    for zero_point, dtype in product((0, 1, 100), (np.uint8, np.int8)):
+        expected = reference.quantize(x, scale, zero_point, dtype, scheme)
+        assert_same(int8blas.quantize(x, scale, zero_point, dtype, scheme=scheme), expected, zero_point=zero_point)
+        zero_points = zero_point + np.arange(x.size) % 17
+        expected = reference.quantize(rows, scales, zero_points, dtype, scheme)
+        result = int8blas.quantize(rows, scales, zero_points, dtype, axis=1, scheme=scheme)
+        assert_same(result, expected, zero_point=zero_point)
+
+
+@pytest.mark.parametrize("scale", [2 - 2.0**-23, 2 - 2.0**-22, 1 + 2.0**-23, 1.2345678, 1.9999481])
+def test_every_significand(isa, scale):
+    """A wrong last bit of a quotient near 2**24 would change the byte, because the zero point leaves a small sum."""
+    low = np.arange(2**23, 2**24, dtype=np.float32)  # one binade of x
+    scale = np.float32(scale)
+    quotients = (low / scale).astype(np.int64)
+    for zero_point in (-9_000_000, -(2**23) - 64):
+        near = low[abs(quotients + zero_point) < 1000]
+        expected = reference.quantize(near, scale, zero_point, np.int8)
+        assert_same(int8blas.quantize(near, scale, zero_point), expected, zero_point=zero_point)
+
+
 @every_type
 def test_quantize_special_values(isa, dtype):
     low, high = ends(dtype)

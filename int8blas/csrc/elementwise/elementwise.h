@@ -8,12 +8,11 @@
 enum { I8_U8, I8_S8, I8_S32, I8_INT_TYPES };
 
 /* The arguments of an element-wise kernel on `n` contiguous elements. The parameters are the scale (f32; an s32
- * multiplier for I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32). `quantize` takes the
- * saturated zero point in place of the exponent. Kernels without an exponent ignore it, but it must be readable. Each
- * parameter is one value, or n values if `each`. For `quantize` and I8_FLOAT the zero point may be any s32.
- * `dequantize` needs zero points whose differences from bytes fit s32. All other kernels need zero points in the range
- * of the integer type. Pointers need no alignment. `out` may be x if the types have the same size. `stream` writes
- * 4-byte elements past the caches. */
+ * multiplier for I8_DOUBLING and I8_SINGLE), the zero point (s32) and the exponent (s32). Each parameter is one value,
+ * or n values if `each`. Kernels without an exponent ignore it, but it must be readable. For `quantize` and I8_FLOAT
+ * the zero point may be any s32. `dequantize` needs zero points whose differences from bytes fit s32. All other kernels
+ * need zero points in the range of the integer type. Pointers need no alignment. `out` may be x if the types have the
+ * same size. `stream` writes 4-byte elements past the caches. */
 typedef struct {
     int64_t n;
     const void *x;

@@ -2,7 +2,7 @@
  * compute chunks of 16 elements, in vectors or in plain C. elementwise.h describes the arguments (i8_elements_args).
  * rne() rounds half to even. sat() saturates to the type of `out`.
  *
- *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: sat(zero_point), the exponent
+ *   quantize     out = sat(rne(f32(x / scale) + f32(zero_point)))             NaN: sat(zero_point)
  *                out = sat(rne(f32(x / scale)) + zero_point)                  quantize_onnx
  *   dequantize   out = scale * f32(x - zero_point)                            the difference is exact
  *   requantize   out = sat(rne(f32(f32(x) * scale) + f32(zero_point)))        I8_FLOAT
@@ -22,8 +22,81 @@
  * types have the same size. */
 typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const void *zero_point, const void *exponent);
 
+/* A function that computes I8_BLOCK elements like a chunk function. Each parameter is one value, repeated in a vector,
+ * or I8_BLOCK values if `each`. The function returns 0, and stores nothing, if it cannot compute an element. */
+#define I8_BLOCK (4 * I8_LANES)
+typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
+                           const int each);
+
+/* Return f32(1 / scale), or NaN if a quotient by this scale must be divided. */
+#define I8_FAR_SCALE 0x1p60f
+I8_INLINE float i8_reciprocal(float scale)
+{
+    const float size = scale < 0 ? -scale : scale;
+    return size <= I8_FAR_SCALE && size >= 1 / I8_FAR_SCALE ? 1 / scale : NAN;
+}
+
 #if I8_LANES > 1
 /* ----------------------------------------------------------------------------------------------------- vectors --- */
+
+#ifdef I8_MARKS_OVERFLOW
+/* Return f32(x / scale) without the divider, from the reciprocal r = f32(1 / scale). With q = f32(x * r):
+ *
+ *     f32(q + f32(x - q * scale) * r) = f32(x / scale)
+ *
+ * Proof for 1 <= x, scale < 2. One ulp is the distance of f32 numbers near x / scale: 2**-24 if x < scale, else 2**-23.
+ * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *
+ * scale adds at most 2**-23 ulps. The result can only be wrong if x / scale lies next to the middle m of two f32
+ * numbers, t ulps from m, and t is at most the error of the sum, less than 2**-22. Since |r - 1 / scale| <= 2**-25, the
+ * error of q is at most 1/2 + x / 2 ulps. So q is a number next to m. (It can only be the second one if x > 2 - 2**-21.
+ * But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) Then x - q * scale is exact,
+ * and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But x - m * scale is not 0, and is a
+ * multiple of 2**-24 ulps, so t >= 2**-24 / scale, which is more than this for scale <= 2 - 2**-23.
+ *
+ * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For other scales, and quotients of at least
+ * 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows. Smaller quotients stay below 2**-25, and do
+ * not change a rounded sum. */
+I8_INLINE i8_f32 i8_quotient(i8_f32 x, i8_f32 scale, i8_f32 reciprocal)
+{
+    const i8_f32 q = i8_mul_f32(x, reciprocal);
+    return i8_fma_f32(i8_fnma_f32(q, scale, x), reciprocal, q);
+}
+
+/* Compute 4 vectors of bytes. A sum that is NaN or beyond s32 becomes INT32_MIN, then INT16_MIN. */
+I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
+                       const int each, const int onnx, const int is_signed)
+{
+    i8_vec v[4], z[4];
+    I8_FOR(k, 4) {
+        const int at = 4 * I8_LANES * k, own = each ? at : 0;
+        const i8_f32 w = i8_load_f32(x + at), f = i8_load_f32(scale + own);
+        const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
+        z[k] = i8_load(zero_point + own);
+        v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z[k])));
+    }
+    i8_vec low = i8_pack_words(v[0], v[1]), high = i8_pack_words(v[2], v[3]);
+    if (i8_any_equal_16(i8_min_s16(low, high), i8_set_16(INT16_MIN)))
+        return 0;
+    if (onnx) {
+        low = i8_add_sat_16(low, i8_pack_words(z[0], z[1]));
+        high = i8_add_sat_16(high, i8_pack_words(z[2], z[3]));
+    }
+    i8_store(out, i8_in_order(is_signed ? i8_pack_words_s8(low, high) : i8_pack_words_u8(low, high)));
+    return 1;
+}
+
+#define I8_BLOCK_FN(name, onnx, is_signed)                                                                             \
+    I8_INLINE int name##_block(char *out, const char *x, const char *scale, const char *zero_point,                    \
+                               const char *reciprocal, const int each)                                                 \
+    {                                                                                                                  \
+        return i8_block(out, x, scale, zero_point, reciprocal, each, onnx, is_signed);                                 \
+    }
+I8_BLOCK_FN(i8_quantize_u8, 0, 0)
+I8_BLOCK_FN(i8_quantize_s8, 0, 1)
+I8_BLOCK_FN(i8_quantize_onnx_u8, 1, 0)
+I8_BLOCK_FN(i8_quantize_onnx_s8, 1, 1)
+#undef I8_BLOCK_FN
+#endif
 
 #define I8_OF(p, size) ((char *)(p) + (size) * I8_LANES * v)
 #define I8_WIDE(p) i8_load(I8_OF(p, 4))
@@ -38,10 +111,10 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
             value;                                                                                                     \
         }                                                                                                              \
     }
-#define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, difference)                                         \
+#define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, saturated, difference)                              \
     I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
                 const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
-                store(I8_OF(out, size), i8_replace_nan(w, rounded, I8_WIDE(exponent))))                        \
+                store(I8_OF(out, size), i8_replace_nan(w, rounded, saturated)))                                        \
     I8_CHUNK_FN(i8_quantize_onnx_##t, const i8_f32 w = I8_REAL(x); const i8_f32 q = i8_div_f32(w, I8_REAL(factor));    \
                 const i8_vec y = near; store(I8_OF(out, size), i8_replace_nan(w, shifted, z)))                         \
     I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \
@@ -59,11 +132,14 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
                 store(I8_OF(out, size), shifted))
 /* Clip q before rounding and adding a zero point. Clipped values saturate with every 8-bit zero point. */
 #define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
+#define I8_CLAMPED(x, low, high) i8_min_s32(i8_max_s32(x, i8_set_32(low)), i8_set_32(high))
 I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
-             i8_to_f32(i8_sub(w, z)))
+             I8_CLAMPED(z, 0, 255), i8_to_f32(i8_sub(w, z)))
 I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), I8_NEAR, i8_shift_between(y, z, -128, 127),
-             i8_to_f32(i8_sub(w, z)))
-I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_to_s32(q), i8_shift_in_s32(y, z), i8_difference_f32(w, z))
+             I8_CLAMPED(z, -128, 127), i8_to_f32(i8_sub(w, z)))
+I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_to_s32(q), i8_shift_in_s32(y, z), z,
+             i8_difference_f32(w, z))
+#undef I8_CLAMPED
 #undef I8_NEAR
 #undef I8_REAL
 #undef I8_WIDE
@@ -97,6 +173,9 @@ I8_INLINE int32_t i8_round_to_s32(float y)
 #define I8_SHIFT_u8(y, zero_point) i8_shift_between(y, zero_point, 0, 255)
 #define I8_SHIFT_s8(y, zero_point) i8_shift_between(y, zero_point, -128, 127)
 #define I8_SHIFT_s32(y, zero_point) i8_shift_in_s32(y, zero_point)
+#define I8_SATURATE_u8(y) ((y) < 0 ? 0 : (y) > 255 ? 255 : (y))
+#define I8_SATURATE_s8(y) ((y) < -128 ? -128 : (y) > 127 ? 127 : (y))
+#define I8_SATURATE_s32(y) (y)
 /* f32(x - zero_point): s32 differences have 33 bits, which fit f64. */
 #define I8_DIFFERENCE_u8(x, zero_point) ((float)((x) - (zero_point)))
 #define I8_DIFFERENCE_s8(x, zero_point) ((float)((x) - (zero_point)))
@@ -122,7 +201,7 @@ I8_INLINE int32_t i8_round_to_s32(float y)
     }
 #define I8_CHUNK_FNS(t, type)                                                                                          \
     I8_CHUNK_FN(i8_quantize_##t, float, type, float,                                                                   \
-                v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : s[j])                                         \
+                v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : I8_SATURATE_##t(z[j]))                        \
     I8_CHUNK_FN(i8_quantize_onnx_##t, float, type, float,                                                              \
                 v[j] == v[j] ? I8_SHIFT_##t(I8_NEAR_##t(v[j] / f[j]), z[j]) : z[j])                                    \
     I8_CHUNK_FN(i8_dequantize_##t, type, float, float, f[j] * I8_DIFFERENCE_##t(v[j], z[j]))                           \
@@ -156,21 +235,27 @@ I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, cons
     memcpy((char *)e->out + start * out_size, out, (size_t)(count * out_size));
 }
 
-I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size, const int64_t out_size)
+I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_fn block, const int64_t x_size,
+                         const int64_t out_size, const int each)
 {
     const char *x = e->x;
     char *out = e->out;
     /* `step`: bytes from the parameters of an element to the parameters of the next element. */
-    const int64_t n = e->n, step = e->each ? 4 : 0;
+    const int64_t n = e->n, step = each ? 4 : 0;
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
-    /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. */
+    /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. The compiler
+     * then keeps the values in registers. A block reads a reciprocal in place of the exponent. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
+    float scale = 1;
+    if (block && !each)
+        memcpy(&scale, e->parameters[0], sizeof scale);
+    const float reciprocal = i8_reciprocal(scale);
     for (int k = 0; k < 3; ++k) {
-        p[k] = e->each ? (const char *)e->parameters[k] : same[k];
-        for (int j = 0; j < I8_CHUNK && !e->each; ++j)
-            memcpy(same[k] + 4 * j, e->parameters[k], 4);
+        p[k] = each ? (const char *)e->parameters[k] : same[k];
+        for (int j = 0; j < I8_CHUNK && !each; ++j)
+            memcpy(same[k] + 4 * j, block && k == 2 ? &reciprocal : e->parameters[k], 4);
     }
 #if I8_STREAMS
     if (stream) {
@@ -188,6 +273,10 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
 #else
     (void)stream;
 #endif
+    for (; block && i + I8_BLOCK <= n; i += I8_BLOCK)
+        if (!block(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step, each))
+            for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
+                chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
     for (; i < n; i += I8_CHUNK) {
         if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
             if (n < I8_CHUNK || out == x)
@@ -200,11 +289,24 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
         i8_part_of_run(e, chunk, x_size, out_size, p, i, n - i);
 }
 
+I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_fn block, const int64_t x_size,
+                      const int64_t out_size)
+{
+    if (e->each)
+        i8_run_of(e, chunk, block, x_size, out_size, 1);
+    else
+        i8_run_of(e, chunk, block, x_size, out_size, 0);
+}
+
 #define I8_RUN(name, x_size, out_size)                                                                                 \
-    static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, x_size, out_size); }
+    static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, NULL, x_size, out_size); }
+#ifdef I8_MARKS_OVERFLOW
+#define I8_BYTES_RUN(name)                                                                                             \
+    static void name(const i8_elements_args *e) { i8_run(e, name##_chunk, name##_block, 4, 1); }
+#else
+#define I8_BYTES_RUN(name) I8_RUN(name, 4, 1)
+#endif
 #define I8_RUNS(t, size)                                                                                               \
-    I8_RUN(i8_quantize_##t, 4, size)                                                                                   \
-    I8_RUN(i8_quantize_onnx_##t, 4, size)                                                                              \
     I8_RUN(i8_dequantize_##t, size, 4)                                                                                 \
     I8_RUN(i8_requantize_float_##t, 4, size)                                                                           \
     I8_RUN(i8_requantize_onnx_##t, 4, size)                                                                            \
@@ -213,5 +315,12 @@ I8_INLINE void i8_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_
 I8_RUNS(u8, 1)
 I8_RUNS(s8, 1)
 I8_RUNS(s32, 4)
+I8_BYTES_RUN(i8_quantize_u8)
+I8_BYTES_RUN(i8_quantize_s8)
+I8_RUN(i8_quantize_s32, 4, 4)
+I8_BYTES_RUN(i8_quantize_onnx_u8)
+I8_BYTES_RUN(i8_quantize_onnx_s8)
+I8_RUN(i8_quantize_onnx_s32, 4, 4)
 #undef I8_RUNS
+#undef I8_BYTES_RUN
 #undef I8_RUN

@@ -163,6 +163,11 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
     return i8_add(_mm256_permute2x128_si256(x, y, 0x20), _mm256_permute2x128_si256(x, y, 0x31));
 }
+I8_INLINE i8_vec i8_in_order(i8_vec x)
+{
+    return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+I8_INLINE int i8_any_equal_16(i8_vec x, i8_vec y) { return _mm256_movemask_epi8(_mm256_cmpeq_epi16(x, y)) != 0; }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm256_permutevar8x32_epi32(v, i8_load(order)); }
 
 /* Add neighbouring lanes: return the sums of x, then the sums of y. */

@@ -152,6 +152,12 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
     return i8_add(_mm512_shuffle_i32x4(x, y, 0x88), _mm512_shuffle_i32x4(x, y, 0xdd));
 }
+/* Put packed bytes of four vectors in the order of the vectors. */
+I8_INLINE i8_vec i8_in_order(i8_vec x)
+{
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), x);
+}
+I8_INLINE int i8_any_equal_16(i8_vec x, i8_vec y) { return _mm512_cmpeq_epi16_mask(x, y) != 0; }
 I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
 
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)

@@ -162,13 +162,15 @@ I8_INLINE i8_f32 i8_add_f32(i8_f32 x, i8_f32 y) { return I8_MM(add_ps)(x, y); }
 I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return I8_MM(sub_ps)(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return I8_MM(mul_ps)(x, y); }
 I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fmadd_ps)(x, y, z); }
+I8_INLINE i8_f32 i8_fnma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fnmadd_ps)(x, y, z); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return I8_MM(div_ps)(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
 /* Return y if x or y is NaN, or if both are zeros, like MAXPS. */
 I8_INLINE i8_f32 i8_max_f32(i8_f32 x, i8_f32 y) { return I8_MM(max_ps)(x, y); }
 I8_INLINE i8_f32 i8_min_f32(i8_f32 x, i8_f32 y) { return I8_MM(min_ps)(x, y); }
 I8_INLINE i8_f32 i8_to_f32(i8_vec x) { return I8_MM(cvtepi32_ps)(x); }
-/* Round x, which is in the range of s32, half to even. */
+/* Round x, which is in the range of s32, half to even. The result is INT32_MIN for all other numbers and for NaN. */
+#define I8_MARKS_OVERFLOW 1
 I8_INLINE i8_vec i8_round_within_s32(i8_f32 x) { return I8_MM(cvtps_epi32)(x); }
 I8_INLINE i8_vec i8_round(i8_f32 x, float low, float high)
 {
@@ -229,14 +231,20 @@ I8_INLINE i8_vec i8_shift_right_16(i8_vec x, int n) { return I8_MM(srl_epi16)(x,
 /* Widen half a vector of 16-bit elements to s32. */
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half) { return I8_MM(cvtepu16_epi32)(i8_half_of(x, half)); }
 I8_INLINE i8_vec i8_widen_s16(i8_vec x, const int half) { return I8_MM(cvtepi16_epi32)(i8_half_of(x, half)); }
+I8_INLINE i8_vec i8_min_s16(i8_vec x, i8_vec y) { return I8_MM(min_epi16)(x, y); }
+I8_INLINE i8_vec i8_add_sat_16(i8_vec x, i8_vec y) { return I8_MM(adds_epi16)(x, y); }
+/* Saturate s32 to s16, and s16 to bytes. These functions keep the order of 4 elements only (see i8_in_order). */
+I8_INLINE i8_vec i8_pack_words(i8_vec x, i8_vec y) { return I8_MM(packs_epi32)(x, y); }
+I8_INLINE i8_vec i8_pack_words_u8(i8_vec x, i8_vec y) { return I8_MM(packus_epi16)(x, y); }
+I8_INLINE i8_vec i8_pack_words_s8(i8_vec x, i8_vec y) { return I8_MM(packs_epi16)(x, y); }
 /* Saturate 4 vectors of s32 to bytes. Packing undoes the order of i8_interleave. */
 I8_INLINE i8_vec i8_pack_u8(const i8_vec *v)
 {
-    return I8_MM(packus_epi16)(I8_MM(packs_epi32)(v[0], v[1]), I8_MM(packs_epi32)(v[2], v[3]));
+    return i8_pack_words_u8(i8_pack_words(v[0], v[1]), i8_pack_words(v[2], v[3]));
 }
 I8_INLINE i8_vec i8_pack_s8(const i8_vec *v)
 {
-    return I8_MM(packs_epi16)(I8_MM(packs_epi32)(v[0], v[1]), I8_MM(packs_epi32)(v[2], v[3]));
+    return i8_pack_words_s8(i8_pack_words(v[0], v[1]), i8_pack_words(v[2], v[3]));
 }
 /* In each unit of 128 bits, byte i of the result is byte index[i] of `table`; index[i] is below 16. */
 I8_INLINE i8_vec i8_shuffle(i8_vec table, i8_vec index) { return I8_MM(shuffle_epi8)(table, index); }

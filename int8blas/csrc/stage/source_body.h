@@ -111,38 +111,6 @@ I8_INLINE void i8_quantize_source_of(uint8_t *dst, const char *src, const int ty
     }
 }
 
-/* Set dst = sat(rne(src / scale) + zero) for contiguous f32, in u8, with ONNX's order of operations. `zero` is an
- * integer from 0 to 255. The code saturates before it rounds. The result is equal, and the numbers are then small
- * enough for rounding by an addition. */
-#define I8_ROUND_MAGIC 12582912.0f /* 1.5 * 2**23: the adjacent f32 are integers */
-I8_INLINE void i8_quantize_rounded_chunk(uint8_t *dst, const float *src, float scale, float zero)
-{
-    const float low = -zero, high = 255.0f - zero;
-    float x[I8_CHUNK];
-    I8_EACH
-    {
-        float y = src[v] / scale;
-        y = y > low ? y : low; /* NaN becomes `low` */
-        y = y < high ? y : high;
-        x[v] = ((y + I8_ROUND_MAGIC) - I8_ROUND_MAGIC) + zero;
-    }
-    i8_floats_store_bytes(dst, i8_floats_load(x), 0.0f, 255.0f, 0);
-}
-static void i8_quantize_rounded(uint8_t *dst, const float *src, int64_t k, float scale, float zero)
-{
-    int64_t i = 0;
-    for (; i + I8_CHUNK <= k; i += I8_CHUNK)
-        i8_quantize_rounded_chunk(dst + i, src + i, scale, zero);
-    if (i < k) {
-        float x[I8_CHUNK] = {0};
-        uint8_t bytes[I8_CHUNK];
-        memcpy(x, src + i, (size_t)(k - i) * sizeof(*x));
-        i8_quantize_rounded_chunk(bytes, x, scale, zero);
-        memcpy(dst + i, bytes, (size_t)(k - i));
-    }
-}
-#undef I8_ROUND_MAGIC
-
 /* Contiguous rows have a loop for each type. The loops for f32 are separate functions, which spill fewer registers. */
 #define I8_HALF (ptrdiff_t)sizeof(uint16_t)
 #define I8_OTHER_TYPE(call)                                                                                            \

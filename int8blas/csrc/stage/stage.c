@@ -14,7 +14,6 @@ const i8_stage_kernels I8_WIDTH_TABLE(stage) = {
     .transpose_store = i8_transpose_store,
     .source_range = i8_source_range,
     .quantize_source = i8_quantize_source,
-    .quantize_rounded = i8_quantize_rounded,
     .source_largest = i8_source_largest,
     .quantize_within = i8_quantize_within,
     .real_rows = I8_REAL_ROWS,

@@ -266,8 +266,6 @@ typedef struct {
     void (*source_range)(float *range, const char *src, int type, ptrdiff_t step, int64_t k);
     void (*quantize_source)(uint8_t *dst, const char *src, int type, ptrdiff_t step, int64_t k, float reciprocal,
                             float zero);
-    /* Compute sat(rne(src / scale) + zero) of k contiguous f32, in u8. The zero point is 0 to 255. NaN gives 0. */
-    void (*quantize_rounded)(uint8_t *dst, const float *src, int64_t k, float scale, float zero);
     /* These functions take `rows` rows, `row` bytes apart, for symmetric quantization. source_largest finds the largest
      * magnitude of each row, or infinity or NaN if a number is not finite. quantize_within computes rne(src / scale) ^
      * flip, with the reciprocal of the scale. The rounded values must be in [-127, 127]. A row whose scale is NaN
