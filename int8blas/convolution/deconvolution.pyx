@@ -8,8 +8,9 @@ There are 1 to 3 spatial dimensions. All outputs o for which o + before has the 
 same elements k of the kernel. These outputs form a phase, which is a convolution without strides. So no zeros are
 inserted and multiplied. If a stride is larger than the kernel, the sums of the outputs between the phases are empty.
 
-With few output channels, the phases of a line are one convolution, whose output channels are those of neighbouring
-outputs. Its windows are the union of the windows of these phases, with weights of 0 elsewhere.
+With few output channels, one convolution computes all phases of a line. Its output channels are the channels of several
+neighbouring outputs. Its window is the union of the windows of these outputs. Taps outside of an output's own window
+have weights of 0.
 """
 
 from itertools import product
@@ -159,7 +160,7 @@ cdef class Deconvolution(ConvolutionLayer):
         return Phase(filters, taps, (0,) * absent + first, (1,) * absent + steps, filters is not self._nothing)
 
     cdef list fold_phases(self):
-        """Return phases that compute as many neighbouring outputs of a line as the stride."""
+        """Return phases that fold neighbouring outputs of a line. The fold is the stride along the line."""
         cdef Phase phase
         cdef list folded = []
         *outer, inner = self._dimensions

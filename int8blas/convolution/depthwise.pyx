@@ -54,10 +54,11 @@ cdef enum:
     THREAD_UNITS = 4
     # The maximum number of lines of a unit, or of runs of lines that are computed together.
     BLOCK = 8
-    # The maximum number of channels of flat lines, and the bytes of the flat lines of a unit. For images of 56 x 56 and
-    # windows of 3 x 3 (one thread, AVX512-VNNI), flat lines of 12 channels take 18 us to uint8 and 17 us to float32,
-    # vectors of one pixel 17 us and 22 us; 13 channels take 21 us and 23 us, and 17 us and 23 us. With pairs of lines,
-    # flat lines of 16 channels take 26 us, and vectors of one pixel 29 us (AVX512BW).
+    # The maximum number of channels of flat lines, the maximum for pairs of lines, and the bytes of the flat lines of a
+    # unit. Measured with images of 56 x 56, windows of 3 x 3 and one thread. AVX512-VNNI, 12 channels: flat lines take
+    # 18 us to uint8 and 17 us to float32, vectors of one pixel take 17 us and 22 us. AVX512-VNNI, 13 channels: flat
+    # lines take 21 us and 23 us, vectors of one pixel take 17 us and 23 us. AVX512BW (pairs of lines), 16 channels:
+    # flat lines take 26 us, vectors of one pixel take 29 us.
     FLAT_CHANNELS = 12
     FLAT_PAIRS = 16
     FLAT_BYTES = 1 << 15

@@ -231,7 +231,7 @@ cdef class Filters:
         part = matrix.reshape(*kernel[:2], self.window.line, self.groups, n // self.groups)
         part = part[:, :, :kernel[2] * self.window.channels, :, :self.outputs].reshape(
             *kernel, self.merged, channels, self.groups, self.merged, outputs)
-        if self.zeros is not None:  # for the channels of another group a filter has weights equal to its zero point
+        if self.zeros is not None:  # weights for channels of other groups are zero points, and add 0
             part[...] = self.zeros.reshape(self.groups, self.merged, outputs)
         for i in range(self.merged):
             part[:, :, :, i, :, :, i] = weights[i::self.merged].transpose(3, 4, 5, 2, 0, 1)

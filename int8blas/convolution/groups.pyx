@@ -153,7 +153,8 @@ cdef bint has_few_lines(tuple shape, tuple strides, tuple dilation) except -1:
 cdef class GroupFilters(Filters):
     """Filters with int8 weights (g, oc, ic, 1, kh, kw), and with strides, dilation and padding for d, h and w.
 
-    `fold` neighbouring outputs of a line are computed as the groups of one output. Then the stride along w must be 1.
+    The kernel computes `fold` neighbouring outputs of a line as groups of one output. If `fold` is more than 1, the
+    stride along w must be 1.
     """
 
     def __init__(self, shape, strides, dilation, before, partial, fold=1):

@@ -187,7 +187,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         return weights.of(1)
 
     cdef list phases_in(self, const Images *whole, Bound bound):
-        """Return phases that together write each element of a destination once. All have the same `fold`."""
+        """Return phases that together write each element of a destination once. All phases have the same `fold`."""
         return self._phases
 
     cdef list make_phases(self, tuple shape, bias):

@@ -57,8 +57,8 @@ cdef enum:
 
 # The forms of images. TURNED: height and width are swapped. APART: the columns with one remainder modulo the dilation.
 # FOLDED: neighbouring outputs of a line are folded. FLAT: all images are one line, whose outputs are folded. MERGED:
-# the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, for the kernel that
-# takes small groups.
+# the images are unchanged, and some channels share a product. GROUPED: the images are unchanged, and the
+# kernel for small groups reads them.
 cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 
@@ -103,7 +103,7 @@ cdef Filters variant_of(Filters f, int form, int64_t fold=1):
     if skips_lines(window) and form in (APART, FOLDED):
         strides[1] = 1
     shape, strides, dilation, before = weights.shape, tuple(strides), tuple(dilation), tuple(before)
-    # For other products, the compensation of the layer has another order of columns.
+    # MERGED and GROUPED order the columns differently from the layer's compensation.
     partial = f.partial or form in (MERGED, GROUPED)
     if form == GROUPED or isinstance(f, GroupFilters):
         variant = GroupFilters(shape, strides, dilation, before, partial, fold)
@@ -134,8 +134,8 @@ cdef object in_groups(weights, tuple shape):
 
 
 cdef bint is_grouped(Filters f) except -1:
-    """Return whether the kernel for small groups is faster than products of merged groups. It is slower for less than
-    16 channels, unless the width of the image is a multiple of the folded outputs."""
+    """Return whether the kernel for small groups is faster than products of merged groups. The kernel is slower for
+    fewer than 16 channels, unless the width of the image is a multiple of the folded outputs."""
     if f.merged == 1:
         return False
     groups, outputs, channels = f.shape[:3]
@@ -282,7 +282,7 @@ cdef int64_t fold_of(Filters f, const Images *dst, bint flat, bint folds) noexce
 
 cdef int64_t grouped_fold(GroupFilters f, const Images *dst) noexcept:
     """Return the number of neighbouring outputs whose channels fill the vectors of the kernel for small groups, or 0
-    for the whole view."""
+    if the view should not be folded."""
     cdef int64_t whole = current_kernels().convolution.grouped_channels, fold = whole // f.channels
     cdef int64_t pixels = dst.size[0] * dst.size[1] * dst.size[2] * dst.size[3]
     if (f.window.stride[2] > 1 or fold < 2 or fold * f.channels != whole or dst.size[3] < 2 * fold
@@ -292,7 +292,7 @@ cdef int64_t grouped_fold(GroupFilters f, const Images *dst) noexcept:
 
 
 cdef bint fits(View view, uint8_t flip) except -1:
-    """Return whether the strategy of its filters takes a view."""
+    """Return whether the strategy of the view's filters takes the view."""
     cdef LinesJob j
     return isinstance(view.filters, GroupFilters) or isinstance(view.filters, LineFilters) and (
         (<LineFilters>view.filters).prepare_lines(&j, view.bound, &view.src, &view.dst, flip))

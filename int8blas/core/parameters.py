@@ -22,7 +22,8 @@ FIELDS = ("dtype", "axis", "scale", "zero_point")
 
 # The smallest scale that this module computes. The reciprocal of a smaller, subnormal scale could overflow.
 SMALLEST_SCALE = np.finfo(np.float32).smallest_normal
-# The maximum number of products of two differences of 8-bit numbers, each at most 255, whose sum fits int32.
+# The maximum number of terms of a sum that fits int32. A term is a product of two differences of 8-bit numbers, and
+# each difference is at most 255.
 INT32_TERMS = (2**31 - 1) // 255**2
 
 

@@ -62,7 +62,7 @@ cdef struct ElementsJob:
     int64_t spread, values
     ptrdiff_t value_steps[PARAMETERS]
     bint each, stream
-    int used                                    # parameters that the function uses; the others must be readable
+    int used                                    # parameters that the function uses; all parameters must be readable
     int x_size, out_size
     ptrdiff_t x_step, out_step                  # in bytes
     const char *x

@@ -748,8 +748,8 @@ cdef class Replay:
     """
 
     cdef cnp.ndarray run(self, cnp.ndarray first, cnp.ndarray second, cnp.ndarray spare=None):
-        """Return the result for other arrays, or None if they have other layouts. `second` may be None. The result is
-        in `spare`, which may be `first`, if `spare` has the result's type and layout, and results are float32."""
+        """Return the result for other arrays, or None if they have other layouts. `second` may be None. `spare` may be
+        `first`. The result is in `spare` if `spare` has the result's type and layout, and the type is float32."""
         cdef Fused fused = self.fused
         cdef FusedJob job
         cdef Link links[REPLAYED]

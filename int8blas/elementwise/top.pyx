@@ -1,4 +1,4 @@
-"""The largest or smallest elements of rows, by a heap of the best elements so far, with the worst one on top."""
+"""Find the largest or smallest elements of rows. A heap has the best elements so far, the worst of them on top."""
 
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -9,7 +9,7 @@ from int8blas.elementwise.elements cimport copy_bytes
 cnp.import_array()
 
 cdef enum:
-    BLOCK = 16                  # elements that are compared with the worst one together, as vectors
+    BLOCK = 16                  # elements that one vector loop compares with the top of the heap
 
 ctypedef fused number:
     float

@@ -1,7 +1,7 @@
 """Contractions of two integer arrays over any axes, each by one call of ``matmul``.
 
-The shapes and the axes determine how the operands and the result are arranged. This is found once for each call of a
-kind, and kept: it takes several times as long as a small product.
+The shapes and the axes determine how the operands and the result are transposed and reshaped. A cache keeps these
+arrangements, because finding an arrangement takes several times as long as a small product.
 """
 
 import functools
@@ -17,9 +17,9 @@ from int8blas.gemm.integers import operand, output_for
 from int8blas.gemm.matmul import matmul
 
 _Axes = tuple[int, ...]
-_Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes and then the shape; None if they stay as they are
+_Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes, then the shape; None: no change
 
-# The numbers of arrangements that are kept.
+# The maximum number of arrangements in the cache.
 KEPT = 256
 
 
@@ -128,7 +128,7 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
 
 
 def _listed(axes: Any) -> Any:
-    """Return an array of axes as lists of Python's numbers, and anything else unchanged."""
+    """Return an array of axes as lists of Python numbers, and anything else unchanged."""
     return axes.tolist() if isinstance(axes, np.ndarray) else axes
 
 
@@ -314,7 +314,8 @@ def _labels(text: str, hidden: int) -> list[str]:
 
 
 def _diagonal(shape: _Axes, labels: list[str], name: str) -> tuple[_Axes | None, dict[str, int]]:
-    """Return a number for each axis, equal for equal labels, or None if no label is repeated; and the labels' sizes."""
+    """Return a number for each axis, and the size of each label. Axes with equal labels have equal numbers. If no label
+    is repeated, return None instead of the numbers."""
     sizes = dict(zip(labels, shape, strict=True))
     if len(sizes) == len(labels):
         return None, sizes
@@ -355,7 +356,7 @@ def _contract(
 
 
 def _arranged(x: npt.NDArray[Any], arrangement: _Arrangement) -> npt.NDArray[Any]:
-    """Return an array with its axes in another order, and then another shape."""
+    """Transpose an array, then reshape it, as the arrangement says."""
     order, shape = arrangement
     if order is not None:
         x = x.transpose(order)
@@ -371,15 +372,15 @@ def _find_arrangements(
     y_summed: _Axes,
     order: _Axes | None,
 ) -> tuple[_Arrangement, _Arrangement, tuple[_Axes | None, _Axes | None], _Axes]:
-    """Return the arrangements of both operands for `matmul`, the shape and then the order of the axes of its result (or
-    None, if they stay as they are), and the shape of the contraction. The arguments are those of `_contract`."""
+    """Return the arrangements of both operands for `matmul`, the arrangement of its result, and the shape of the
+    contraction. The result is first reshaped, then transposed; None means no change. `_contract` has the same axes."""
     for i, j in zip(x_summed, y_summed, strict=True):
         if x_shape[i] != y_shape[j]:
             raise ValueError(f"b must have {x_shape[i]} elements along axis {j}, as a has along axis {i}, got "
                              f"{y_shape[j]}")  # fmt: skip
     x_rest = tuple(axis for axis in range(len(x_shape)) if axis not in x_batch and axis not in x_summed)
     y_rest = tuple(axis for axis in range(len(y_shape)) if axis not in y_batch and axis not in y_summed)
-    if not y_batch:  # One matrix for all matrices of x: their rows are one matrix.
+    if not y_batch:  # y is one matrix, so the rows of all matrices of x form one matrix.
         x_batch, x_rest = (), (*x_batch, *x_rest)
     elif not x_batch and not x_rest:
         y_batch, y_rest = (), (*y_batch, *y_rest)
@@ -392,7 +393,7 @@ def _find_arrangements(
         batch = np.broadcast_shapes(*batches)
     except ValueError:
         raise ValueError(f"b must have axes that broadcast with a's {batches[0]}, got {batches[1]}") from None
-    # An operand with nothing but summed axes is a vector.
+    # An operand that has only summed axes is a vector.
     rows, columns = ((math.prod(rest),) if rest or own else () for rest, own in zip(rests, batches, strict=True))
     shape = (*batch, *rests[0], *rests[1])
     left = _change(x_shape, (*x_batch, *x_rest, *x_summed), (*batches[0], *rows, k))
@@ -406,7 +407,7 @@ _arrangements = functools.lru_cache(KEPT)(_find_arrangements)
 
 
 def _change(shape: _Axes, order: _Axes, new: _Axes) -> _Arrangement:
-    """Return an arrangement, without the steps that change nothing."""
+    """Return an arrangement, with None for each step that changes nothing."""
     return (
         None if order == tuple(range(len(shape))) else order,
         None if new == tuple(shape[axis] for axis in order) else new,

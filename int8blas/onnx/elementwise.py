@@ -36,8 +36,8 @@ def applied(x: Array, op: Eltwise | tuple[Eltwise, ...], function: Callable[[Arr
 
 
 def in_order(x: Array, *ops: Any) -> Call:
-    """Return the function that applies post-ops to arrays in the order of x. An operand with one dimension has a number
-    for each channel. The function may also take an array in which the result may be."""
+    """Return the function that applies post-ops to arrays in x's order of memory. An operand with one dimension has a
+    number for each channel. The function may also take an array that it may reuse for the result."""
     to, back = order_of(x)
     prepared = PreparedEltwise([placed(op, to) for op in ops])
     if sorted(to) == [*to]:
@@ -78,7 +78,7 @@ def power(x: Array, y: Array) -> Array:
 
 
 def placed(op: Any, order: tuple[int, ...]) -> Any:
-    """Return a post-op for arrays whose dimensions are in another order."""
+    """Return a post-op with its operand's dimensions in another order."""
     values = getattr(op, "operand", None)
     if values is None or values.size == 1:
         return op
@@ -131,7 +131,7 @@ def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Elt
 
 @dataclass(frozen=True)
 class Fused:
-    """An operator that has post-ops for bytes and for floats of at most 32 bits, and a function of other types. Both
+    """An operator that has post-ops for bytes and for floats of at most 32 bits, and a function for other types. Both
     take the attributes."""
 
     post_ops: Callable[..., list[Eltwise]]

@@ -115,8 +115,8 @@ def is_broadcast(x: Array) -> bool:
 
 
 def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, Any, int | None] | None:
-    """Return a constant scale and the zero point after it, the type of the zero point, and the axis along which both
-    lie. Return None for other parameters."""
+    """Return a constant scale, its zero point, the type of the zero point, and the axis of both (None for single
+    numbers). Return None if the scale and the zero point are not constants that the caller can use."""
     scale, zero = site.constants.get(place), site.constants.get(place + 1)
     if scale is None or zero is None or scale.dtype != np.float32 or zero.dtype not in BYTES:
         return None
@@ -125,7 +125,7 @@ def constant_parameters(site: Site, place: int, axis: int) -> tuple[Any, Any, An
     if scale.size == 1:
         return scale.reshape(-1)[0], int(zero.reshape(-1)[0]), zero.dtype, None
     lie_along = scale.ndim == zero.ndim == 1
-    return (scale, zero.astype(np.int32), zero.dtype, axis) if lie_along else None  # checking int32 is faster
+    return (scale, zero.astype(np.int32), zero.dtype, axis) if lie_along else None  # int32 is faster to check
 
 
 def prepared_dequantize(site: Site, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0) -> Call:

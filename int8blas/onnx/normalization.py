@@ -139,8 +139,8 @@ def normalizing(x: Array, scale: Array, bias: Array, mean: Array, variance: Arra
 
 
 def times_and_plus(x: Array, scale: Array, bias: Array) -> Call:
-    """Return the function that multiplies and adds one number for each channel, for arrays in the order of x. The
-    function may also take an array in which the result may be."""
+    """Return the function that multiplies and adds one number for each channel, for arrays in x's order of memory.
+    The function may also take an array that it may reuse for the result."""
     factor, shift = of_channels(scale, x.ndim), of_channels(bias, x.ndim)
     if x.dtype == FLOAT:
         return in_order(x, Binary(factor, "mul"), Binary(shift, "add"))

@@ -80,8 +80,8 @@ def contents(path: Path) -> Iterator[Any]:
 
 # The raw bytes of larger tensors are copied once, from the file to the constant. Protobuf would copy them twice.
 APART = 1 << 14
-# Tags of fields of ModelProto, GraphProto and TensorProto. A tag has the number of a field, then the type of its value
-# in 3 bits: BYTES_FOLLOW if the size of the value and its bytes follow.
+# Tags of fields of ModelProto, GraphProto and TensorProto. The low 3 bits of a tag are the type of the value, and
+# the other bits are the number of the field. After BYTES_FOLLOW come the size of the value and its bytes.
 BYTES_FOLLOW = 2
 GRAPH, FUNCTIONS, INITIALIZER, RAW_DATA = (number << 3 | BYTES_FOLLOW for number in (7, 25, 5, 9))
 
@@ -92,7 +92,7 @@ def parsed(onnx: Any, data: Any, name: str) -> tuple[Any, dict[int, bytes]]:
     apart: dict[int, bytes] = {}
     try:
         small, apart = without_weights(data)
-    except (IndexError, ValueError):  # protobuf describes what is damaged
+    except (IndexError, ValueError):  # protobuf describes the damage
         small = data[:]
     try:
         model.ParseFromString(small)
@@ -218,8 +218,8 @@ class Reader:
         self.dtypes: dict[int, np.dtype[Any]] = {}
 
     def graph(self, proto: Any, apart: Mapping[int, bytes]) -> Graph:
-        """Convert a graph with its constants and nodes. `apart` has the raw bytes of some constants by their
-        indices."""
+        """Convert a graph with its constants and nodes. `apart` maps indices of constants to raw bytes that
+        `proto` lacks."""
         constants = {each.values.name: self.sparse(each) for each in proto.sparse_initializer}
         for i, tensor in enumerate(proto.initializer):
             if tensor.name in constants:
@@ -289,7 +289,7 @@ class Reader:
         raise ValueError(f"{what} must be a number, a string, a tensor, a graph or a list, got type {proto.type}")
 
     def tensor(self, proto: Any, what: str, raw: bytes | None = None) -> Array:
-        """Convert a tensor. `raw` are its raw bytes if `proto` lacks them. Check that its number of values fits its
+        """Convert a tensor. `raw` has its raw bytes if `proto` lacks them. Check that its number of values fits its
         shape."""
         shape = tuple(proto.dims)
         if min(shape, default=0) < 0:

@@ -193,7 +193,7 @@ def pad(
 
 
 def copied_sides(sizes: Sequence[int], every: Sequence[tuple[int, int]], mode: Any) -> list[tuple[Any, Array, int]]:
-    """Return the sides that padding fills, in turn: where a side is, and the indices along its axis to copy."""
+    """Return the sides in the order of padding: the place of a side, the indices to copy along its axis, the axis."""
     sides = []
     for axis, (size, (before, after)) in enumerate(zip(sizes, every, strict=True)):
         index = before + np.pad(np.arange(size), (before, after), mode=mode) if before or after else np.arange(size)
@@ -351,7 +351,7 @@ def reverse_sequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis
     return result
 
 
-# NumPy sorts rows faster than a heap finds more than FEW elements that are more than 1 / SORTED of a row.
+# NumPy's sort is faster than a heap for more than FEW elements, if they are more than 1 / SORTED of a row.
 FEW, SORTED = 16, 8
 
 
@@ -361,7 +361,7 @@ def top_k(x: Array, k: Array | int, *, axis: int = -1, largest: int = 1, sorted:
     if not 0 <= count <= x.shape[axis]:
         raise ValueError(f"k must be from 0 to {x.shape[axis]}, got {count}")
     rows = np.ascontiguousarray(x.swapaxes(axis, -1))
-    keys = rows ^ np.uint64(1 << 63) if x.dtype == np.uint64 else rows  # as int64, in the same order
+    keys = rows ^ np.uint64(1 << 63) if x.dtype == np.uint64 else rows  # keys keep their order as int64
     kind = np.dtype(np.int64) if x.dtype.kind in "iu" else np.promote_types(x.dtype, np.float32)
     keys = keys.astype(kind, copy=False)
     if FEW < count > rows.shape[-1] // SORTED:

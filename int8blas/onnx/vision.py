@@ -64,7 +64,7 @@ def grid_sample(
     index, weights = (np.stack(each, 1).reshape(len(x), len(samples), -1) for each in zip(*samples, strict=True))
     pixels = np.ascontiguousarray(x, dtype).reshape(*x.shape[:2], -1)
     y = np.stack([add_weighted(image, 1, *each) for image, *each in zip(pixels, index, weights, strict=True)])
-    return (y + dtype.type(0)).reshape(shape).astype(x.dtype, copy=False)  # 0 instead of -0 outside of an image
+    return (y + dtype.type(0)).reshape(shape).astype(x.dtype, copy=False)  # return 0, not -0, outside of an image
 
 
 def non_max_suppression(

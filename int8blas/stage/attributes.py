@@ -150,8 +150,8 @@ class Eltwise(_PostOp):
     beta: float | None = None
     scale: float = 1.0
 
-    # A layer is created once, but a call of `eltwise` may create its post-op. A generated constructor takes twice the
-    # time, because it sets each field of a frozen class by a function call.
+    # Each call of `eltwise` may create a post-op, so this constructor must be fast. The generated constructor takes
+    # twice the time, because it sets each field of a frozen class by a function call.
     def __init__(
         self, algorithm: str, alpha: float | None = None, beta: float | None = None, scale: float = 1.0
     ) -> None:

@@ -21,9 +21,9 @@
  * second output line.
  *
  * The kernel applies the epilogue `output`, whose lines are c_line bytes apart. If `output` is NULL, the kernel stores
- * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel or up
- * to half of them, and any number if C has bytes. Kernels may write I8_MAX_DEPTHWISE channels to dst, and read
- * I8_MAX_DEPTHWISE channels from start and weights.
+ * the sums in dst, I8_MAX_DEPTHWISE for each output, line after line. `output` takes all channels of the kernel, or
+ * at most half of its channels. If C has bytes, `output` takes any number of channels. Kernels may write
+ * I8_MAX_DEPTHWISE channels to dst, and read I8_MAX_DEPTHWISE channels from start and weights.
  *
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
  * and any number of output lines and outputs. This kernel reads only the weights of the first output line, and ignores

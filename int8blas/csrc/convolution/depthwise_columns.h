@@ -3,7 +3,7 @@
  * i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few), which interleaves the next columns of one group.
  * With `few`, it stores the channels of two vectors in order. */
 
-/* Return whether half of the vectors are enough. */
+/* Return whether the channels fit half of the kernel's vectors. */
 I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
 
 /* The offset of the weights of vector v in a group of 4 lines, if the channels are in order. */

@@ -67,7 +67,7 @@ I8_INLINE void i8_depthwise_few_of(const i8_depthwise_args *t, const int vectors
         }
 }
 
-/* Separate functions, so that each has the best registers. */
+/* Define one function for each case, so that the compiler allocates registers for each case. */
 #define I8_RUN(name, vectors, outputs, spills, gaps)                                                                   \
     I8_NOINLINE void i8_depthwise_few_##name(const i8_depthwise_args *t)                                               \
     {                                                                                                                  \

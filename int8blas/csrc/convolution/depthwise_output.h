@@ -104,7 +104,7 @@ I8_INLINE void i8_depthwise_bytes(const i8_depthwise_values *s, char *c, ptrdiff
             int done = 0;
             i8_store(copy, bytes);
             if (channels > 32) {
-                /* Some processors store 64 bytes as two halves, and a load from both halves has to wait. */
+                /* Some CPUs store 64 bytes as two halves. A later load that needs both halves waits for both. */
                 memcpy(to, copy, 32);
                 done = 32;
             }

@@ -5,14 +5,14 @@
 
 #include "core/compiler.h"
 
-/* Copy a few bytes, at least 1. The last block overlaps the previous block. A function call of memcpy would spill
- * registers. */
+/* Copy the first and the last `block` of `bytes` bytes. The two blocks may overlap. */
 I8_INLINE void i8_copy_ends(char *to, const char *from, int bytes, const int block)
 {
     memcpy(to, from, (size_t)block);
     memcpy(to + bytes - block, from + bytes - block, (size_t)block);
 }
 
+/* Copy a few bytes, at least 1, in blocks of constant size. A call of the function memcpy would spill registers. */
 I8_INLINE void i8_copy_part(char *to, const char *from, int bytes)
 {
     if (bytes >= 16) {

@@ -92,7 +92,7 @@ typedef struct {
     int src_type, dst_type;
     float scale; /* scale of src */
     float dst_scale, dst_zero; /* reciprocal of the scale of dst; zero point of dst, or -0.0 */
-    int log;  /* of softmax */
+    int log;  /* softmax stores logarithms */
     int root; /* layer normalization takes 0 as the mean (RMSNorm) */
     const float *gamma, *beta;
     float epsilon;

@@ -9,9 +9,13 @@
  *                d = x - sum(x) / n
  *                r = scale / sqrt(scale * scale * (sum(d * d) / n) + epsilon)
  *                y = d * r * gamma + beta
- *                If these steps would overflow or lose precision of f32 (i8_is_ordinary): x = f32(src) * 2**-k 2**k
- *                from the largest |x| d = x - sum(x) / n; d = d - sum(d) / n r = f32(scale * 2**k / sqrt((scale *
- *                2**k)**2 * (sum(d * d) / n) + epsilon)) in f64 y = d * r * gamma + beta
+ *
+ *                If these steps would overflow or lose precision of f32 (i8_is_ordinary):
+ *                x = f32(src) * 2**-k                    2**k is the power of two of the largest |x|
+ *                d = x - sum(x) / n
+ *                d = d - sum(d) / n
+ *                r = f32(scale * 2**k / sqrt((scale * 2**k)**2 * (sum(d * d) / n) + epsilon))    in f64
+ *                y = d * r * gamma + beta
  *
  *   dst = y * dst_scale                                  for floats, rounded to f16 or bf16
  *   dst = sat(rne(y * dst_scale + dst_zero))             for u8 and s8; dst_zero if y is NaN
@@ -147,7 +151,7 @@ I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
 }
 
 /* Set y = e**x for x <= 0, like i8_exp_down, for `count` chunks, at most I8_TOGETHER. Each operation takes 3 cycles and
- * needs the result of the one before, so the operations of several chunks take turns. */
+ * needs the previous result, so the operations of several chunks take turns. */
 #if I8_LANES > 1
 enum { I8_TOGETHER = I8_LANES == 16 ? 4 : 2 };
 I8_INLINE void i8_exp_down_chunks(i8_floats *y, const i8_floats *x, const int count)
@@ -199,7 +203,7 @@ I8_INLINE void i8_find_largest(i8_softmax_row *r, const int type)
     }
     i8_floats x[I8_SUMS];
     I8_FOR(k, I8_SUMS) x[k] = i8_source_chunk(r->src, r->plus, 0, type);
-    if (last < 0) { /* the chunk has elements after the row, which do not count */
+    if (last < 0) { /* ignore elements after the row */
         float lanes[I8_CHUNK];
         i8_floats_store(lanes, x[0]);
         float largest = lanes[0];
@@ -246,8 +250,9 @@ I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, co
     }
 }
 
-/* Store e = exp(t) of a row, or t if `log`, and return the sum of e. e has t of the last part of a chunk. */
-I8_INLINE float i8_exponentials(const i8_softmax_row *r, float *e, const int log, const int type)
+/* Store e = exp(t) of a row of f32, or t if `log`, and return the sum of e. If the last chunk is partial,
+ * e already has its t (i8_store_exponents). */
+I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, int log)
 {
     const i8_softmax_row row = *r;
     const i8_floats zero = i8_floats_set(0);
@@ -256,12 +261,12 @@ I8_INLINE float i8_exponentials(const i8_softmax_row *r, float *e, const int log
     for (; i + I8_PARTS <= row.n; i += I8_PARTS)
         I8_FOR(g, I8_SUMS / I8_TOGETHER) {
             const int64_t at = i + g * I8_TOGETHER * I8_CHUNK;
-            I8_FOR(k, I8_TOGETHER) t[k] = i8_exponents(&row, at + k * I8_CHUNK, type);
+            I8_FOR(k, I8_TOGETHER) t[k] = i8_exponents(&row, at + k * I8_CHUNK, I8_TYPE_F32);
             i8_exponential_chunks(e + at, sums + g * I8_TOGETHER, t, log, I8_TOGETHER);
         }
     I8_FOR(k, I8_SUMS) {
         if (i < row.n) {
-            t[0] = i + I8_CHUNK <= row.n ? i8_exponents(&row, i, type) : i8_floats_load(e + i);
+            t[0] = i + I8_CHUNK <= row.n ? i8_exponents(&row, i, I8_TYPE_F32) : i8_floats_load(e + i);
             i8_exponential_chunks(e + i, sums + k, t, log, 1);
         }
         i += I8_CHUNK;
@@ -269,7 +274,7 @@ I8_INLINE float i8_exponentials(const i8_softmax_row *r, float *e, const int log
     return i8_fold(sums);
 }
 
-/* Set x = exp(x) for whole chunks of short rows, one after the other. */
+/* Set x = exp(x) for n contiguous elements of short rows, a multiple of I8_CHUNK. */
 I8_NOINLINE void i8_exponentials_of_rows(float *x, int64_t n)
 {
     i8_floats y[I8_TOGETHER];
@@ -298,13 +303,6 @@ I8_INLINE void i8_widen(float *restrict x, const char *restrict src, const float
     {                                                                                                                  \
         i8_find_largest(r, type);                                                                                      \
         i8_store_exponents(r, e, all, type);                                                                           \
-    }                                                                                                                  \
-    I8_NOINLINE void i8_exponentials_##t(const i8_softmax_row *r, int rows, float *e, int64_t step, int log,           \
-                                         float *sums)                                                                  \
-    {                                                                                                                  \
-        for (int i = 0; i < rows; ++i)                                                                                 \
-            sums[i] = log ? i8_exponentials(r + i, e + i * step, 1, type)                                              \
-                          : i8_exponentials(r + i, e + i * step, 0, type);                                             \
     }                                                                                                                  \
     I8_NOINLINE void i8_widen_##t(float *x, const char *src, const float *plus, int64_t n)                             \
     {                                                                                                                  \
@@ -395,23 +393,29 @@ static void i8_softmax(const i8_normalize_args *a)
 {
     const int64_t n = a->n, chunks = i8_chunks(n), most = I8_ROWS_ABREAST(n);
     float *e = a->workspace;
-    /* Exponentials of short rows are computed without a gap between rows, because a row alone would not fill the
-     * pipelines. Longer rows take one pass less. */
+    /* A separate pass computes the exponentials of several short rows together, because one row would not fill the
+     * pipelines. Longer rows do not need this pass. */
     const int is_short = n < 2 * I8_PARTS && !a->log;
+    /* The pass of exponentials reads f32. Other sources are first converted to t in the workspace, where
+     * (t + -0.0) * 1.0 leaves every number unchanged. */
+    const int converts = a->src_type != I8_TYPE_F32;
     for (int64_t row = 0; row < a->rows; row += most) {
         const int rows = i8_rows_from(a, row, most);
         i8_softmax_row r[I8_MOST_ROWS];
         float sums[I8_MOST_ROWS];
         for (int i = 0; i < rows; ++i) {
             r[i] = (i8_softmax_row){a->src + (row + i) * a->src_row, i8_plus_of(a, row + i), n, 0, 0, a->scale};
-            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks, is_short)
+            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks, is_short || converts)
+            if (converts)
+                r[i] = (i8_softmax_row){(const char *)(e + i * chunks), NULL, n, 0, -0.0f, 1.0f};
         }
         if (is_short) {
             i8_exponentials_of_rows(e, rows * chunks);
             for (int i = 0; i < rows; ++i)
                 sums[i] = i8_sum_row(e + i * chunks, n);
         } else {
-            I8_BY_SRC_TYPE(i8_exponentials, r, rows, e, chunks, a->log, sums)
+            for (int i = 0; i < rows; ++i)
+                sums[i] = i8_exponentials(r + i, e + i * chunks, a->log);
         }
         for (int i = 0; i < rows; ++i) {
             /* Adding -0.0 leaves every number unchanged. */
@@ -513,8 +517,8 @@ I8_NOINLINE float i8_center_scaled(const i8_normalize_args *a, float *x)
     const float variance = i8_center_once(x, a->n);
     const double scale = (double)a->scale * (double)i8_float_of((uint32_t)(127 + k) << 23);
     const double factor = scale / sqrt(scale * scale * (double)variance + (double)a->epsilon);
-    /* The factor exceeds f32 only if all differences are 0. An infinite factor would turn these differences into NaN.
-     * */
+    /* The factor exceeds f32 only if all differences are 0. An infinite factor would turn these differences into
+     * NaN. */
     return (float)(factor > 0x1p127 && a->epsilon > 0 ? 0x1p127 : factor);
 }
 
@@ -524,7 +528,8 @@ typedef struct {
     float shift, factor;
 } i8_layer_norm_row;
 
-/* Set the factor of a row. If the row is not ordinary, x becomes the workspace. */
+/* Set the factor of a row. If the row is not ordinary, center and scale the row in the workspace x. r->x then
+ * points to this workspace. */
 I8_INLINE void i8_find_factor(const i8_normalize_args *a, i8_layer_norm_row *r, float *x, int64_t row)
 {
     const float variance = i8_squares_of_row(r->x, a->n, -r->shift) / (float)a->n, scale = a->scale;

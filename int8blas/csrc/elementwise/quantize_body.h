@@ -28,7 +28,7 @@ typedef void (*i8_chunk_fn)(void *out, const void *x, const void *factor, const 
 typedef int (*i8_block_fn)(char *out, const char *x, const char *scale, const char *zero_point, const char *reciprocal,
                            const int each);
 
-/* Return f32(1 / scale), or NaN if a quotient by this scale must be divided. */
+/* Return f32(1 / scale), or NaN if the kernel must divide by this scale. */
 #define I8_FAR_SCALE 0x1p60f
 I8_INLINE float i8_reciprocal(float scale)
 {
@@ -48,10 +48,11 @@ I8_INLINE float i8_reciprocal(float scale)
  * The second step multiplies the error of q by r * scale - 1, at most s = scale * 2**-25, and the rounding of x - q *
  * scale adds at most 2**-23 ulps. The result can only be wrong if x / scale lies next to the middle m of two f32
  * numbers, t ulps from m, and t is at most the error of the sum, less than 2**-22. Since |r - 1 / scale| <= 2**-25, the
- * error of q is at most 1/2 + x / 2 ulps. So q is a number next to m. (It can only be the second one if x > 2 - 2**-21.
- * But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) Then x - q * scale is exact,
- * and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But x - m * scale is not 0, and is a
- * multiple of 2**-24 ulps, so t >= 2**-24 / scale, which is more than this for scale <= 2 - 2**-23.
+ * error of q is at most 1/2 + x / 2 ulps. So q is one of the two numbers next to m. (q can only be further from m if
+ * x > 2 - 2**-21. But then x / scale, with scale > x, lies next to a multiple of 2**-24, not to a middle.) Then
+ * x - q * scale is exact, and the error of the sum is at most (1/2 + t) * s, so t <= s * (1/2 + 2**-25). But x - m *
+ * scale is not 0, and is a multiple of 2**-24 ulps, so t >= 2**-24 / scale. This lower bound is more than the upper
+ * bound for scale <= 2 - 2**-23.
  *
  * Reciprocals are NaN for scales above I8_FAR_SCALE or below its inverse. For other scales, and quotients of at least
  * 2**-26, x - q * scale is a multiple of 2**-132, so nothing underflows. Smaller quotients stay below 2**-25, and do
@@ -245,7 +246,7 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
     const int stream = I8_STREAMS && out_size == 4 && e->stream && (uintptr_t)out % 4 == 0;
     int64_t i = 0;
     /* Kernels read a chunk of each parameter. If a parameter has one value, repeat the value in a buffer. The compiler
-     * then keeps the values in registers. A block reads a reciprocal in place of the exponent. */
+     * then keeps the values in registers. A block function takes a reciprocal instead of the exponent. */
     char same[3][4 * I8_CHUNK];
     const char *p[3];
     float scale = 1;

@@ -340,7 +340,7 @@ static void i8_unpack_panels(uint8_t *dst, ptrdiff_t dst_row, int64_t columns, i
     for (int64_t i = 0; i < k; i += 4, src += 4 * I8_PANEL, dst += 4 * dst_row) {
         int64_t c = 0;
 #ifdef I8_UNITS
-        /* The inverse of i8_pack_lines: three interleavings in all restore the order of bytes. */
+        /* This loop inverts i8_pack_lines: three interleavings in total restore the order of bytes. */
         const uint32_t flip4 = 0x01010101u * flip;
         const i8_vec f = i8_broadcast(&flip4);
         for (; k - i >= 4 && c + I8_PACK_PANELS * I8_PANEL <= columns; c += I8_PACK_PANELS * I8_PANEL) {

@@ -96,7 +96,7 @@ I8_INLINE i8_vec i8_dot8(i8_vec acc, i8_vec a, i8_vec b, i8_vec c, i8_vec d)
 /* Add dot products in s16. The caller limits the number of dot products, so that the sums fit s16. */
 I8_INLINE i8_vec i8_dot_16(i8_vec acc, i8_vec a, i8_vec b) { return I8_MM(add_epi16)(acc, I8_MM(maddubs_epi16)(a, b)); }
 I8_INLINE i8_vec i8_dot2(i8_vec acc, i8_vec a, i8_vec b) { return i8_add(acc, I8_MM(madd_epi16)(a, b)); }
-/* The total over all lanes is the total of i8_dot2. A lane may add any two of the products. */
+/* Like i8_dot2, but a lane may add any two of the products. Only the total over all lanes is defined. */
 #define i8_dot2_any i8_dot2
 
 /* acc + low + 16 * high for the first or the last 4 s16 of each 128-bit lane. */

@@ -281,7 +281,8 @@ I8_INLINE float i8_erfc_end(float p, float t)
     return p * t - 5.401902399171377e-6f;
 }
 
-/* Return e**(-x * x / 2), for e of the rounded square. */
+/* Return e**(-x * x / 2). `e` is the exponential for the rounded square, and `error` is the square minus the rounded
+ * square. */
 I8_INLINE float i8_corrected_exp(float e, float error) { return e - e * (0.5f * error); }
 
 I8_INLINE float i8_normal_of(float x, float p, float e)

@@ -2,9 +2,9 @@
 
 The path packs all of B, and shifts its columns so that panels begin at cache lines of C. The CPU writes full lines
 twice as fast as half lines, and streaming stores need full lines. If rows of a large C begin at different places of a
-cache line, the path computes all rows that begin at one place before the others. If C has the bare sums or distances,
-the kernel stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the part is in the L1
-cache.
+cache line, the path computes rows that begin at one place together, one place after another. If C has the bare
+sums or distances, the kernel stores C. Otherwise the epilogue computes C from one part of the sums at a time, while the
+part is in the L1 cache.
 """
 
 from libc.stddef cimport ptrdiff_t
@@ -177,8 +177,8 @@ cdef void shift_panels(int8_t *dst, const int8_t *src, int64_t panels, int group
 
 cdef int64_t lead_classes(const Problem *g, const SmallKPlan *p) noexcept nogil:
     """Return n such that cache lines begin at the same column in every n-th row of C. The path computes these rows as a
-    product of their own, with streaming stores. Return 1 if the path does not stream, or if rows have zero points or
-    offsets of their own."""
+    separate product, with streaming stores. Return 1 if the path does not stream, or if each row has its own zero point
+    or offset."""
     if (not p.stream or not p.common.from_registers or g.c.row % <ptrdiff_t>sizeof(int32_t)
             or g.n < MIN_SHIFTED * I8_PANEL or g.a.zero_points is not NULL or has_row_offset(g)):
         return 1
