@@ -31,6 +31,7 @@ cdef class Filters:
     cdef bint saturating, doubled
     cdef object zeros               # s8 zero points of the packed weights, or None for 0
     cdef bint shares_zero           # whether all zero points are equal
+    cdef bint fits                  # whether the sums of a whole window, with the bias, fit s32
     cdef bint partial               # whether the layer has more filters than these
     cdef dict variants              # the filters for views of the images, by form and fold (see views.pyx)
 

@@ -12,7 +12,7 @@ from int8blas.convolution.depthwise cimport DepthwiseFilters, is_depthwise
 from int8blas.convolution.dynamic_images cimport ImageParameters, dense, quantize_images
 from int8blas.convolution.far_zeros cimport store_images
 from int8blas.convolution.far_zeros import FarSums
-from int8blas.convolution.filters cimport Filters, Images, set_images
+from int8blas.convolution.filters cimport Filters, Images, set_images, sums_fit
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.kernels cimport i8_image
@@ -252,6 +252,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
             filters = LineFilters(shape, strides, dilation, before, partial)
         else:
             filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
+        filters.fits = sums_fit(math.prod(shape[2:]), bias, has_zeros)
         filters.set_zeros(self._zeros)
         return filters
 

@@ -136,7 +136,7 @@ cdef object in_groups(weights, tuple shape):
 cdef bint is_grouped(Filters f) except -1:
     """Return whether the kernel for small groups is faster than products of merged groups. The kernel is slower for
     fewer than 16 channels, unless the width of the image is a multiple of the folded outputs."""
-    if f.merged == 1:
+    if f.merged == 1 or not f.fits:
         return False
     groups, outputs, channels = f.shape[:3]
     return (outputs == channels and (channels in (4, 8) or channels == 2 and groups % 2 == 0)

@@ -973,3 +973,12 @@ def test_integer_bias_at_the_end_of_its_range(isa, groups):
     y = int8blas.Convolution(w, bias, groups=groups, src_dtype=np.uint8, dst_dtype=np.int32)(x)
     assert (y[..., 0] == 255 * 127 * 9 * 32 // groups - 5).all()
     assert (y[..., -1] == 2**31 - 1).all()
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(2, 8), (2, 16), (4, 4), (4, 8), (8, 2)])
+def test_small_groups_with_a_bias_at_the_end_of_its_range(isa, channels, groups):
+    count = channels * groups
+    src, weights = np.full((1, 6, 6, count), 255, np.uint8), np.full((count, channels, 3, 3), 127, np.int8)
+    bias = np.full(count, 2**31 - 1, np.int32)
+    layer = int8blas.Convolution(weights, bias, groups=groups, src_dtype=np.uint8, dst_dtype=np.float32)
+    np.testing.assert_array_equal(layer(src), np.float32(2**31 - 1 + 255 * 127 * 9 * channels))
