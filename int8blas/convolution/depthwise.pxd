@@ -38,4 +38,4 @@ cdef class DepthwiseFilters(Filters):
     cdef int prepare(self, DepthwiseJob *j, Bound bound, const Images *src, const Images *dst, uint8_t flip) noexcept
 
 
-cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1
+cdef bint is_depthwise(tuple shape, tuple strides, tuple dilation) except -1

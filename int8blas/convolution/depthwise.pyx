@@ -21,7 +21,7 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target, sums_fit
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
     I8_DEPTHWISE_VALUES, I8_GROUP, I8_MAX_DEPTHWISE, I8_PANEL, I8_STRIDED, I8_TYPE_S8, I8_TYPE_U8,
@@ -391,13 +391,12 @@ cdef int64_t block_of(const DepthwiseJob *j, int64_t lines, double threads) noex
     return max(<int64_t>1, min(<int64_t>BLOCK, <int64_t>(units / (THREAD_UNITS * max(1.0, threads)))))
 
 
-cdef bint is_depthwise(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias,
-    must fit s32."""
+cdef bint is_depthwise(tuple shape, tuple strides, tuple dilation) except -1:
+    """Return whether the depthwise kernel takes filters (g, oc, ic, kd, kh, kw) whose sums fit (see Filters.fits)."""
     groups, _, channels, depth, height, width = shape
     return (
         channels == 1 and groups > 1 and depth * height <= MAX_LINES and strides[2] <= MAX_SPAN
-        and (width - 1) * dilation[2] <= MAX_SPAN and sums_fit(depth * height * width, bias, has_zeros)
+        and (width - 1) * dilation[2] <= MAX_SPAN
     )
 
 

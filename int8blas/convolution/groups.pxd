@@ -15,4 +15,4 @@ cdef class GroupFilters(Filters):
 
 
 cdef bint has_few_lines(tuple shape, tuple strides, tuple dilation) except -1
-cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1
+cdef bint has_small_groups(tuple shape, tuple strides, tuple dilation) except -1

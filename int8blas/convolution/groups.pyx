@@ -13,7 +13,7 @@ from libc.string cimport memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
-from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target, sums_fit
+from int8blas.convolution.filters cimport Filters, Images, is_empty, set_target
 from int8blas.convolution.lines cimport Block, LinesJob, all_units, copy_block, lines_inside, set_blocks, target_of
 from int8blas.convolution.window_sums cimport take_off, window_sums
 from int8blas.core.kernels cimport (
@@ -128,17 +128,15 @@ cdef void do_part(const void *job, int part, int parts, char *memory, size_t siz
         do_unit(j, &w, unit)
 
 
-cdef bint has_small_groups(tuple shape, object bias, bint has_zeros, tuple strides, tuple dilation) except -1:
-    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw). The sums of the filters, with bias, must fit
-    s32.
+cdef bint has_small_groups(tuple shape, tuple strides, tuple dilation) except -1:
+    """Return whether this strategy takes filters (g, oc, ic, kd, kh, kw) whose sums fit (see Filters.fits).
 
     The general strategy takes groups of 16 channels, which fill panels of B, and windows of one pixel, which need no
     copy.
     """
-    groups, outputs, channels, _, height, width = shape
+    groups, outputs, channels = shape[:3]
     return (
         groups >= MIN_GROUPS and channels == outputs and channels in (4, 8) and has_few_lines(shape, strides, dilation)
-        and sums_fit(channels * height * width, bias, has_zeros)
     )
 
 

@@ -239,20 +239,21 @@ cdef class ConvolutionLayer(QuantizedLayer):
 
     cdef Filters make_filters(self, tuple shape, tuple strides, tuple dilation, tuple before, bias, bint partial):
         """Choose the strategy for weights (g, oc, ic, ...), and return its filters."""
-        cdef bint halved = self._saturating and self._flip != 0, has_zeros = self._zeros is not None
+        cdef bint halved = self._saturating and self._flip != 0
+        cdef bint fits = sums_fit(math.prod(shape[2:]), bias, self._zeros is not None)
         cdef Filters filters
         absent = (1,) * (3 - self._spatial)
         shape = shape[:3] + absent + shape[3:]
         strides, dilation, before = absent + strides, absent + dilation, (0,) * len(absent) + before
-        if not self._saturating and is_depthwise(shape, bias, has_zeros, strides, dilation):
+        if not self._saturating and fits and is_depthwise(shape, strides, dilation):
             filters = DepthwiseFilters(shape, strides, dilation, before, partial, self._zeros)
-        elif not self._saturating and has_small_groups(shape, bias, has_zeros, strides, dilation):
+        elif not self._saturating and fits and has_small_groups(shape, strides, dilation):
             filters = GroupFilters(shape, strides, dilation, before, partial)
         elif not self._saturating and shape[3] == 1 and overlap(shape, strides) and has_lines(shape, dilation):
             filters = LineFilters(shape, strides, dilation, before, partial)
         else:
             filters = Filters(shape, strides, dilation, before, self._saturating, halved, partial)
-        filters.fits = sums_fit(math.prod(shape[2:]), bias, has_zeros)
+        filters.fits = fits
         filters.set_zeros(self._zeros)
         return filters
 
