@@ -21,8 +21,7 @@ I8_INLINE void i8_depthwise_few_pixels(const i8_depthwise_args *t, const i8_tile
 /* Return the bytes of a pixel's channels in C. */
 I8_INLINE int i8_depthwise_few_bytes(const i8_depthwise_args *t)
 {
-    const int type = t->output->epilogue->type;
-    return t->channels * (type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : (int)sizeof(float));
+    return t->channels * (int)i8_size(t->output->epilogue->type);
 }
 
 /* Compute all outputs. The constant `outputs` is 1 if there is an epilogue. A local copy of the epilogue can stay in

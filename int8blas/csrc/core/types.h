@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/compiler.h"
+
 #define I8_PANEL 16 /* columns of B that are packed together */
 #define I8_GROUP 4  /* consecutive k that are multiplied together */
 
@@ -19,6 +21,13 @@ typedef struct {
 
 /* Element types of the quantized primitives, integers first. Only results of products can be s64. */
 enum { I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPES, I8_TYPE_S64 = I8_TYPES };
+
+/* Return the bytes of an element. */
+I8_INLINE ptrdiff_t i8_size(int type)
+{
+    const int halves = type == I8_TYPE_F16 || type == I8_TYPE_BF16;
+    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : halves ? 2 : type == I8_TYPE_S64 ? 8 : 4;
+}
 
 /* Schemes of requantization (formulas in stage/requantize_body.h and elementwise/quantize_body.h). */
 enum { I8_FLOAT, I8_DOUBLING, I8_SINGLE, I8_ONNX, I8_SCHEMES };

@@ -2,12 +2,6 @@
 #include "core/copy_part.h"
 #include "stage/eltwise_body.h"
 
-I8_INLINE ptrdiff_t i8_size(int type)
-{
-    const int halves = type == I8_TYPE_F16 || type == I8_TYPE_BF16;
-    return type == I8_TYPE_U8 || type == I8_TYPE_S8 ? 1 : halves ? 2 : type == I8_TYPE_S64 ? 8 : 4;
-}
-
 /* Store a chunk. For integers store sat(rne(x)); x is not NaN. */
 I8_INLINE void i8_store_chunk(i8_floats x, int type, char *c, int count)
 {
