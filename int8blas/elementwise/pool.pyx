@@ -755,18 +755,21 @@ def add_weighted(cnp.ndarray x, int axis, cnp.ndarray index, cnp.ndarray weights
     Parameters
     ----------
     x : ndarray of float32 or float64
-        The array, in C order.
+        The array.
     axis : int
         The axis.
     index : ndarray of int64
-        (taps, count), in C order.
+        (taps, count).
     weights : ndarray
         As `index`, and of the type of x.
     """
     cdef int64_t count = cnp.PyArray_DIM(index, 1), taps = cnp.PyArray_DIM(index, 0), outer, inner, i
     cdef int64_t size = cnp.PyArray_DIM(x, axis)
-    cdef const int64_t *at = <const int64_t *>cnp.PyArray_DATA(index)
+    cdef const int64_t *at
     cdef cnp.ndarray y
+    x, index, weights = (
+        cnp.PyArray_GETCONTIGUOUS(x), cnp.PyArray_GETCONTIGUOUS(index), cnp.PyArray_GETCONTIGUOUS(weights))
+    at = <const int64_t *>cnp.PyArray_DATA(index)
     y = empty_along(x, axis, count, &outer, &inner)
     for i in range(outer):
         if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32:

@@ -191,7 +191,7 @@ def resizing(
             if mode == "nearest":
                 y = y.take(index[0], axis, mode="clip")  # no index is outside; the check would take longer
             else:
-                y = add_weighted(np.ascontiguousarray(y, kind), axis, index, weights)
+                y = add_weighted(y.astype(kind, copy=False), axis, index, weights)
         y = y.transpose(steps.back)
         for out in steps.outside:
             y = np.where(out, y.dtype.type(extrapolation_value), y)

@@ -61,10 +61,8 @@ def grid_sample(
         return np.zeros(shape, x.dtype)
     pairs = [zip(*chosen, strict=True) for chosen in itertools.product(*parts)]
     samples = [(np.ravel_multi_index(index, sizes), math.prod(weights)) for index, weights in pairs]
-    index, weights = (
-        np.ascontiguousarray(np.stack(each, 1).reshape(len(x), len(samples), -1)) for each in zip(*samples, strict=True)
-    )
-    pixels = np.ascontiguousarray(x, dtype).reshape(*x.shape[:2], -1)
+    index, weights = (np.stack(each, 1).reshape(len(x), len(samples), -1) for each in zip(*samples, strict=True))
+    pixels = x.astype(dtype, copy=False).reshape(*x.shape[:2], -1)
     y = np.stack([add_weighted(image, 1, *each) for image, *each in zip(pixels, index, weights, strict=True)])
     return (y + dtype.type(0)).reshape(shape).astype(x.dtype, copy=False)  # return 0, not -0, outside of an image
 
