@@ -190,64 +190,62 @@ cdef int compute_rows(const void *job, int64_t part, int64_t parts) noexcept nog
     cdef const Problem *g = (<const Planned *>job).g
     cdef const SmallKPlan *p = <const SmallKPlan *>(<const Planned *>job).p
     cdef int64_t classes = lead_classes(g, p), i
-    cdef Problem rows = g[0]
-    for i in range(classes):
-        rows.m = (g.m - i + classes - 1) // classes
-        rows.a.data, rows.a.row = g.a.data + i * g.a.row, classes * g.a.row
-        rows.c.data, rows.c.row = g.c.data + i * g.c.row, classes * g.c.row
-        if compute_class(&rows, &p.common, share(rows.m, part, parts), share(rows.m, part + 1, parts)):
-            return -1
-    return 0
-
-
-cdef int compute_class(const Problem *g, const Plan *p, int64_t first, int64_t end) noexcept nogil:
-    """Compute rows `first` to `end` of C. Return 0, or -1 if there is no memory."""
-    cdef Columns b
     cdef int64_t panels = ceil_div(g.n, I8_PANEL), groups = ceil_div(g.k, I8_GROUP)
-    cdef int64_t padded = panels * I8_PANEL, panel_size = groups * I8_GROUP * I8_PANEL, size = panels * panel_size, i
+    cdef int64_t padded = panels * I8_PANEL, panel_size = groups * I8_GROUP * I8_PANEL, size = panels * panel_size
+    cdef Problem rows = g[0]
+    cdef Columns b
     cdef char *memory
     cdef int64_t *sums
-    cdef int32_t *init
-    cdef int32_t *squares = NULL
     cdef int8_t *data
-    b.lead = 0
-    if is_stored(p) and g.c.row % LINE == 0 and panels >= MIN_SHIFTED:
-        b.lead = <int>(<uintptr_t>g.c.data % LINE) // <int>sizeof(int32_t)
-    b.groups = <int>groups
-    if p.packs_squares:
-        squares = g.epilogue.column_squares
-    b.panels = ceil_div(b.lead + g.n, I8_PANEL)
     # Memory for packed B, for shifted B with one more panel, and for sums and start values of the columns.
     memory = <char *>acquire(2 * size + panel_size + 12 * (padded + I8_PANEL))
     if memory is NULL:
         return -1
     data = <int8_t *>memory
     sums = <int64_t *>(data + 2 * size + panel_size)
-    init = <int32_t *>(sums + padded)
-    b.init = init
-    b.data = g.panels.data
+    b.groups = <int>groups
+    b.data, b.sums = g.panels.data, <int64_t *>g.panels.col_sums
     if g.panels.data is NULL:
         g.kernels.packing.pack_panels(<uint8_t *>data, panel_size, g.n, g.k, g.b.data, g.b.column, g.b.row,
                                       g.b.sign_flip)
-        b.data = data
-        if has_zero(&g.a) or squares is not NULL:
+        b.data, b.sums = data, sums
+        if has_zero(&g.a) or p.common.packs_squares:
             for i in range(panels):
                 g.kernels.packing.panel_sums(sums + i * I8_PANEL, data + i * panel_size, groups)
-    b.sums = sums if g.panels.data is NULL else <int64_t *>g.panels.col_sums
+    for i in range(classes):
+        rows.m = (g.m - i + classes - 1) // classes
+        rows.a.data, rows.a.row = g.a.data + i * g.a.row, classes * g.a.row
+        rows.c.data, rows.c.row = g.c.data + i * g.c.row, classes * g.c.row
+        compute_class(&rows, p, b, data + size, <int32_t *>(sums + padded), share(rows.m, part, parts),
+                      share(rows.m, part + 1, parts))
+    release(memory)
+    return 0
+
+
+cdef void compute_class(const Problem *g, const SmallKPlan *plan, Columns b, int8_t *shifted, int32_t *init,
+                        int64_t first, int64_t end) noexcept nogil:
+    """Compute rows `first` to `end` of C. `shifted` has room for B with one more panel, and `init` has room for start
+    values of the columns."""
+    cdef const Plan *p = &plan.common
+    cdef int64_t panels = ceil_div(g.n, I8_PANEL), panel_size = b.groups * I8_GROUP * I8_PANEL, i
+    cdef int32_t *squares = g.epilogue.column_squares if p.packs_squares else NULL
+    b.lead = 0
+    if is_stored(p) and g.c.row % LINE == 0 and panels >= MIN_SHIFTED:
+        b.lead = <int>(<uintptr_t>g.c.data % LINE) // <int>sizeof(int32_t)
+    b.panels = ceil_div(b.lead + g.n, I8_PANEL)
+    b.init = init
     for i in range(g.n if squares is NULL else 0):
         init[b.lead + i] = g.epilogue.co_cols[i] if is_stored(p) and g.epilogue.co_cols is not NULL else 0
     for i in range(panels if squares is not NULL else 0):
-        add_panel_squares(g, data + i * panel_size, g.k, sums + i * I8_PANEL, g.n - i * I8_PANEL, True,
+        add_panel_squares(g, b.data + i * panel_size, g.k, b.sums + i * I8_PANEL, g.n - i * I8_PANEL, True,
                           init + b.lead + i * I8_PANEL)
     if g.a.zero_point != 0 and g.a.zero_points is NULL:
         for i in range(g.n):
             init[b.lead + i] = start_value(p, init[b.lead + i], g.a.zero_point, b.sums[i])
     if b.lead:
-        shift_panels(data + size, b.data, panels, b.groups, b.lead)
-        b.data = data + size
-    multiply_rows(g, <const SmallKPlan *>p, &b, first, end)
-    release(memory)
-    return 0
+        shift_panels(shifted, b.data, panels, b.groups, b.lead)
+        b.data = shifted
+    multiply_rows(g, plan, &b, first, end)
 
 
 cdef int run_small_k(const Problem *g, const Plan *plan) noexcept nogil:
