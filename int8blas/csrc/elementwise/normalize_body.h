@@ -151,25 +151,33 @@ I8_INLINE const float *i8_plus_of(const i8_normalize_args *a, int64_t row)
 }
 
 /* Set y = e**x for x <= 0, like i8_exp_down, for `count` chunks, at most I8_TOGETHER. Each operation takes 3 cycles and
- * needs the previous result, so the operations of several chunks take turns. */
+ * needs the previous result, so the operations of several chunks take turns. Without I8_FLOATS_PIN, GCC would compute
+ * one chunk after the other. */
 #if I8_LANES > 1
-enum { I8_TOGETHER = I8_LANES == 16 ? 4 : 2 };
+enum { I8_TOGETHER = I8_LANES == 16 ? 8 : 2 };
 I8_INLINE void i8_exp_down_chunks(i8_floats *y, const i8_floats *x, const int count)
 {
     const i8_floats magic = i8_floats_set(I8_EXP_MAGIC), end = i8_floats_set(I8_EXP_DOWN_END);
     i8_floats n[I8_TOGETHER], power[I8_TOGETHER], r[I8_TOGETHER], p[I8_TOGETHER];
-    I8_FOR(k, count) n[k] = i8_floats_add(i8_floats_mul(x[k], i8_floats_set(I8_LOG2_E)), magic);
+#define I8_STEP(variable, value)                                                                                       \
+    I8_FOR(k, count) {                                                                                                 \
+        variable[k] = value;                                                                                           \
+        I8_FLOATS_PIN(variable[k]);                                                                                    \
+    }
+#define I8_NEXT(c) I8_STEP(p, i8_floats_mul(p[k], r[k])) I8_STEP(p, i8_floats_add(p[k], i8_floats_set(c)))
+    I8_STEP(n, i8_floats_add(i8_floats_mul(x[k], i8_floats_set(I8_LOG2_E)), magic))
     I8_FOR(k, count) power[k] = i8_floats_power_of_two(n[k]);
-    I8_FOR(k, count) n[k] = i8_floats_sub(n[k], magic);
-    I8_FOR(k, count) r[k] = i8_floats_sub(x[k], i8_floats_mul(n[k], i8_floats_set(I8_LN2_HIGH)));
-    I8_FOR(k, count) r[k] = i8_floats_add(r[k], i8_floats_mul(n[k], i8_floats_set(I8_LN2_LOW)));
+    I8_STEP(n, i8_floats_sub(n[k], magic))
+    I8_STEP(r, i8_floats_less_product(x[k], n[k], i8_floats_set(I8_LN2_HIGH)))
+    I8_STEP(r, i8_floats_add(r[k], i8_floats_mul(n[k], i8_floats_set(I8_LN2_LOW))))
     I8_FOR(k, count) p[k] = i8_floats_set(I8_EXP_FIRST);
-#define I8_NEXT(c) I8_FOR(k, count) p[k] = i8_floats_add(i8_floats_mul(p[k], r[k]), i8_floats_set(c));
     I8_EXP_OTHERS(I8_NEXT)
+    I8_STEP(p, i8_floats_mul(p[k], i8_floats_mul(r[k], r[k])))
+    I8_STEP(p, i8_floats_add(p[k], r[k]))
+    I8_STEP(p, i8_floats_add(p[k], i8_floats_set(1)))
+    I8_FOR(k, count) y[k] = i8_floats_unless_below(x[k], end, i8_floats_mul(p[k], power[k]));
 #undef I8_NEXT
-    I8_FOR(k, count) p[k] = i8_floats_add(i8_floats_mul(p[k], i8_floats_mul(r[k], r[k])), r[k]);
-    I8_FOR(k, count) p[k] = i8_floats_mul(i8_floats_add(p[k], i8_floats_set(1)), power[k]);
-    I8_FOR(k, count) y[k] = i8_floats_unless_below(x[k], end, p[k]);
+#undef I8_STEP
 }
 #else
 enum { I8_TOGETHER = 1 };
@@ -246,32 +254,47 @@ I8_INLINE void i8_exponential_chunks(float *e, i8_floats *sums, i8_floats *t, co
     i8_exp_down_chunks(y, t, count);
     I8_FOR(k, count) {
         i8_floats_store(e + k * I8_CHUNK, log ? t[k] : y[k]);
-        sums[k] = i8_floats_add(sums[k], y[k]);
+        sums[k % I8_SUMS] = i8_floats_add(sums[k % I8_SUMS], y[k]);
     }
 }
 
-/* Store e = exp(t) of a row of f32, or t if `log`, and return the sum of e. If the last chunk is partial,
- * e already has its t (i8_store_exponents). */
-I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, int log)
+/* Compute `chunks` chunks of a row of f32, from element i on: `count` chunks, then the next `count` chunks. */
+I8_INLINE void i8_exponentials_at(const i8_softmax_row *r, int64_t i, float *e, i8_floats *sums, int log,
+                                  const int chunks, const int count)
 {
+    i8_floats t[I8_TOGETHER];
+    I8_FOR(g, chunks / count) {
+        const int64_t at = i + g * count * I8_CHUNK;
+        I8_FOR(k, count) t[k] = i8_exponents(r, at + k * I8_CHUNK, I8_TYPE_F32);
+        i8_exponential_chunks(e + at, sums + g * count % I8_SUMS, t, log, count);
+    }
+}
+
+/* Store e = exp(t) of a row of f32, or t if `log`, and return the sum of e. If the last chunk is partial, its t is in
+ * `last` (see i8_store_exponents). */
+I8_NOINLINE float i8_exponentials(const i8_softmax_row *r, float *e, float *last, int log)
+{
+    enum { MOST = I8_TOGETHER < I8_SUMS ? I8_SUMS : I8_TOGETHER, FEW = I8_TOGETHER < I8_SUMS ? I8_TOGETHER : I8_SUMS };
     const i8_softmax_row row = *r;
     const i8_floats zero = i8_floats_set(0);
-    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero}, t[I8_TOGETHER];
+    i8_floats sums[I8_SUMS] = {zero, zero, zero, zero}, rest[I8_SUMS], t;
     int64_t i = 0;
-    for (; i + I8_PARTS <= row.n; i += I8_PARTS)
-        I8_FOR(g, I8_SUMS / I8_TOGETHER) {
-            const int64_t at = i + g * I8_TOGETHER * I8_CHUNK;
-            I8_FOR(k, I8_TOGETHER) t[k] = i8_exponents(&row, at + k * I8_CHUNK, I8_TYPE_F32);
-            i8_exponential_chunks(e + at, sums + g * I8_TOGETHER, t, log, I8_TOGETHER);
-        }
-    I8_FOR(k, I8_SUMS) {
-        if (i < row.n) {
-            t[0] = i + I8_CHUNK <= row.n ? i8_exponents(&row, i, I8_TYPE_F32) : i8_floats_load(e + i);
-            i8_exponential_chunks(e + i, sums + k, t, log, 1);
-        }
-        i += I8_CHUNK;
+    for (; i + MOST * I8_CHUNK <= row.n; i += MOST * I8_CHUNK)
+        i8_exponentials_at(&row, i, e, sums, log, MOST, I8_TOGETHER);
+    if (MOST > I8_SUMS && i + I8_PARTS <= row.n) {
+        i8_exponentials_at(&row, i, e, sums, log, I8_SUMS, FEW);
+        i += I8_PARTS;
     }
-    return i8_fold(sums);
+    I8_FOR(k, I8_SUMS) rest[k] = sums[k];
+    for (int k = 0; i < row.n; i += I8_CHUNK, ++k) { /* less than I8_PARTS elements */
+        const int whole = i + I8_CHUNK <= row.n;
+        t = whole ? i8_exponents(&row, i, I8_TYPE_F32) : i8_floats_load(last);
+        i8_exponential_chunks(whole ? e + i : last, rest + k, &t, log, 1);
+    }
+    if (row.n % I8_CHUNK)
+        i8_store_chunk(i8_floats_load(last), I8_TYPE_F32, (char *)(e + row.n / I8_CHUNK * I8_CHUNK),
+                       (int)(row.n % I8_CHUNK));
+    return i8_fold(rest);
 }
 
 /* Set x = exp(x) for n contiguous elements of short rows, a multiple of I8_CHUNK. */
@@ -338,17 +361,18 @@ I8_INLINE void i8_store_normalized(char *dst, i8_floats y, i8_floats scale, i8_f
     i8_store_chunk(y, type, dst, I8_CHUNK);
 }
 
-/* Store y = x * factor + offset. */
-I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *restrict dst, const float *restrict x, float factor,
-                                float offset, const int type)
+/* Store y = x * factor + offset. dst may be x. */
+I8_INLINE void i8_store_softmax(const i8_normalize_args *a, char *dst, const float *x, float factor, float offset,
+                                const int type)
 {
-    const int64_t end = i8_whole(a->n);
-    const i8_floats f = i8_floats_set(factor), o = i8_floats_set(offset);
+    const int64_t last = i8_whole(a->n) - I8_CHUNK;
+    const i8_floats f = i8_floats_set(factor), o = i8_floats_set(offset), end = i8_floats_load(x + last);
     const i8_floats scale = i8_floats_set(a->dst_scale), zero = i8_floats_set(a->dst_zero);
-    I8_FOR_CHUNKS(i, end) {
+    for (int64_t i = 0; i < last; i += I8_CHUNK) {
         const i8_floats y = i8_floats_add(i8_floats_mul(i8_floats_load(x + i), f), o);
         i8_store_normalized(dst + i * i8_size(type), y, scale, zero, type);
     }
+    i8_store_normalized(dst + last * i8_size(type), i8_floats_add(i8_floats_mul(end, f), o), scale, zero, type);
 }
 
 /* Store y = (x + shift) * factor * gamma + beta. dst may be x if n is a multiple of I8_CHUNK. */
@@ -389,39 +413,61 @@ I8_INLINE int i8_rows_from(const i8_normalize_args *a, int64_t row, int64_t most
     return (int)(a->rows - row < most ? a->rows - row : most);
 }
 
-static void i8_softmax(const i8_normalize_args *a)
+/* Begin a row: find its largest element. Store t of the last chunk, or of all chunks, in the workspace. The pass of
+ * exponentials reads f32, so it reads other sources as t from the workspace, where (t + -0.0) * 1.0 leaves every number
+ * unchanged. */
+I8_INLINE void i8_start_row(const i8_normalize_args *a, i8_softmax_row *r, float *t, int64_t row, int all)
+{
+    *r = (i8_softmax_row){a->src + row * a->src_row, i8_plus_of(a, row), a->n, 0, 0, a->scale};
+    I8_BY_SRC_TYPE(i8_start_softmax, r, t, all)
+    if (a->src_type != I8_TYPE_F32)
+        *r = (i8_softmax_row){(const char *)t, NULL, a->n, 0, -0.0f, 1.0f};
+}
+
+/* Finish a row from its exponentials and their sum. Adding -0.0 leaves every number unchanged. */
+I8_NOINLINE void i8_finish_row(const i8_normalize_args *a, const float *e, int64_t row, float sum)
+{
+    const float factor = a->log ? 1.0f : 1.0f / sum, offset = a->log ? -i8_log(sum) : -0.0f;
+    I8_BY_DST_TYPE(i8_store_softmax, a, a->dst + row * a->dst_row, e, factor, offset)
+}
+
+/* One pass computes the exponentials of several rows, because one short row would not fill the pipelines. */
+I8_NOINLINE void i8_softmax_short(const i8_normalize_args *a)
 {
     const int64_t n = a->n, chunks = i8_chunks(n), most = I8_ROWS_ABREAST(n);
-    float *e = a->workspace;
-    /* A separate pass computes the exponentials of several short rows together, because one row would not fill the
-     * pipelines. Longer rows do not need this pass. */
-    const int is_short = n < 2 * I8_PARTS && !a->log;
-    /* The pass of exponentials reads f32. Other sources are first converted to t in the workspace, where
-     * (t + -0.0) * 1.0 leaves every number unchanged. */
-    const int converts = a->src_type != I8_TYPE_F32;
+    float *e = a->workspace, sums[I8_MOST_ROWS];
     for (int64_t row = 0; row < a->rows; row += most) {
         const int rows = i8_rows_from(a, row, most);
-        i8_softmax_row r[I8_MOST_ROWS];
-        float sums[I8_MOST_ROWS];
-        for (int i = 0; i < rows; ++i) {
-            r[i] = (i8_softmax_row){a->src + (row + i) * a->src_row, i8_plus_of(a, row + i), n, 0, 0, a->scale};
-            I8_BY_SRC_TYPE(i8_start_softmax, r + i, e + i * chunks, is_short || converts)
-            if (converts)
-                r[i] = (i8_softmax_row){(const char *)(e + i * chunks), NULL, n, 0, -0.0f, 1.0f};
-        }
-        if (is_short) {
-            i8_exponentials_of_rows(e, rows * chunks);
-            for (int i = 0; i < rows; ++i)
-                sums[i] = i8_sum_row(e + i * chunks, n);
-        } else {
-            for (int i = 0; i < rows; ++i)
-                sums[i] = i8_exponentials(r + i, e + i * chunks, a->log);
-        }
-        for (int i = 0; i < rows; ++i) {
-            /* Adding -0.0 leaves every number unchanged. */
-            const float factor = a->log ? 1.0f : 1.0f / sums[i], offset = a->log ? -i8_log(sums[i]) : -0.0f;
-            I8_BY_DST_TYPE(i8_store_softmax, a, a->dst + (row + i) * a->dst_row, e + i * chunks, factor, offset)
-        }
+        i8_softmax_row r;
+        for (int i = 0; i < rows; ++i)
+            i8_start_row(a, &r, e + i * chunks, row + i, 1);
+        i8_exponentials_of_rows(e, rows * chunks);
+        for (int i = 0; i < rows; ++i)
+            sums[i] = i8_sum_row(e + i * chunks, n);
+        for (int i = 0; i < rows; ++i)
+            i8_finish_row(a, e + i * chunks, row + i, sums[i]);
+    }
+}
+
+/* A longer row begins before the previous row is finished, so that no step waits for the step before it. If dst is f32,
+ * a row's exponentials are stored in dst, where the last step scales them. */
+static void i8_softmax(const i8_normalize_args *a)
+{
+    const int64_t n = a->n, room = I8_ROW_ROOM(n);
+    const int converts = a->src_type != I8_TYPE_F32, in_place = a->dst_type == I8_TYPE_F32 && n >= I8_CHUNK;
+    if (n < 4 * I8_PARTS && !a->log) {
+        i8_softmax_short(a);
+        return;
+    }
+    i8_softmax_row r[2];
+    i8_start_row(a, r, a->workspace, 0, converts);
+    for (int64_t row = 0; row < a->rows; ++row) {
+        const int64_t next = row + 1;
+        float *t = a->workspace + row % 2 * room, *e = in_place ? (float *)(void *)(a->dst + row * a->dst_row) : t;
+        const float sum = i8_exponentials(r + row % 2, e, t + n / I8_CHUNK * I8_CHUNK, a->log);
+        if (next < a->rows)
+            i8_start_row(a, r + next % 2, a->workspace + next % 2 * room, next, converts);
+        i8_finish_row(a, e, row, sum);
     }
 }
 
@@ -465,11 +511,7 @@ static void i8_softmax_across(const i8_normalize_args *a)
         i8_exponents_across(x + i, n, room, a->scale);
     if (a->log)
         memcpy(e, x, (size_t)(n * room) * sizeof(*e));
-    for (int64_t i = 0; i < n * room; i += I8_CHUNK) {
-        i8_floats y = i8_floats_load(e + i);
-        i8_exp_down_chunks(&y, &y, 1);
-        i8_floats_store(e + i, y);
-    }
+    i8_exponentials_of_rows(e, n * room);
     for (int64_t i = 0; i < room; i += I8_CHUNK) {
         float sums[I8_CHUNK];
         i8_floats_store(sums, i8_sum_across(e + i, n, room));

@@ -9,6 +9,11 @@ typedef struct {
 
 #define I8_FLOATS(low_, high_)                                                                                         \
     (i8_floats) { low_, high_ }
+#define I8_FLOATS_PIN(x)                                                                                               \
+    do {                                                                                                               \
+        I8_PIN((x).low);                                                                                               \
+        I8_PIN((x).high);                                                                                              \
+    } while (0)
 #define I8_UNARY_FLOATS(name, f)                                                                                       \
     I8_INLINE i8_floats name(i8_floats x) { return I8_FLOATS(f(x.low), f(x.high)); }
 #define I8_BINARY_FLOATS(name, f)                                                                                      \
@@ -64,6 +69,10 @@ I8_INLINE i8_floats i8_floats_set(float x) { return I8_FLOATS(i8_set_f32(x), i8_
 I8_BINARY_FLOATS(i8_floats_add, i8_add_f32)
 I8_BINARY_FLOATS(i8_floats_sub, i8_sub_f32)
 I8_BINARY_FLOATS(i8_floats_mul, i8_mul_f32)
+I8_INLINE i8_floats i8_floats_less_product(i8_floats x, i8_floats y, i8_floats z)
+{
+    return I8_FLOATS(i8_less_product_f32(x.low, y.low, z.low), i8_less_product_f32(x.high, y.high, z.high));
+}
 I8_BINARY_FLOATS(i8_floats_min, i8_min_f32)
 I8_BINARY_FLOATS(i8_floats_max, i8_max_f32)
 /* Return max(x, |y|), compared as integers, so that infinities and NaN are larger than all numbers. x is not

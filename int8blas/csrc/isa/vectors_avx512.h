@@ -174,8 +174,10 @@ typedef i8_f32 i8_floats;
 #define i8_floats_add i8_add_f32
 #define i8_floats_sub i8_sub_f32
 #define i8_floats_mul i8_mul_f32
+#define i8_floats_less_product i8_less_product_f32
 #define i8_floats_min i8_min_f32
 #define i8_floats_max i8_max_f32
+#define I8_FLOATS_PIN I8_PIN
 /* Load `count` numbers, less than 16, and set the other lanes to 0. */
 I8_INLINE i8_floats i8_floats_load_some(const float *p, int count)
 {

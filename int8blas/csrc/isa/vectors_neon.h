@@ -352,6 +352,11 @@ I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z)
 {
     return I8_F32(vfmaq_f32(z.low, x.low, y.low), vfmaq_f32(z.high, x.high, y.high));
 }
+/* x - y * z, for exact products y * z. */
+I8_INLINE i8_f32 i8_less_product_f32(i8_f32 x, i8_f32 y, i8_f32 z)
+{
+    return I8_F32(vfmsq_f32(x.low, y.low, z.low), vfmsq_f32(x.high, y.high, z.high));
+}
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_F32(vdupq_n_f32(x), vdupq_n_f32(x)); }
 /* The result is y if x or y is NaN or both are zeros, as with MAXPS. */
 I8_BINARY_F32(i8_max_f32, I8_LARGER)

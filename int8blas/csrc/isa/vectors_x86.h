@@ -163,6 +163,8 @@ I8_INLINE i8_f32 i8_sub_f32(i8_f32 x, i8_f32 y) { return I8_MM(sub_ps)(x, y); }
 I8_INLINE i8_f32 i8_mul_f32(i8_f32 x, i8_f32 y) { return I8_MM(mul_ps)(x, y); }
 I8_INLINE i8_f32 i8_fma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fmadd_ps)(x, y, z); }
 I8_INLINE i8_f32 i8_fnma_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return I8_MM(fnmadd_ps)(x, y, z); }
+/* x - y * z, for exact products y * z. */
+I8_INLINE i8_f32 i8_less_product_f32(i8_f32 x, i8_f32 y, i8_f32 z) { return i8_fnma_f32(y, z, x); }
 I8_INLINE i8_f32 i8_div_f32(i8_f32 x, i8_f32 y) { return I8_MM(div_ps)(x, y); }
 I8_INLINE i8_f32 i8_set_f32(float x) { return I8_MM(set1_ps)(x); }
 /* Return y if x or y is NaN, or if both are zeros, like MAXPS. */
