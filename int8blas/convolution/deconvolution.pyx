@@ -15,6 +15,7 @@ have weights of 0.
 
 from itertools import product
 from math import gcd, prod
+from sys import maxsize
 
 from libc.stdint cimport int64_t
 cimport int8blas.core.cnumpy as cnp
@@ -218,6 +219,9 @@ cdef class Deconvolution(ConvolutionLayer):
         if size < 1 or result < 1:
             raise ValueError(f"src must have more elements in a spatial dimension, got {size}: the result would have "
                              f"{result}, with padding {before} + {after}")
+        if result > maxsize:
+            raise ValueError(f"src must have fewer elements in a spatial dimension, got {size}: the result would have "
+                             f"{result}")
         return result
 
     cdef dict parameters(self):

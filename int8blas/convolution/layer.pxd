@@ -30,6 +30,7 @@ cdef class Values:
     cdef bint finite                # whether all values of the source are finite
 
     cdef int set_source(self, float scale, int64_t zero) except -1
+    cdef int keep(self) except -1
 
 
 cdef class ConvolutionLayer(QuantizedLayer):

@@ -14,7 +14,7 @@ from int8blas.convolution.far_zeros cimport store_images
 from int8blas.convolution.far_zeros import FarSums
 from int8blas.convolution.filters cimport Filters, Images, set_images, sums_fit
 from int8blas.convolution.groups cimport GroupFilters, has_small_groups
-from int8blas.core.arrays cimport by_tensor, in_float32, output_of
+from int8blas.core.arrays cimport as_array, by_tensor, in_float32, items_of, output_of
 from int8blas.core.kernels cimport i8_image
 from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.parameters import INT32_TERMS
@@ -105,6 +105,15 @@ cdef class Values:
 
     cdef int set_source(self, float scale, int64_t zero) except -1:
         self.scales["src"], self.zero_points["src"] = np.float32(scale), zero
+        return 0
+
+    cdef int keep(self) except -1:
+        """Copy all values. An execution that binds them again after it has written a part of the destination calls this
+        method first, because an argument may share memory with the destination."""
+        self.scales = {tensor: as_array(x, "scales").copy() for tensor, x in self.scales.items()}
+        self.zero_points = {tensor: as_array(x, "zero_points").copy() for tensor, x in self.zero_points.items()}
+        if self.operands is not None:
+            self.operands = [as_array(x, "operands").copy() for x in self.operands]
         return 0
 
 
@@ -337,7 +346,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         if binds:
             values = Values.__new__(Values)
             values.shape = tuple([shape[d] for d in range(self._spatial + 2)])
-            values.operands = operands
+            values.operands = None if operands is None else items_of(operands, "operands")
             values.scales = grouped_values(by_tensor(scales, "scales", TENSORS), self._grouped, self.groups)
             values.zero_points = by_tensor(zero_points, "zero_points", TENSORS)
             if self._dynamic is not None:
@@ -399,6 +408,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         set_images(&whole, target, self._channels_last)
         phases = self.phases_in(&whole, bound)
         rebinds = (len(phases) > 1 or count < source.size[0]) and bound.reads_pixels()
+        if rebinds and keeps and self._dynamic is None:
+            values.keep()
         phase = phases[0]
         if phase.fold > 1:
             bound = repeated_bound(bound, whole.size[4], phase.fold)
@@ -473,6 +484,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef int64_t count = 1 if self._dynamic == "per_image" else max(<int64_t>1, images)
         x = dense(x)
         quantized = empty_like(x, self._dynamic_dtype.num)
+        if keeps:
+            values.keep()
         for first in range(0, images, count):
             found = quantize_images(x, quantized, first, count)
             values.set_source(found.scale, found.zero)

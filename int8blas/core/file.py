@@ -44,7 +44,7 @@ import numpy.typing as npt
 from int8blas.core.arrays import bfloat16_dtype, is_bfloat16
 from int8blas.core.kernels import fold_checksum
 from int8blas.core.streams import ALIGNMENT, READING, Bytes, Origin, Source, Target, is_stream, opened, written
-from int8blas.core.words import shown
+from int8blas.core.words import boolean, is_option, shown
 
 MAGIC = b"int8blas"
 VERSION = 1
@@ -122,8 +122,11 @@ QuantizationParameters, ndarray, NumPy scalar, dtype, None, bool, int, float, st
     (array([[1, 2, 3]], dtype=int32), 'owl')
     """
     data: list[Bytes] = []
-    tree = {"value": _node(value, "value", data), "data": [[array.size, _checksum(array)] for array in data]}
-    index = np.frombuffer(json.dumps(tree, separators=(",", ":")).encode(), np.uint8)
+    try:
+        tree = {"value": _node(value, "value", data), "data": [[array.size, _checksum(array)] for array in data]}
+        index = np.frombuffer(json.dumps(tree, separators=(",", ":")).encode(), np.uint8)
+    except RecursionError:
+        raise ValueError("value must not contain itself, and its lists must not be nested too deeply") from None
     header = HEADER.pack(MAGIC, VERSION, _checksum(index), index.size)
     header += struct.pack("<I", zlib.crc32(header))
     with written(path) as write:
@@ -181,7 +184,8 @@ def load(path: Origin, mmap: bool | None = None, *, verify: str = "full") -> Any
     ...     int8blas.load(path)
     {'packed': PackedB(shape=(3, 3), dtype=int8), 'name': 'identity'}
     """
-    if verify not in ("full", "index"):
+    mmap = None if mmap is None else boolean(mmap, "mmap")
+    if not is_option(verify, ("full", "index")):
         raise ValueError(f"verify must be 'full' or 'index', got {shown(verify)}")
     if mmap and is_stream(path, *READING):
         raise ValueError("mmap must not be True for a file object, which is read and cannot be mapped")

@@ -150,6 +150,7 @@ def use_isa(name=...):
         return used
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, got {type(name).__name__}")
+    name = str(name)
     find(name, "name")
     return ThreadSetting(_variable, name, used)
 

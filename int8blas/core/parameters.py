@@ -47,7 +47,9 @@ def integer(value: Any, name: str) -> int:
 
 def real(value: Any, name: str) -> float:
     """Return a real number as a Python float. Refuse a bool."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    # timedelta64 is an np.integer, which has no number without its unit.
+    refused = isinstance(value, (bool, np.bool_, np.timedelta64))
+    if refused or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
         return float(value)
@@ -96,7 +98,9 @@ def zero_point_values(values: Any, name: str, dtype: np.dtype[Any]) -> npt.NDArr
         return np.array(values, np.int32)
     # Copy the argument, because another thread may write to it between the check and the conversion.
     array = as_array(values, name).copy()
-    if array.dtype.kind not in "iu" and not all(type(value) is int for value in array.astype(object).flat):
+    # astype makes integers of dates too.
+    objects = array if array.dtype.kind in "mM" else array.astype(object)
+    if array.dtype.kind not in "iu" and not all(type(value) is int for value in objects.flat):
         raise TypeError(f"{name} must be integers, got {_found(values, array)}")
     wrong = array[(array < info.min) | (array > info.max)]
     if wrong.size:

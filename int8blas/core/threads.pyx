@@ -29,6 +29,7 @@ from int8blas.core.memory cimport close_arena, open_arena
 from int8blas.core.split cimport share
 from int8blas.core.turns cimport end_turn, forget_runs, keeps_gil, shared_cpus, take_turn
 from int8blas.core.thread_setting import ThreadSetting, Variable
+from int8blas.core.words import is_option
 
 cdef extern from "core/openmp.h" nogil:
     int i8_omp_max_threads()
@@ -458,7 +459,7 @@ def num_threads(n=..., *, scope="thread"):
     ...     pool.submit(int8blas.num_threads).result()
     1
     """
-    if scope not in ("thread", "process"):
+    if not is_option(scope, ("thread", "process")):
         raise ValueError(f"scope must be 'thread' or 'process', got {scope!r}")
     now = allowed_threads() if scope == "thread" else process_threads()
     return now if n is ... else ThreadSetting(_variables[scope], thread_count(n, "n"), now)

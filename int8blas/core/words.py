@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Iterable
+from numbers import Number
 from types import FrameType
 from typing import Any
 
@@ -29,6 +30,18 @@ def check_created(layer: object, value: object) -> None:
     """Refuse an object from __new__, and an object whose __init__ has failed."""
     if value is None:
         raise TypeError(f"{type(layer).__name__} must be created with its weights")
+
+
+def is_option(value: object, options: tuple[object, ...]) -> bool:
+    """Return whether a value is one of some numbers or strings. NumPy would compare the elements of an array."""
+    return isinstance(value, (Number, str)) and value in options
+
+
+def boolean(value: object, name: str) -> bool:
+    """Return a flag that is a bool, or 0 or 1."""
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+        raise TypeError(f"{name} must be a bool, got {shown(value)}")
+    return bool(value)
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
@@ -98,7 +111,9 @@ def remedy(array: npt.NDArray[Any], name: str, wanted: tuple[str, ...]) -> str:
 def remedy_of_integers(array: npt.NDArray[Any], given: str, wanted: list[str]) -> str:
     """Return the remedy for integers: the first of these types that can represent them, or their range if no type
     can."""
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    # A broadcast array may have any number of elements. Look at each element in memory once.
+    held = array[tuple(slice(None, None if step else 1) for step in array.strides)]
+    low, high = (int(held.min()), int(held.max())) if held.size else (0, 0)
     for to in sorted(wanted, key="int32".__ne__):
         if np.iinfo(to).min <= low and high <= np.iinfo(to).max:
             return f": give {conversion(given, to) if np.can_cast(array.dtype, to) else checked(given, to)}"

@@ -9,7 +9,7 @@ import numpy as np
 from int8blas.core.arrays cimport axis_from, by_tensor, elements, elements_output_like, float32s, real
 from int8blas.core.kernels cimport (
     I8_CHUNK, I8_TYPE_F32, I8_TYPE_S32, current_kernels, i8_normalize_args, i8_normalize_fn)
-from int8blas.elementwise.elements cimport clash
+from int8blas.elementwise.elements cimport clash, share_memory
 from int8blas.elementwise.epilogue cimport Epilogue, epilogue_of, finished
 from int8blas.core.words import shown
 from int8blas.stage.layer_arguments import FLOAT_DTYPES, INT8_DTYPES, check_dtype
@@ -55,9 +55,11 @@ cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object 
 
 
 cdef object run(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_args *args, cnp.ndarray src, int axis,
-                Epilogue e, object out):
-    """After the last check, apply a kernel along an axis, as :func:`normalize` does, and then the post-ops."""
-    cdef cnp.ndarray array, target
+                Epilogue e, object out, list parameters=None):
+    """After the last check, apply a kernel along an axis, as :func:`normalize` does, and then the post-ops. The kernel
+    reads `parameters` again for each row."""
+    cdef cnp.ndarray array, target, values
+    cdef bint shared
     if e.post_ops:
         array = empty_like(src, cnp.NPY_FLOAT32)
         store_rows(function, across, args, src, axis, array)
@@ -66,7 +68,10 @@ cdef object run(i8_normalize_fn function, i8_normalize_fn across, i8_normalize_a
         array = target = empty_like(src, e.typenum)
     else:
         array = elements_output_like(out, "out", e.typenum, src)
-        target = empty_like(array, e.typenum) if clash(src, array) else array
+        shared = clash(src, array)
+        for values in parameters or ():
+            shared |= share_memory(values, array)
+        target = empty_like(array, e.typenum) if shared else array
     store_rows(function, across, args, src, axis, target)
     if target is not array:
         array[...] = target
@@ -245,7 +250,8 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     dst_dtype : dtype, optional
         uint8, int8, float32, float16 or bfloat16.
     out : ndarray of `dst_dtype`, optional
-        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`.
+        The array for the result. The array must have the shape of `src`, may have any strides and may overlap `src`,
+        `gamma` and `beta`.
 
     Returns
     -------
@@ -307,7 +313,7 @@ def layer_norm(src, gamma=None, beta=None, *, epsilon=1e-5, scales=None, zero_po
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT32:
         array = near_zero(array)
         args.src_type = element_type(cnp.PyArray_TYPE(array))
-    return run(current_kernels().elementwise.layer_norm, NULL, &args, array, array.ndim - 1, e, out)
+    return run(current_kernels().elementwise.layer_norm, NULL, &args, array, array.ndim - 1, e, out, _values)
 
 
 cdef cnp.ndarray near_zero(cnp.ndarray array):

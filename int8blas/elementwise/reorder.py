@@ -18,7 +18,7 @@ from int8blas.core.arrays import dtype_argument, dtype_from, elements_output, in
 from int8blas.core.layouts import PACKED
 from int8blas.core.parameters import scale_values, zero_point_values
 from int8blas.core.traced import traced
-from int8blas.core.words import dtype_error, either, shown
+from int8blas.core.words import dtype_error, either, is_option, shown
 from int8blas.elementwise import packed_weights
 from int8blas.elementwise.elements import in_c_order
 from int8blas.elementwise.quantization import quantize
@@ -270,7 +270,7 @@ def reorder(
         known = _axes(src_layout, dst_layout, x.ndim)
         if known is not None:
             return in_c_order(x.transpose(known))
-    to_packed, from_packed = dst_layout == PACKED, src_layout == PACKED
+    to_packed, from_packed = is_option(dst_layout, (PACKED,)), is_option(src_layout, (PACKED,))
     if to_packed and (src_layout is None or from_packed):
         raise ValueError(f"src_layout must be a layout of weights for dst_layout 'packed', got {shown(src_layout)}")
     letters: str | None
@@ -351,7 +351,7 @@ def _weights_layout(layout: Any, name: str) -> None:
 def _source(array: Array, src_layout: str | None, dst_layout: str | None) -> tuple[Array, str | None]:
     """Return the source in logical order, and the letters of its dimensions if a layout names them."""
     logical, letters = layouts.to_logical(array, "x", src_layout, "src_layout")
-    if dst_layout is None or dst_layout == PACKED:
+    if dst_layout is None or is_option(dst_layout, (PACKED,)):
         return logical, letters
     order = layouts.logical_order(layouts.check_layout(dst_layout, "dst_layout"))
     if letters not in (None, order):

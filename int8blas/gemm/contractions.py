@@ -5,6 +5,7 @@ arrangements, because finding an arrangement takes several times as long as a sm
 """
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ _Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes, then the 
 
 # The maximum number of arrangements in the cache.
 KEPT = 256
+MOST_DIMENSIONS = 64  # of an array of NumPy
 
 
 def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
@@ -389,13 +391,16 @@ def _find_arrangements(
         [tuple(shape[axis] for axis in axes) for shape, axes in ((x_shape, x_axes), (y_shape, y_axes))]
         for x_axes, y_axes in ((x_batch, y_batch), (x_rest, y_rest))
     )
-    try:
-        batch = np.broadcast_shapes(*batches)
-    except ValueError:
-        raise ValueError(f"b must have axes that broadcast with a's {batches[0]}, got {batches[1]}") from None
+    # np.broadcast_shapes takes at most 32 dimensions.
+    pairs = list(itertools.zip_longest(*(shape[::-1] for shape in batches), fillvalue=1))[::-1]
+    if any(i != j and 1 not in (i, j) for i, j in pairs):
+        raise ValueError(f"b must have axes that broadcast with a's {batches[0]}, got {batches[1]}")
+    batch = tuple(j if i == 1 else i for i, j in pairs)
     # An operand that has only summed axes is a vector.
     rows, columns = ((math.prod(rest),) if rest or own else () for rest, own in zip(rests, batches, strict=True))
     shape = (*batch, *rests[0], *rests[1])
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"a and b must give a result of at most {MOST_DIMENSIONS} dimensions, got {len(shape)}")
     left = _change(x_shape, (*x_batch, *x_rest, *x_summed), (*batches[0], *rows, k))
     right = _change(y_shape, (*y_batch, *y_summed, *y_rest), (*batches[1], k, *columns))
     last = None if order is None or order == tuple(range(len(shape))) else order

@@ -30,7 +30,7 @@ from int8blas.core.split cimport ceil_div, even_size, round_up
 from int8blas.core.streams import aligned_bytes
 from int8blas.core.threads cimport GIL_BYTES, THREAD_PACKED_BYTES, run_parts, run_work, threads_for
 from int8blas.core.traced import traced
-from int8blas.core.words import shown
+from int8blas.core.words import is_option, shown
 
 cnp.import_array()
 
@@ -624,11 +624,11 @@ def pack_b(b, *, trans_b=False, bits=8):
     if array.ndim != 2:
         raise ValueError(f"b must have 2 dimensions, got shape {(<object>array).shape}")
     if cnp.PyArray_TYPE(array) == cnp.NPY_INT16:
-        if bits != 8:
+        if not is_option(bits, (8,)):
             raise ValueError(f"bits must be 8, its default, for int16, got {shown(bits)}")
         return pack_sixteen_bits(array, check_transpose(trans_b, "trans_b"))
-    if bits != 8:
-        if bits != 4:
-            raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
+    if not is_option(bits, (8, 4)):
+        raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
+    if bits == 4:
         return pack_four_bits(array, check_transpose(trans_b, "trans_b"))
     return pack(array, check_transpose(trans_b, "trans_b"))

@@ -89,7 +89,8 @@ def dynamic_cells(
 ) -> tuple[list[tuple[Factor, Factor, npt.NDArray[np.float32]]], int, bool]:
     """Return the two weight matrices and the bias of each direction, the number of units, and whether the given weights
     have a dimension of directions."""
-    lead = np.ndim(weights_layer) == 4
+    weights_layer = in_float32(weights_layer, "weights_layer")
+    lead = weights_layer.ndim == 4
     of_source = matrices(weights_layer, "weights_layer", directions)
     of_state = matrices(weights_iter, "weights_iter", directions)
     units = of_source.shape[3]

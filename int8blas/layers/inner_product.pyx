@@ -22,6 +22,8 @@ import numpy as np
 
 from int8blas.core.arrays cimport by_tensor, in_float32, output_of
 from int8blas.core.file import register
+from int8blas.core.parameters import integer
+from int8blas.core.words import is_option, shown
 from int8blas.stage.four_bits import integer_weights, packed_in_groups, zeros_of_groups
 from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, check_dtype, check_given, group_size, int8_weights)
@@ -167,8 +169,9 @@ cdef class InnerProduct(QuantizedLayer):
                        attributes, numerics)
         self._dynamic_dtype = check_dtype(dynamic_dtype, "dynamic_dtype", INT8_DTYPES)
         scales, zero_points = by_tensor(scales, "scales", TENSORS), by_tensor(zero_points, "zero_points", TENSORS)
-        if bits not in (8, 4):
-            raise ValueError(f"bits must be 8 or 4, got {bits!r}")
+        if not is_option(bits, (8, 4)):
+            raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
+        group = None if group is None else integer(group, "group")
         if bits == 4 or isinstance(weights, PackedB4) or is_packed_in_four_bits(weights):
             size = self.set_four_bits(weights, scales, zero_points, group)
             sums = self._four_bits.group_sums(size, self._group_zeros) if size else self._four_bits._sums

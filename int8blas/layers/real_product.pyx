@@ -34,7 +34,7 @@ from int8blas.core.parameters import scale_values
 from int8blas.core.results cimport empty_of
 from int8blas.core.signatures import Signature
 from int8blas.core.split cimport ceil_div, round_up, share
-from int8blas.core.words import check_created, check_once, either, shown
+from int8blas.core.words import check_created, check_once, either, is_option, shown
 from int8blas.core.threads cimport GIL_WORK, max_threads, paid_threads, run_work
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.packing cimport PackedB, pack
@@ -419,7 +419,7 @@ cdef class RealProduct:
     def __init__(self, weights, scale=None, bias=None, *, group=None, bits=8, zero_points=None):
         """Create the layer; the docstring of the class has the parameters."""
         check_once(self, self.weights)
-        if bits not in (8, 4):
+        if not is_option(bits, (8, 4)):
             raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
         if isinstance(weights, PackedB) and bits == 4:
             raise TypeError("weights must be an array or a PackedB4 with bits=4, got a PackedB")

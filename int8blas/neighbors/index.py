@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from int8blas.core.arrays import as_array, in_float32
 from int8blas.core.parameters import int8_dtype, integer, real
-from int8blas.core.words import dtype_error, shown
+from int8blas.core.words import boolean, dtype_error, shown
 from int8blas.elementwise.quantization import dequantize, quantize
 from int8blas.gemm.packing import PackedB
 from int8blas.neighbors import index_files
@@ -193,10 +193,11 @@ class Index:
                 numbers = np.arange(self._next_id, self._next_id + len(rows))
             else:
                 numbers = self._new_ids(ids, len(rows))
+            result, shards = numbers.copy(), tuple(appended(self._shards, Vectors(rows, numbers, scales)))
+            # Change the index after the last allocation. A search reads the shards before it reads the scale.
             self.scale = scale
-            self._shards = tuple(appended(self._shards, Vectors(rows, numbers, scales)))
-            self._next_id = max(self._next_id, int(numbers.max(initial=-1)) + 1)
-        return numbers.copy()
+            self._shards, self._next_id = shards, max(self._next_id, int(numbers.max(initial=-1)) + 1)
+        return result
 
     def remove(self, ids: npt.ArrayLike) -> None:
         """Remove vectors.
@@ -465,7 +466,8 @@ class Index:
             If the folder has no index, or its index is corrupted, truncated, or of another version. The first search
             may raise this error too.
         """
-        settings, shards = index_files.load(os.fspath(path), mmap, verify)
+        flags = boolean(mmap, "mmap"), boolean(verify, "verify")
+        settings, shards = index_files.load(os.fspath(path), *flags)
         try:
             index = cls(settings["dim"], settings["metric"], settings["dtype"], scale=settings["scale"])
             index._next_id = max(0, integer(settings["next_id"], "next_id"), *(shard.highest + 1 for shard in shards))

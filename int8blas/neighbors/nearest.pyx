@@ -112,7 +112,7 @@ cdef cnp.ndarray set_excluded(Search *s, object exclude, int64_t rows):
         if mask.ndim != 1 or mask.shape[0] != rows:
             raise ValueError(f"exclude must have shape {(rows,)}, a value for each row of base, got "
                              f"{(<object>mask).shape}")
-        mask = np.ascontiguousarray(mask)
+        mask = mask.copy()  # the callback or another thread may change the argument while the search counts its rows
         s.excluded = <const uint8_t *>cnp.PyArray_DATA(mask)
         left = rows - int(np.count_nonzero(mask))
     s.most = min(s.most, left)

@@ -94,7 +94,13 @@ def calibrate(
     ['image', 'hidden', 'sum']
     """
     observers: dict[str, Observer] = {}
-    make = observer or (lambda _: MinMaxObserver(dtype=np.uint8, symmetric=False))
+    if observer is not None and not callable(observer):
+        raise TypeError(f"observer must be callable or None, got {type(observer).__name__}")
+    make = (lambda _: MinMaxObserver(dtype=np.uint8, symmetric=False)) if observer is None else observer
+    try:
+        each = iter(batches)
+    except TypeError:
+        raise TypeError(f"batches must be iterable, got {type(batches).__name__}") from None
 
     def report(name: str, activation: Any) -> Any:
         if not isinstance(name, str):
@@ -112,7 +118,7 @@ def calibrate(
 
     run = network if callable(network) else _chain(network)
     count = 0
-    for batch in batches:
+    for batch in each:
         run(batch, report)
         count += 1
     if not observers:

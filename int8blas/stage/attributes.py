@@ -22,7 +22,7 @@ from int8blas.core.arrays import by_tensor, float32_from, items_of, widened
 from int8blas.core.file import register
 from int8blas.core.kernels import eltwise_formulas
 from int8blas.core.parameters import int8_dtype, integer
-from int8blas.core.words import dtype_name, either, shown
+from int8blas.core.words import dtype_name, either, is_option, shown
 
 TENSORS = ("src", "weights", "dst")
 
@@ -82,11 +82,10 @@ class Sum(_PostOp):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", float32_from(self.scale, "scale of Sum"))
-        if not isinstance(self.zero_point, (int, np.integer)) or isinstance(self.zero_point, bool):
-            raise TypeError(f"zero_point of Sum must be an integer, got {type(self.zero_point).__name__}")
-        if not -(2**31) <= self.zero_point < 2**31:
-            raise ValueError(f"zero_point of Sum must be in the range of int32, got {shown(self.zero_point)}")
-        object.__setattr__(self, "zero_point", int(self.zero_point))
+        zero_point = integer(self.zero_point, "zero_point of Sum")
+        if not -(2**31) <= zero_point < 2**31:
+            raise ValueError(f"zero_point of Sum must be in the range of int32, got {shown(zero_point)}")
+        object.__setattr__(self, "zero_point", zero_point)
         if self.dtype is not None:
             object.__setattr__(self, "dtype", int8_dtype(self.dtype, "dtype of Sum"))
 
@@ -247,7 +246,7 @@ class Binary(_WithOperand):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.algorithm not in BINARY:
+        if not is_option(self.algorithm, BINARY):
             raise ValueError(f"algorithm of Binary must be one of {', '.join(BINARY)}, got {shown(self.algorithm)}")
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from int8blas.core.arrays import as_array, in_float32
 from int8blas.core.parameters import integer, scale_of_largest
-from int8blas.core.words import dtype_error, shown
+from int8blas.core.words import dtype_error, is_option, shown
 from int8blas.stage.weights_scales import FACTORS, check_group
 
 __all__ = ["GroupedWeights", "from_awq", "from_float", "from_gguf", "from_gptq", "from_matmul_nbits"]
@@ -210,7 +210,7 @@ def from_float(
     >>> w.weights, w.zero_points, w.scales
     (array([[ 0,  3, 15,  8,  1,  1,  4,  6]], dtype=uint8), array([[1]], dtype=uint8), array([[1.]], dtype=float32))
     """
-    if bits not in (4, 8):
+    if not is_option(bits, (4, 8)):
         raise ValueError(f"bits must be 4 or 8, got {shown(bits)}")
     array = in_float32(w, "w")
     if array.dtype.name != "float32":

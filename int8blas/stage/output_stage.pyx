@@ -336,7 +336,7 @@ cdef class Layer:
         """Return the source's scale or zero point if the execution supplies no other value. Return 0 if it supplies no
         value, and None if the values need the full check."""
         if not brings:
-            return None if values else 0
+            return 0 if values is None or (type(values) is dict and not values) else None
         if type(values) is not dict or len(<dict>values) != 1 or "src" not in <dict>values:
             return None
         if parameter is SCALES:

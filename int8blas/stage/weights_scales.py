@@ -10,7 +10,7 @@ import numpy.typing as npt
 from int8blas.core.arrays import in_float32
 from int8blas.core.layouts import is_weights, mask_axes, to_logical
 from int8blas.core.parameters import integer, scale_of_largest
-from int8blas.core.words import dtype_error, shown
+from int8blas.core.words import dtype_error, is_option, shown
 
 AUTOMATIC = ("per_channel", "per_tensor")
 # The largest magnitude of a quantized weight, by the number of its bits.
@@ -85,7 +85,7 @@ def weights_scales(
     array([[1., 1.],
            [2., 1.]], dtype=float32)
     """
-    if bits not in (8, 4):
+    if not is_option(bits, (8, 4)):
         raise ValueError(f"bits must be 8 or 4, got {shown(bits)}")
     array = in_float32(w, "w")
     if array.dtype.name != "float32":

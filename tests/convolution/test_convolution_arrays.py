@@ -1,5 +1,6 @@
 """Sources and destinations of any strides, with nothing read or written outside them."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -190,6 +191,25 @@ def test_out_may_be_an_operand(isa, transposed, rng):
         out = rng.normal(0, 1, problem.but(ops=()).expected().shape).astype(np.float32)
         expected = problem.but(operands=(out.copy(),)).expected()
         assert_same_bits(problem.but(operands=(out,)).result(out=out), expected)
+
+
+@every_primitive
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_out_may_overlap_all_values(isa, dynamic, transposed, rng):
+    """Phases and images are computed one after another, and each may need the values again."""
+    primitive = int8blas.Deconvolution if transposed else int8blas.Convolution
+    attributes = int8blas.Attributes(scales={"weights": 1}, post_ops=[Binary(), PReLU()])
+    make, dtype = (primitive.dynamic, np.float32) if dynamic else (partial(primitive, src_dtype=np.uint8), np.uint8)
+    layer = make(random_values(rng, np.int8, (3, 2, 3, 3)), strides=2, dst_dtype=np.float32, attributes=attributes)
+    src = random_values(rng, np.uint8, (2, 5, 6, 2)).astype(dtype)
+    shape = layer(src, scales={"weights": np.ones(3)}, operands=[0, 0]).shape
+    for offset in (0, 7, 40):
+        memory = rng.uniform(0.5, 2, np.prod(shape) + offset).astype(np.float32)
+        out, operand = (memory[start:][: np.prod(shape)].reshape(shape) for start in (0, offset))
+        scale, slopes = memory[offset:][:3], memory[offset + 1 :][:3]
+        expected = layer(src, scales={"weights": scale.copy()}, operands=[operand.copy(), slopes.copy()])
+        layer(src, scales={"weights": scale}, operands=iter([operand, slopes]), out=out)
+        assert_same_bits(out, expected, offset=offset)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------

@@ -240,6 +240,12 @@ def test_a_source_of_which_the_padding_leaves_nothing():
             layer(u8(N, *size, IC))
 
 
+def test_a_source_whose_result_has_more_than_64_bits():
+    layer = int8blas.Deconvolution(s8(1, 1, 1), src_dtype=np.uint8, dst_dtype=np.int8, strides=2**31 - 1)
+    with refused(ValueError, "src"):
+        layer(np.broadcast_to(np.uint8(1), (1, 2**40, 1)))
+
+
 @every_primitive
 @pytest.mark.parametrize("kind", ["scales", "zero_points"])
 def test_values_are_not_given_twice(kind, transposed):

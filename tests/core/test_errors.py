@@ -6,6 +6,7 @@ from arrays import assert_same
 from errors import read_only, s8, s32, u8
 
 import int8blas
+import int8blas.formats
 
 M, N, K = 4, 6, 5
 HUGE = 2**31 + 5
@@ -257,3 +258,75 @@ def test_packing_a_huge_matrix(isa):
     assert_same(packed.column_sums, np.zeros(0, np.int64))
     with pytest.raises((MemoryError, ValueError)):
         int8blas.pack_b(virtual(np.int8, 2**40, 2**20))
+
+
+def nested():
+    """A list that contains itself."""
+    items = []
+    items.append(items)
+    return items
+
+
+LAYER = int8blas.InnerProduct(s8(3, 4), src_dtype=np.int16, dst_dtype=np.int32)
+W = np.ones((3, 8), np.float32)
+DATES, SECONDS = np.zeros(2, "M8[ns]"), np.timedelta64(5, "s")
+GROUPED = {"src_dtype": np.int8, "dst_dtype": np.float32, "scales": {"weights": "per_channel"}}
+ODD = [np.zeros(3), np.zeros(0), np.zeros((2, 2), np.int8), np.zeros(2, "u1,f4")]
+
+
+@pytest.mark.parametrize(("named", "call"), [
+    ("bits", lambda x: int8blas.pack_b(s8(K, N), bits=x)),
+    ("bits", lambda x: int8blas.pack_b(np.ones((K, N), np.int16), bits=x)),
+    ("bits", lambda x: int8blas.InnerProduct(W, **GROUPED, bits=x)),
+    ("bits", lambda x: int8blas.RealProduct(W, bits=x)),
+    ("bits", lambda x: int8blas.weights_scales(W, bits=x)),
+    ("bits", lambda x: int8blas.formats.from_float(W, group=8, bits=x)),
+    ("group", lambda x: int8blas.InnerProduct(W, **GROUPED, group=x)),
+    ("algorithm of Binary", lambda x: int8blas.Binary(algorithm=x)),
+    ("scope", lambda x: int8blas.num_threads(1, scope=x)),
+    ("mmap", lambda x: int8blas.load("none", x)),
+    ("verify", lambda x: int8blas.load("none", verify=x)),
+    ("mmap", lambda x: int8blas.Index.load("none", mmap=x)),
+    ("verify", lambda x: int8blas.Index.load("none", verify=x)),
+    ("src_layout", lambda x: int8blas.reorder(u8(2, 3, 4, 5), src_layout=x)),
+    ("dst_layout", lambda x: int8blas.reorder(u8(2, 3, 4, 5), src_layout="nchw", dst_layout=x)),
+    ("scales", lambda x: LAYER(np.ones((2, 4), np.int16), scales=x)),
+    ("zero_points", lambda x: LAYER(np.ones((2, 4), np.int16), zero_points=x)),
+    ("observer", lambda x: int8blas.calibrate([("x", np.negative)], [W], x)),
+])  # fmt: skip
+def test_an_array_is_no_option(named, call):
+    """NumPy compares the elements of an array, and refuses to tell whether it is true."""
+    for value in ODD:
+        with pytest.raises((TypeError, ValueError), match=rf"^{named} must be "):
+            call(value)
+
+
+@pytest.mark.parametrize(("text", "call"), [
+    ("scales must be a mapping, got int", lambda: LAYER(np.ones((2, 4), np.int16), scales=0)),
+    ("zero_points must be a mapping, got str", lambda: LAYER(np.ones((2, 4), np.int16), zero_points="")),
+    ("observer must be callable or None, got int", lambda: int8blas.calibrate([("x", np.negative)], [W], 0)),
+    ("batches must be iterable, got NoneType", lambda: int8blas.calibrate([("x", np.negative)], None)),
+    ("zero_point of Sum must be an integer, got timedelta64", lambda: int8blas.Sum(zero_point=SECONDS)),
+    ("scale must be a real number, got timedelta64", lambda: int8blas.Index(3, "inner", scale=SECONDS)),
+    ("zero_point must be integers, got datetime64",
+     lambda: int8blas.calibration.QuantizationParameters([1.0, 2.0], DATES, axis=0)),
+    ("weights_layer must be an array, got list", lambda: int8blas.DynamicLSTM([[1], [2, 3]], np.zeros((3, 4, 3)))),
+])  # fmt: skip
+def test_values_of_no_use(text, call):
+    with pytest.raises(TypeError, match=rf"^{text}"):
+        call()
+
+
+def test_values_that_have_no_end(tmp_path):
+    path = tmp_path / "value.i8"
+    with pytest.raises(ValueError, match=r"^value must not contain itself"):
+        int8blas.save(path, nested())
+    assert not path.exists()
+    layer = int8blas.InnerProduct(s8(3, 4), src_dtype=np.uint8, dst_dtype=np.int32)
+    with pytest.raises(TypeError, match=r"^src must be uint8, got int32"):
+        layer(np.broadcast_to(np.int32(1), (2**20, 2**20, 2**20)))
+
+
+def test_the_name_of_an_instruction_set_may_be_any_string():
+    with int8blas.use_isa(np.str_("ref")):
+        assert int8blas.use_isa() == "ref"

@@ -313,6 +313,16 @@ def test_out_may_overlap_src(isa, offset, rng):
         assert_same(out, oracle(values), shape=shape)
 
 
+@pytest.mark.parametrize("n", [5, 16, 100])
+def test_out_may_overlap_gamma_and_beta(isa, n, rng):
+    for offset in (0, 3, n, 2 * n):
+        memory = rng.standard_normal(5 * n).astype(np.float32)
+        x, out = random_rows(rng, np.float32, (3, n)), memory[: 3 * n].reshape(3, n)
+        gamma, beta = memory[offset : offset + n], memory[offset + n : offset + 2 * n]
+        expected = reference.layer_norm(x, gamma.copy(), beta.copy())
+        assert_same(int8blas.layer_norm(x, gamma, beta, out=out), expected, offset=offset)
+
+
 @every_function
 def test_out_may_be_src_itself(isa, name, rng):
     for shape in ((30, 41), (41, 7)):

@@ -134,6 +134,16 @@ def test_axes_of_one_element_are_broadcast():
     same(int8blas.einsum("...ij,...jk->...ik", a, b), np.einsum("...ij,...jk->...ik", a, b))
 
 
+def test_as_many_dimensions_as_an_array_has():
+    one = (1,) * 30
+    a, b = array(2, *one, *one, 3), array(*one, *one, 1, 3)
+    same(int8blas.vecdot(a, b), (a * b).sum(axis=-1))
+    assert int8blas.tensordot(a, array(3, 2), 1).shape == (2, *one, *one, 2)
+    for product in (lambda: int8blas.tensordot(a, b, 0), lambda: int8blas.inner(a, b)):
+        with pytest.raises(ValueError, match=r"^a and b must give a result of at most 64 dimensions, got 12"):
+            product()
+
+
 def test_bytes_options_and_out():
     a, b = array(6, 7, dtype=np.uint8), array(7, 5, dtype=np.int8)
     exact = a.astype(np.int64) @ b

@@ -187,6 +187,20 @@ def test_the_first_floats_set_the_scale():
         assert index.search([0.0, 1000], 1)[0] == [0.0]
 
 
+def test_vectors_without_memory_set_no_scale(monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    index = int8blas.Index(2, "inner")
+    with monkeypatch.context() as patch:
+        patch.setattr("int8blas.neighbors.index.appended", fail)
+        with pytest.raises(MemoryError):
+            index.add(np.ones((3, 2)))
+    assert index.scale is None
+    index.add([[0.0, 254]])
+    assert index.scale == 2
+
+
 def test_no_scale_comes_from_nothing():
     index = int8blas.Index(2, "inner")
     index.add(np.empty((0, 2)))

@@ -319,6 +319,18 @@ def test_progress_is_told(rng):
         assert len(done) >= 2
 
 
+def test_the_callback_may_change_the_mask(rng):
+    queries, base = long_search(rng)
+    mask = rng.random(70000) < 0.5
+    expected = int8blas.nearest(np.concatenate([queries] * 30), base, 2, exclude=mask)
+    indices, scores = int8blas.nearest(
+        np.concatenate([queries] * 30), base, 2, exclude=mask, callback=lambda *_: mask.fill(True)
+    )
+    assert mask.all()
+    assert_same(indices, expected[0])
+    assert_same(scores, expected[1])
+
+
 def test_an_exception_in_the_callback_ends_the_search(rng):
     queries, base = long_search(rng)
     calls = []
