@@ -120,11 +120,14 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     cdef cnp.ndarray array = as_array(x, "indices"), chosen
     cdef const int64_t *index
     cdef int64_t i
-    if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
+    if cnp.PyArray_TYPE(array) == cnp.NPY_INT64 and cnp.PyArray_ISCARRAY_RO(array):
+        chosen = cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+    elif array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
         is_mask = array.dtype.kind == "b" and (<object>array).shape == (rows,)
         mask = ": give np.flatnonzero(mask) for a mask" if is_mask else ""
         raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
-    chosen = np.array(array, np.int64, order="C")
+    else:
+        chosen = np.array(array, np.int64, order="C")
     index = <const int64_t *>cnp.PyArray_DATA(chosen)
     for i in range(cnp.PyArray_SIZE(chosen)):
         if not 0 <= index[i] < rows:
