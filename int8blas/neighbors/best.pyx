@@ -212,7 +212,9 @@ cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogi
     find_range(items, best.count, &low, &high)
     low = floor_of(low, items)
     width = max(0, bits_of(high - low) - shift)
-    bits = <int>ceil_div(width, max(ceil_div(width, SORT_BITS), 1))
+    # Few items have short digits, because clearing and adding up the counts would take longer than moving the items.
+    bits = min(<int>SORT_BITS, bits_of(best.count) + 1)
+    bits = <int>ceil_div(width, max(ceil_div(width, bits), 1))
     width += shift
     mask = (<uint64_t>1 << bits) - 1
     while shift < width:
