@@ -406,9 +406,9 @@ cdef extern from "isa/kernels.h" nogil:
 
     ctypedef void (*i8_distance_fn)(const i8_distance_args *) noexcept nogil
 
-    enum: I8_STACK_UNIT, I8_STACK_SIDE, I8_STACK_DEPTH
+    enum: I8_STACK_UNIT, I8_STACK_SIDE, I8_STACK_DEPTH, I8_STACK_RUN_DEPTH
 
-    ctypedef enum i8_stack_form: I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS
+    ctypedef enum i8_stack_form: I8_STACK_RUNS, I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS
 
     ctypedef struct i8_stack_operand:
         const uint8_t *data

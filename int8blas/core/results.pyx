@@ -14,6 +14,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_INCREF
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint8_t
+from libc.stdlib cimport llabs
 from libc.string cimport memcmp, memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 
@@ -139,15 +140,7 @@ cdef cnp.ndarray empty_bytes(cnp.npy_intp size):
 
 cdef cnp.ndarray empty_like(cnp.ndarray array, int typenum):
     """Return a new array with the shape of `array` and its order of dimensions in memory, like numpy.empty_like."""
-    if cnp.PyArray_IS_C_CONTIGUOUS(array):
-        return empty(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), typenum)
-    dtype = cnp.PyArray_DescrFromType(typenum)
-    before = set_handler(<double>dtype.itemsize * cnp.PyArray_SIZE(array))
-    try:
-        return np.empty_like(array, dtype, subok=False)
-    finally:
-        if before is not None:
-            PyDataMem_SetHandler(before)
+    return empty_in_order(cnp.PyArray_DIMS(array), array, typenum)
 
 
 cdef list axes_in_memory(cnp.ndarray array):
@@ -157,10 +150,35 @@ cdef list axes_in_memory(cnp.ndarray array):
 
 cdef cnp.ndarray empty_in_order(cnp.npy_intp *shape, cnp.ndarray like, int typenum):
     """Return a new array of this shape, whose dimensions have the order of `like` in memory."""
+    cdef int order[MAX_DIMS]
+    cdef cnp.npy_intp strides[MAX_DIMS]
+    cdef cnp.npy_intp step
+    cdef int ndim = cnp.PyArray_NDIM(like), axis, at
+    cdef bint is_plain = True
+    cdef cnp.dtype dtype
     if cnp.PyArray_IS_C_CONTIGUOUS(like):
-        return empty(cnp.PyArray_NDIM(like), shape, typenum)
-    order = axes_in_memory(like)
-    return empty_of([shape[axis] for axis in order], typenum).transpose(np.argsort(order))
+        return empty(ndim, shape, typenum)
+    for axis in range(ndim):
+        at = axis
+        while at > 0 and llabs(cnp.PyArray_STRIDE(like, order[at - 1])) < llabs(cnp.PyArray_STRIDE(like, axis)):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = axis
+        is_plain = is_plain and at == axis
+    if is_plain:
+        return empty(ndim, shape, typenum)
+    dtype = cnp.PyArray_DescrFromType(typenum)
+    step = (<object>dtype).itemsize
+    for at in range(ndim - 1, -1, -1):
+        strides[order[at]] = step
+        step *= max(<cnp.npy_intp>1, shape[order[at]])
+    before = set_handler(<double>step)
+    Py_INCREF(dtype)
+    try:
+        return cnp.PyArray_NewFromDescr(np.ndarray, dtype, ndim, shape, strides, NULL, 0, NULL)
+    finally:
+        if before is not None:
+            PyDataMem_SetHandler(before)
 
 
 cdef cnp.ndarray view_of(cnp.ndarray array, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides, char *data,

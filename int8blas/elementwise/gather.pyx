@@ -8,7 +8,7 @@ import numpy as np
 from int8blas.core.arrays cimport (
     as_array, axis_from, elements, elements_output, integers_in_range, one_or_shaped, scale_numbers)
 from int8blas.core.kernels cimport I8_S32, I8_S8, I8_U8, current_kernels, i8_elements_args, i8_elements_fn
-from int8blas.core.results cimport empty_of
+from int8blas.core.results cimport empty, empty_of
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work, threads_for
 from int8blas.elementwise.elements cimport FILLED, apply, copy_bytes, fill, repeat_bytes, share_memory
@@ -120,11 +120,14 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     cdef cnp.ndarray array = as_array(x, "indices"), chosen
     cdef const int64_t *index
     cdef int64_t i
-    if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
+    if cnp.PyArray_TYPE(array) == cnp.NPY_INT64 and cnp.PyArray_ISCARRAY_RO(array):
+        chosen = cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+    elif array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(x, (list, tuple))):
         is_mask = array.dtype.kind == "b" and (<object>array).shape == (rows,)
         mask = ": give np.flatnonzero(mask) for a mask" if is_mask else ""
         raise TypeError(f"indices must be integers, got {dtype_name(array.dtype)}{mask}")
-    chosen = np.array(array, np.int64, order="C")
+    else:
+        chosen = np.array(array, np.int64, order="C")
     index = <const int64_t *>cnp.PyArray_DATA(chosen)
     for i in range(cnp.PyArray_SIZE(chosen)):
         if not 0 <= index[i] < rows:
@@ -134,11 +137,26 @@ cdef cnp.ndarray checked_indices(object x, int64_t rows):
     return chosen
 
 
+cdef bint is_vector(cnp.ndarray x, int64_t size, bint real) noexcept:
+    """Return whether an array is a C-contiguous vector of this size, of int32, or of float32 if `real`."""
+    return (cnp.PyArray_NDIM(x) == 1 and cnp.PyArray_DIM(x, 0) == size and cnp.PyArray_ISCARRAY_RO(x)
+            and (cnp.PyArray_TYPE(x) == cnp.NPY_INT32 or (real and cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32)))
+
+
 cdef object of_rows(object x, str name, str kinds, str wanted, int64_t rows, cnp.ndarray indices):
     """Return one value, or select the values of the wanted rows from the values of all rows."""
-    cdef cnp.ndarray values
+    cdef cnp.ndarray values, selected
+    cdef const int64_t *index = <const int64_t *>cnp.PyArray_DATA(indices)
+    cdef int64_t i
     if type(x) is int or type(x) is float:
         return x
+    if type(x) is cnp.ndarray and is_vector(<cnp.ndarray>x, rows, "f" in kinds):
+        # NumPy takes longer than all other work for a few rows.
+        values = x
+        selected = empty(cnp.PyArray_NDIM(indices), cnp.PyArray_DIMS(indices), cnp.PyArray_TYPE(values))
+        for i in range(cnp.PyArray_SIZE(indices)):
+            (<int32_t *>cnp.PyArray_DATA(selected))[i] = (<const int32_t *>cnp.PyArray_DATA(values))[index[i]]
+        return selected
     values = one_or_shaped(x, name, kinds, wanted, (rows,))
     return np.asarray(values[indices]) if values.ndim else values
 

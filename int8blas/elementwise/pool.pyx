@@ -485,6 +485,15 @@ cdef void choose_way(PoolJob *job) noexcept:
     job.row_blocks = ceil_div(job.out_shape[2], job.rows)
 
 
+cdef void swap_last_dimensions(PoolJob *job) noexcept:
+    """Exchange h and w, so that a result one column wide has one long line."""
+    job.axes[1], job.axes[2] = job.axes[2], job.axes[1]
+    job.shape[2], job.shape[3] = job.shape[3], job.shape[2]
+    job.out_shape[2], job.out_shape[3] = job.out_shape[3], job.out_shape[2]
+    job.x[2], job.x[3] = job.x[3], job.x[2]
+    job.y[2], job.y[3] = job.y[3], job.y[2]
+
+
 cdef int do_unit(const void *shared, int64_t unit, int64_t _units) noexcept nogil:
     cdef const PoolJob *job = <const PoolJob *>shared
     if job.way == LINES:
@@ -531,6 +540,8 @@ cdef int pool(cnp.ndarray src, cnp.ndarray out, tuple axes, int operation, const
         else:
             job.axes[d] = window[d - missing]
         work *= job.axes[d].kernel
+    if job.out_shape[3] == 1 and job.out_shape[2] > 1:
+        swap_last_dimensions(&job)
     choose_way(&job)
     job.divisors = NULL
     if job.way == PATCHES:

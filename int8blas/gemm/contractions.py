@@ -15,10 +15,13 @@ import numpy.typing as npt
 from int8blas.core.parameters import integer
 from int8blas.core.words import shown
 from int8blas.gemm.integers import operand, output_for
-from int8blas.gemm.matmul import matmul
+from int8blas.gemm.matmul import matmul, stacked
 
 _Axes = tuple[int, ...]
 _Arrangement = tuple[_Axes | None, _Axes | None]  # the order of axes, then the shape; None: no change
+# The arrangements of both operands, of the product (whose shape changes before its axes), the shape of the contraction,
+# and the axes of an operand of `stacked`, or None for `matmul`.
+_Plan = tuple[_Arrangement, _Arrangement, tuple[_Axes | None, _Axes | None], _Axes, int | None]
 
 # The maximum number of arrangements in the cache.
 KEPT = 256
@@ -57,7 +60,8 @@ def dot(a: Any, b: Any, out: Any = None, *, dtype: Any = None, overflow: Any = "
     if out is None and x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[0]:
         return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
     axes: tuple[_Axes, _Axes] = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (max(0, y.ndim - 2),))
-    return _contract(x, y, (), (), *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
+    plan = _plan(x.shape, y.shape, (), (), *axes)
+    return _contract(x, y, plan, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
@@ -91,7 +95,7 @@ def inner(a: Any, b: Any, *, dtype: Any = None, overflow: Any = "saturate", mod:
     if x.ndim and y.ndim in (1, 2) and x.shape[-1] == y.shape[-1]:
         return matmul(x, y.T, dtype=dtype, overflow=overflow, mod=mod)
     axes: tuple[_Axes, _Axes] = ((), ()) if x.ndim == 0 or y.ndim == 0 else ((x.ndim - 1,), (y.ndim - 1,))
-    return _contract(x, y, (), (), *axes, dtype=dtype, overflow=overflow, mod=mod)
+    return _contract(x, y, _plan(x.shape, y.shape, (), (), *axes), dtype=dtype, overflow=overflow, mod=mod)
 
 
 def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any = "saturate", mod: Any = None) -> Any:
@@ -125,8 +129,8 @@ def vecdot(a: Any, b: Any, *, axis: int = -1, dtype: Any = None, overflow: Any =
     x, y = operand(a, "a"), operand(b, "b")
     if x.ndim == y.ndim == 1 and x.shape == y.shape and axis == -1:
         return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
-    axes = _axes_of_vecdot(integer(axis, "axis"), x.ndim, y.ndim)
-    return _contract(x, y, *axes, dtype=dtype, overflow=overflow, mod=mod)
+    plan = _plan_of_vecdot(axis if type(axis) is int else integer(axis, "axis"), x.shape, y.shape)
+    return _contract(x, y, plan, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def _listed(axes: Any) -> Any:
@@ -185,7 +189,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, dtype: Any = None, overflow: Any
     for name, some in (("a", x_axes), ("b", y_axes)):
         if len(set(some)) != len(some):
             raise ValueError(f"axes must name an axis of {name} once, got {list(some)}")
-    return _contract(x, y, (), (), x_axes, y_axes, dtype=dtype, overflow=overflow, mod=mod)
+    plan = _plan(x.shape, y.shape, (), (), x_axes, y_axes)
+    return _contract(x, y, plan, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def einsum(
@@ -225,12 +230,12 @@ def einsum(
     x, y = operand(a, "a"), operand(b, "b")
     if not isinstance(subscripts, str):
         raise TypeError(f"subscripts must be a string, got {type(subscripts).__name__}")
-    x_labels, y_labels, axes = _axes_of_einsum(subscripts, x.shape, y.shape)
+    x_labels, y_labels, plan = _plan_of_einsum(subscripts, x.shape, y.shape)
     if x_labels is not None:
         x = np.einsum(x, x_labels, range(max(x_labels) + 1))
     if y_labels is not None:
         y = np.einsum(y, y_labels, range(max(y_labels) + 1))
-    return _contract(x, y, *axes, out=out, dtype=dtype, overflow=overflow, mod=mod)
+    return _contract(x, y, plan, out=out, dtype=dtype, overflow=overflow, mod=mod)
 
 
 def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
@@ -243,11 +248,9 @@ def _axis(axis: Any, argument: str, ndim: int, name: str) -> int:
     return found % ndim
 
 
-def _find_axes_of_einsum(
-    subscripts: str, x_shape: _Axes, y_shape: _Axes
-) -> tuple[_Axes | None, _Axes | None, tuple[Any, ...]]:
+def _find_plan_of_einsum(subscripts: str, x_shape: _Axes, y_shape: _Axes) -> tuple[_Axes | None, _Axes | None, _Plan]:
     """Return a number for each axis of both operands, equal for the axes of a diagonal, or None if an operand has no
-    diagonals. Also return the arguments of `_contract` after the operands, up to `order`."""
+    diagonals. Also return the plan."""
     first, second, result = _terms(subscripts, len(x_shape), len(y_shape))
     (x_labels, x_sizes), (y_labels, y_sizes) = _diagonal(x_shape, first, "a"), _diagonal(y_shape, second, "b")
     first, second = list(x_sizes), list(y_sizes)
@@ -262,21 +265,26 @@ def _find_axes_of_einsum(
                          f"sum this axis of {'a' if one in first else 'b'} first")  # fmt: skip
     batch, summed = [one for one in shared if one in result], [one for one in shared if one not in result]
     order = [*batch, *(one for one in first if one not in shared), *(one for one in second if one not in shared)]
-    places = [tuple(term.index(one) for one in some) for some in (batch, summed) for term in (first, second)]
-    return x_labels, y_labels, (*places, tuple(order.index(one) for one in result))
+    x_batch, y_batch, x_summed, y_summed = (
+        tuple(term.index(one) for one in some) for some in (batch, summed) for term in (first, second)
+    )
+    shapes = tuple(x_sizes.values()), tuple(y_sizes.values())
+    plan = _find_plan(*shapes, x_batch, y_batch, x_summed, y_summed, tuple(order.index(one) for one in result))
+    return x_labels, y_labels, plan
 
 
-_axes_of_einsum = functools.lru_cache(KEPT)(_find_axes_of_einsum)
+_plan_of_einsum = functools.lru_cache(KEPT)(_find_plan_of_einsum)
 
 
-def _find_axes_of_vecdot(axis: int, x_ndim: int, y_ndim: int) -> tuple[_Axes, _Axes, _Axes, _Axes]:
-    """Return the arguments of `_contract` after the operands, up to `order`."""
-    i, j = _axis(axis, "axis", x_ndim, "a"), _axis(axis, "axis", y_ndim, "b")
-    x_batch, y_batch = (tuple(one for one in range(n) if one != own) for n, own in ((x_ndim, i), (y_ndim, j)))
-    return x_batch, y_batch, (i,), (j,)
+def _find_plan_of_vecdot(axis: int, x_shape: _Axes, y_shape: _Axes) -> _Plan:
+    i, j = _axis(axis, "axis", len(x_shape), "a"), _axis(axis, "axis", len(y_shape), "b")
+    x_batch, y_batch = (
+        tuple(one for one in range(len(shape)) if one != own) for shape, own in ((x_shape, i), (y_shape, j))
+    )
+    return _find_plan(x_shape, y_shape, x_batch, y_batch, (i,), (j,))
 
 
-_axes_of_vecdot = functools.lru_cache(KEPT)(_find_axes_of_vecdot)
+_plan_of_vecdot = functools.lru_cache(KEPT)(_find_plan_of_vecdot)
 
 
 def _terms(subscripts: str, *dims: int) -> list[list[str]]:
@@ -330,23 +338,22 @@ def _diagonal(shape: _Axes, labels: list[str], name: str) -> tuple[_Axes | None,
 def _contract(
     x: npt.NDArray[Any],
     y: npt.NDArray[Any],
-    x_batch: _Axes,
-    y_batch: _Axes,
-    x_summed: _Axes,
-    y_summed: _Axes,
-    order: _Axes | None = None,
+    plan: _Plan,
     *,
     out: npt.NDArray[Any] | None = None,
     dtype: Any,
     overflow: Any,
     mod: Any,
 ) -> Any:
-    """Return the product over the summed axes. The axes of the result are the axes of the batch, then the remaining
-    axes of x and of y, permuted by `order`."""
-    left, right, (shape, axes), whole = _arrangements(x.shape, y.shape, x_batch, y_batch, x_summed, y_summed, order)
+    """Return the contraction of a plan."""
+    left, right, (shape, axes), whole, stack = plan
     if out is not None:
         target, dtype = output_for(out, dtype, whole)
-    product = matmul(_arranged(x, left), _arranged(y, right), dtype=dtype, overflow=overflow, mod=mod)
+    x, y = _arranged(x, left), _arranged(y, right)
+    if stack is None:
+        product = matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)
+    else:
+        product = stacked(x, y, stack, dtype=dtype, overflow=overflow, mod=mod)
     if shape is not None:
         product = product.reshape(shape)
     if axes is not None:
@@ -365,23 +372,28 @@ def _arranged(x: npt.NDArray[Any], arrangement: _Arrangement) -> npt.NDArray[Any
     return x if shape is None else x.reshape(shape)
 
 
-def _find_arrangements(
+def _find_plan(
     x_shape: _Axes,
     y_shape: _Axes,
     x_batch: _Axes,
     y_batch: _Axes,
     x_summed: _Axes,
     y_summed: _Axes,
-    order: _Axes | None,
-) -> tuple[_Arrangement, _Arrangement, tuple[_Axes | None, _Axes | None], _Axes]:
-    """Return the arrangements of both operands for `matmul`, the arrangement of its result, and the shape of the
-    contraction. The result is first reshaped, then transposed; None means no change. `_contract` has the same axes."""
+    order: _Axes | None = None,
+) -> _Plan:
+    """Return the plan of the product over the summed axes. The axes of the result are the axes of the batch, then the
+    remaining axes of x and of y, permuted by `order`."""
     for i, j in zip(x_summed, y_summed, strict=True):
         if x_shape[i] != y_shape[j]:
             raise ValueError(f"b must have {x_shape[i]} elements along axis {j}, as a has along axis {i}, got "
                              f"{y_shape[j]}")  # fmt: skip
     x_rest = tuple(axis for axis in range(len(x_shape)) if axis not in x_batch and axis not in x_summed)
     y_rest = tuple(axis for axis in range(len(y_shape)) if axis not in y_batch and axis not in y_summed)
+    if (x_batch and y_batch and not x_rest and not y_rest) or (
+        not x_summed and (x_shape or y_shape) and not (x_rest and y_rest)
+    ):
+        axes = (*x_batch, *x_rest), (*y_batch, *y_rest)
+        return _find_stack((x_shape, y_shape), axes, (x_summed, y_summed), order)
     if not y_batch:  # y is one matrix, so the rows of all matrices of x form one matrix.
         x_batch, x_rest = (), (*x_batch, *x_rest)
     elif not x_batch and not x_rest:
@@ -391,11 +403,7 @@ def _find_arrangements(
         [tuple(shape[axis] for axis in axes) for shape, axes in ((x_shape, x_axes), (y_shape, y_axes))]
         for x_axes, y_axes in ((x_batch, y_batch), (x_rest, y_rest))
     )
-    # np.broadcast_shapes takes at most 32 dimensions.
-    pairs = list(itertools.zip_longest(*(shape[::-1] for shape in batches), fillvalue=1))[::-1]
-    if any(i != j and 1 not in (i, j) for i, j in pairs):
-        raise ValueError(f"b must have axes that broadcast with a's {batches[0]}, got {batches[1]}")
-    batch = tuple(j if i == 1 else i for i, j in pairs)
+    batch = _broadcast(*batches)
     # An operand that has only summed axes is a vector.
     rows, columns = ((math.prod(rest),) if rest or own else () for rest, own in zip(rests, batches, strict=True))
     shape = (*batch, *rests[0], *rests[1])
@@ -405,10 +413,32 @@ def _find_arrangements(
     right = _change(y_shape, (*y_batch, *y_summed, *y_rest), (*batches[1], k, *columns))
     last = None if order is None or order == tuple(range(len(shape))) else order
     whole = shape if last is None else tuple(shape[axis] for axis in last)
-    return left, right, (None if shape == (*batch, *rows, *columns) else shape, last), whole
+    return left, right, (None if shape == (*batch, *rows, *columns) else shape, last), whole, None
 
 
-_arrangements = functools.lru_cache(KEPT)(_find_arrangements)
+def _find_stack(
+    shapes: tuple[_Axes, _Axes], axes: tuple[_Axes, _Axes], summed: tuple[_Axes, _Axes], order: _Axes | None
+) -> _Plan:
+    """Return the plan of a stack of products of vectors or elements. With `order`, axis i of both tuples of axes is one
+    axis of the result, and one operand may lack the last axes; without it, the axes of the operands broadcast."""
+    changes, sizes = [], []
+    for shape, own, k in zip(shapes, axes, summed, strict=True):
+        places = range(len(own)) if order is None else order
+        sizes.append(tuple(shape[own[i]] if i < len(own) else 1 for i in places))
+        vector = (math.prod(shape[axis] for axis in k),) if k else ()
+        changes.append(_change(shape, (*(own[i] for i in places if i < len(own)), *k), (*sizes[-1], *vector)))
+    return changes[0], changes[1], (None, None), _broadcast(*sizes), 1 if summed[0] else 0
+
+
+_plan = functools.lru_cache(KEPT)(_find_plan)
+
+
+def _broadcast(x_sizes: _Axes, y_sizes: _Axes) -> _Axes:
+    # np.broadcast_shapes takes at most 32 dimensions.
+    pairs = list(itertools.zip_longest(x_sizes[::-1], y_sizes[::-1], fillvalue=1))[::-1]
+    if any(i != j and 1 not in (i, j) for i, j in pairs):
+        raise ValueError(f"b must have axes that broadcast with a's {x_sizes}, got {y_sizes}")
+    return tuple(j if i == 1 else i for i, j in pairs)
 
 
 def _change(shape: _Axes, order: _Axes, new: _Axes) -> _Arrangement:

@@ -8,14 +8,14 @@ import numpy as np
 from int8blas.core.arrays cimport as_array, check_numerics, dtype_from, is_alike, product_output
 from int8blas.core.kernels cimport I8_INT_U64, current_kernels
 from int8blas.core.memory cimport close_arena, open_arena
-from int8blas.core.results cimport empty, empty_of
+from int8blas.core.results cimport MAX_DIMS, empty, empty_like, empty_of
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport GIL_WORK, max_threads
 from int8blas.core.turns cimport end_turn, keeps_gil, take_turn
 from int8blas.core.verbose cimport verbose
 from int8blas.gemm.bits cimport Bits, bits_of, integer_type, levels
 from int8blas.gemm.call cimport (
-    check_memory, is_usable, run_problem, set_a, set_ao, set_b, set_bo, set_c, warn_saturated)
+    check_memory, is_usable, run_problem, set_a, set_ao, set_b, set_bo, warn_saturated)
 from int8blas.gemm.four_bits cimport PackedB4
 from int8blas.gemm.integers cimport (
     RAISE, SATURATE, WRAP, Overflow, as_bytes, integer_operand, integer_output, multiply_integers, overflow_mode, store,
@@ -28,7 +28,7 @@ from int8blas.gemm.paths.long_k cimport Dot, dot
 from int8blas.gemm.problem cimport Problem, set_product_type, start
 from int8blas.gemm.sixteen_bits cimport PackedB16
 from int8blas.gemm.wide cimport DIRECT_WORK
-from int8blas.gemm.stack cimport Stack, broadcast_batch, run_stack, set_stack
+from int8blas.gemm.stack cimport Stack, run_stack, set_batch, set_results
 
 from int8blas.core.parameters import integer
 from int8blas.core.words import shown
@@ -57,23 +57,24 @@ cdef inline int check_dimensions(cnp.ndarray array, str name) except -1:
     return 0
 
 
-cdef inline void set_row(Problem *g, cnp.ndarray a) noexcept:
-    """Set A to a matrix whose only row is a vector."""
-    cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, 0)
-    g.m, g.k = 1, cnp.PyArray_DIM(a, 0)
+cdef inline void set_row(Problem *g, cnp.ndarray a, int axes) noexcept:
+    """Set A to a matrix whose only row is a vector, the last dimension of `a`, or one element if `axes` is 0."""
+    cdef ptrdiff_t step = cnp.PyArray_STRIDE(a, cnp.PyArray_NDIM(a) - 1) if axes else 1
+    g.m, g.k = 1, cnp.PyArray_DIM(a, cnp.PyArray_NDIM(a) - 1) if axes else 1
     g.a.row, g.a.column = g.k * step, step
     g.a.data = <const uint8_t *>cnp.PyArray_DATA(a)
     if cnp.PyArray_TYPE(a) == cnp.NPY_INT8:
         set_as_u8(&g.a, True)
 
 
-cdef inline void set_column(Problem *g, cnp.ndarray b) noexcept:
-    """Set B to a matrix whose only column is a vector."""
+cdef inline int64_t set_column(Problem *g, cnp.ndarray b, int axes) noexcept:
+    """Set B to a matrix whose only column is a vector or an element, as for `set_row`. Return its number of rows."""
     g.n = 1
-    g.b.row, g.b.column = cnp.PyArray_STRIDE(b, 0), 1
+    g.b.row, g.b.column = cnp.PyArray_STRIDE(b, cnp.PyArray_NDIM(b) - 1) if axes else 1, 1
     g.b.data = <const uint8_t *>cnp.PyArray_DATA(b)
     if cnp.PyArray_TYPE(b) != cnp.NPY_INT8:
         set_as_s8(&g.b, True)
+    return cnp.PyArray_DIM(b, cnp.PyArray_NDIM(b) - 1) if axes else 1
 
 
 cdef inline int64_t set_right(Problem *g, object b, cnp.ndarray y) except -1:
@@ -86,8 +87,7 @@ cdef inline int64_t set_right(Problem *g, object b, cnp.ndarray y) except -1:
         return (<Packed>b)._k
     check_dimensions(y, "b")
     if cnp.PyArray_NDIM(y) == 1:
-        set_column(g, y)
-        return cnp.PyArray_DIM(y, 0)
+        return set_column(g, y, 1)
     set_b(g, y, False)
     return cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 2)
 
@@ -195,7 +195,7 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     set_product_type(&g.epilogue, typenum == cnp.NPY_INT64)
     check_dimensions(x, "a")
     if a_is_vector:
-        set_row(&g, x)
+        set_row(&g, x, 1)
     else:
         set_a(&g, x, False)
     b_rows = set_right(&g, b, y)
@@ -208,12 +208,26 @@ def matmul(a, b, *, out=None, dtype=None, ao=0, bo=0, numerics="exact", overflow
     if cnp.PyArray_NDIM(x) <= 2 and (y is None or cnp.PyArray_NDIM(y) <= 2):
         product = multiply_matrices(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
     else:
-        if a_is_vector:
-            x = x.reshape((1, -1))
-        if b_is_vector:
-            y = y.reshape((-1, 1))
-        product = multiply_stacks(&g, x, y, packed, given, typenum, a_is_vector, b_is_vector)
+        product = multiply_stacks(&g, x, y, packed, given, typenum, 2 - a_is_vector, 2 - b_is_vector)
     return product if out is None else out
+
+
+def stacked(cnp.ndarray a not None, cnp.ndarray b not None, int axes, *, dtype, overflow, mod):
+    """Return the dot products of the vectors along the last axes of two arrays of integers (`axes` is 1), or the
+    products of their elements (`axes` is 0). All other axes are broadcast."""
+    cdef Problem g
+    cdef int typenum = cnp.NPY_INT32
+    if not (mod is None and overflow is SATURATED and is_byte(a) and is_byte(b) and is_s32_or_s64(None, dtype)
+            and max(cnp.PyArray_NDIM(a), cnp.PyArray_NDIM(b)) > axes):
+        x, y = (a[..., None, :], b[..., None]) if axes else (a[..., None, None], b[..., None, None])
+        return matmul(x, y, dtype=dtype, overflow=overflow, mod=mod)[..., 0, 0]
+    start(&g, False)
+    if dtype is not None:
+        product_output(None, dtype, &typenum)
+    set_product_type(&g.epilogue, typenum == cnp.NPY_INT64)
+    set_row(&g, a, axes)
+    set_column(&g, b, axes)
+    return multiply_stacks(&g, a, b, None, None, typenum, axes, axes)
 
 
 cdef inline bint is_byte(cnp.ndarray x) noexcept:
@@ -423,26 +437,37 @@ cdef object multiply_vectors(cnp.ndarray x, cnp.ndarray y, bint to_s64):
     return result
 
 
+cdef bint has_shape(cnp.ndarray array, int dims, const cnp.npy_intp *shape) noexcept:
+    cdef int axis
+    if cnp.PyArray_NDIM(array) != dims:
+        return False
+    for axis in range(dims):
+        if cnp.PyArray_DIM(array, axis) != shape[axis]:
+            return False
+    return True
+
+
+cdef int check_shape(cnp.ndarray out, int dims, const cnp.npy_intp *shape) except -1:
+    """Raise an error if `out` has another shape; it may be None."""
+    if out is not None and not has_shape(out, dims, shape):
+        wanted = tuple([shape[axis] for axis in range(dims)])
+        raise ValueError(f"out must have shape {wanted}, got {(<object>out).shape}")
+    return 0
+
+
 cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
                               bint a_is_vector, bint b_is_vector):
     """Return the product of two matrices or vectors. The result is the only new object."""
     cdef cnp.ndarray target
-    cdef int saturated, dims = 0, d
+    cdef int saturated, dims = 0
     cdef cnp.npy_intp shape[2]
-    cdef bint fits
     if not a_is_vector:
         shape[dims] = g.m
         dims += 1
     if not b_is_vector:
         shape[dims] = g.n
         dims += 1
-    if given is not None:
-        fits = cnp.PyArray_NDIM(given) == dims
-        for d in range(dims if fits else 0):
-            fits = fits and cnp.PyArray_DIM(given, d) == shape[d]
-        if not fits:
-            wanted = tuple([shape[d] for d in range(dims)])
-            raise ValueError(f"out must have shape {wanted}, got {(<object>given).shape}")
+    check_shape(given, dims, shape)
     if given is not None and is_usable(given, x, y if packed is None else packed):
         target = given
     else:
@@ -461,63 +486,75 @@ cdef object multiply_matrices(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB 
 
 
 cdef object multiply_stacks(Problem *g, cnp.ndarray x, cnp.ndarray y, PackedB packed, cnp.ndarray given, int typenum,
-                            bint a_is_vector, bint b_is_vector):
-    """Return the product of stacks of matrices."""
+                            int a_axes, int b_axes):
+    """Return the product of stacks of matrices (2 axes), vectors (1) or elements (0)."""
+    cdef Stack s
     cdef cnp.ndarray target
-    cdef int saturated
-    cdef tuple batch = broadcast_batch((<object>x).shape[:-2], () if y is None else (<object>y).shape[:-2])
-    cdef bint in_place = True
-    # The shape of the result with both matrix dimensions, and the axes that a vector operand removes.
-    shape = (*batch, g.m, g.n)
-    vector_axes = (*((len(batch),) if a_is_vector else ()), *((len(batch) + 1,) if b_is_vector else ()))
-    final_shape = shape if not vector_axes else tuple([n for axis, n in enumerate(shape) if axis not in vector_axes])
-    if given is not None:
-        if (<object>given).shape != final_shape:
-            raise ValueError(f"out must have shape {final_shape}, got {(<object>given).shape}")
-        in_place = is_usable(given, x, y if packed is None else packed)
-    if given is None or not in_place:
-        target = empty_of(shape, typenum)
+    cdef cnp.npy_intp shape[MAX_DIMS]
+    cdef int saturated, dims, axis
+    set_batch(&s, x, a_axes, y, b_axes)
+    dims = s.dims
+    for axis in range(dims):
+        shape[axis] = s.shape[axis]
+    if a_axes == 2:
+        shape[dims] = g.m
+        dims += 1
+    if b_axes == 2:
+        shape[dims] = g.n
+        dims += 1
+    check_shape(given, dims, shape)
+    if given is not None and is_usable(given, x, y if packed is None else packed):
+        target = given
+    elif a_axes == 0 and has_shape(x, dims, shape):
+        target = empty_like(x, typenum)
     else:
-        target = given.reshape(shape) if vector_axes else given
+        target = empty(dims, shape, typenum)
     if packed is not None:
         packed.fill_split(g, cnp.PyArray_SIZE(target) // max(1, g.n))
-    saturated = multiply_batch(g, x, y, target, batch)
-    if not in_place:
-        given[...] = target.reshape(final_shape)
+    g.c.data = <char *>cnp.PyArray_DATA(target)
+    g.c.column = cnp.PyArray_STRIDE(target, dims - 1) if b_axes == 2 else cnp.PyArray_ITEMSIZE(target)
+    g.c.row = cnp.PyArray_STRIDE(target, s.dims) if a_axes == 2 else g.n * g.c.column
+    saturated = multiply_batch(g, &s, x, target, a_axes, b_axes)
+    if given is not None and target is not given:
+        given[...] = target
     if saturated:
         warn_saturated("matmul")
-    return target.reshape(final_shape)[()] if vector_axes else target
+    return target
 
 
-cdef int multiply_batch(Problem *g, cnp.ndarray x, cnp.ndarray y, cnp.ndarray target, tuple batch) except -1:
+cdef int multiply_batch(Problem *g, Stack *s, cnp.ndarray x, cnp.ndarray target, int a_axes, int b_axes) except -1:
     """Compute one GEMM for each matrix of the broadcast stacks. A stack times one matrix is a single GEMM if its rows
     are evenly spaced.
 
     Return whether an element saturated.
     """
-    cdef Stack s
     cdef int64_t a_rows, c_rows
     cdef ptrdiff_t a_row, c_row
-    set_c(g, target)
-    if (y is None or y.ndim == 2) and g.a.zero_points is NULL and target.size:
+    cdef int axis
+    cdef bint shares_b = a_axes > 0 and g.a.zero_points is NULL and cnp.PyArray_SIZE(target)
+    for axis in range(s.dims):
+        shares_b = shares_b and s.b[axis] == 0
+    if shares_b:
         a_row, c_row = g.a.row, g.c.row
-        if merge_rows(x, &a_rows, &a_row) and merge_rows(target, &c_rows, &c_row):
+        if (merge_rows(x, cnp.PyArray_NDIM(x) - 2, &a_rows, &a_row)
+                and merge_rows(target, cnp.PyArray_NDIM(target) - (1 if b_axes == 2 else 0) - 1, &c_rows, &c_row)
+                and a_rows == c_rows):
             g.m, g.a.row, g.c.row = a_rows, a_row, c_row
             return run_problem(g, "matmul")
-    set_stack(&s, batch, x, y, target)
+    set_results(s, target)
     open_arena()
     try:
-        return run_stack(g, &s, "matmul")
+        return run_stack(g, s, "matmul")
     finally:
         close_arena()
 
 
-cdef bint merge_rows(cnp.ndarray array, int64_t *rows, ptrdiff_t *step) noexcept:
-    """Return whether all rows of a stack of matrices are evenly spaced. Set their number, and the step from one row to
-    the next if there is more than one."""
+cdef bint merge_rows(cnp.ndarray array, int last, int64_t *rows, ptrdiff_t *step) noexcept:
+    """Return whether all rows along the axes up to `last` are evenly spaced. Set their number, and the step from one
+    row to the next if there is more than one."""
     cdef int axis
     rows[0] = 1
-    for axis in range(cnp.PyArray_NDIM(array) - 2, -1, -1):
+    for axis in range(last, -1, -1):
         if cnp.PyArray_DIM(array, axis) == 1:
             continue
         if rows[0] == 1:

@@ -18,5 +18,6 @@ cdef struct Stack:
 
 
 cdef tuple broadcast_batch(tuple a, tuple b)
-cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept
+cdef int set_batch(Stack *s, cnp.ndarray a, int a_axes, cnp.ndarray b, int b_axes) except -1
+cdef void set_results(Stack *s, cnp.ndarray c) noexcept
 cdef int run_stack(Problem *g, const Stack *s, str name) except -1

@@ -9,6 +9,7 @@ plan. The driver plans all other products one by one.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t
+from libc.stdlib cimport llabs
 cimport int8blas.core.cnumpy as cnp
 
 from int8blas.core.kernels cimport i8_stack_args
@@ -64,57 +65,103 @@ cdef tuple broadcast_batch(tuple a, tuple b):
     return tuple(batch)
 
 
-cdef void set_steps(ptrdiff_t *steps, cnp.ndarray array, int dims) noexcept:
-    """Set the distances between the matrices of an operand that is broadcast to a stack of `dims` dimensions."""
-    # Axis `axis` of the stack is axis `axis + own` of `array`. If the sum is negative, `array` does not have the axis.
-    cdef int axis, own = cnp.PyArray_NDIM(array) - 2 - dims
-    for axis in range(dims):
+cdef bint broadcast_to_stack(Stack *s, ptrdiff_t *steps, cnp.ndarray array, int own) noexcept:
+    """Broadcast the first `own` dimensions of an array and the stack. Set the distances between the array's matrices.
+    Return False if the shapes do not match."""
+    cdef int axis
+    cdef int64_t size
+    for axis in range(s.dims):
+        # Axis `axis` of the stack is axis `axis + own - s.dims` of `array`, if this number is not negative.
         steps[axis] = 0
-        if axis + own >= 0 and cnp.PyArray_DIM(array, axis + own) != 1:
-            steps[axis] = cnp.PyArray_STRIDE(array, axis + own)
+        size = 1 if axis + own < s.dims else cnp.PyArray_DIM(array, axis + own - s.dims)
+        if size != 1:
+            steps[axis] = cnp.PyArray_STRIDE(array, axis + own - s.dims)
+            if s.shape[axis] == 1:
+                s.shape[axis] = size
+            elif size != s.shape[axis]:
+                return False
+    return True
 
 
-cdef void set_stack(Stack *s, tuple shape, cnp.ndarray a, cnp.ndarray b, cnp.ndarray c) noexcept:
-    """Set a stack of the shape to which a, b and c are broadcast. b is None if all products share B.
-    Neighbouring dimensions become one if the steps of all three arrays allow it."""
-    cdef int axis, last = 0, dims = <int>len(shape)
-    for axis in range(dims):
-        s.shape[axis] = shape[axis]
-        s.b[axis] = 0
-    set_steps(s.a, a, dims)
-    set_steps(s.c, c, dims)
-    if b is not None:
-        set_steps(s.b, b, dims)
+cdef int set_batch(Stack *s, cnp.ndarray a, int a_axes, cnp.ndarray b, int b_axes) except -1:
+    """Set the shape to which the leading dimensions of both operands are broadcast, and the steps of both operands. The
+    last `a_axes` dimensions of `a`, and the last `b_axes` of `b`, are one matrix. b is None if all products share
+    B."""
+    cdef int axis, a_dims = cnp.PyArray_NDIM(a) - a_axes, b_dims = 0 if b is None else cnp.PyArray_NDIM(b) - b_axes
+    s.dims = max(a_dims, b_dims)
+    for axis in range(s.dims):
+        s.shape[axis], s.b[axis] = 1, 0
+    broadcast_to_stack(s, s.a, a, a_dims)
+    if b_dims and not broadcast_to_stack(s, s.b, b, b_dims):
+        raise ValueError(f"b must have leading dimensions that broadcast with a's {(<object>a).shape[:a_dims]}, got "
+                         f"{(<object>b).shape[:b_dims]}")
+    return 0
+
+
+cdef void set_results(Stack *s, cnp.ndarray c) noexcept:
+    """Set the steps of the results; the first dimensions of `c` are the stack. Sort the dimensions by the steps of the
+    results, the smallest last. Neighbouring dimensions become one if the steps of all three arrays allow it."""
+    cdef int axis, at, kept = 0, last = 0
+    cdef int64_t size
+    cdef ptrdiff_t a, b, step
     s.count = 1
-    for axis in range(dims):
-        s.count *= s.shape[axis]
-    for axis in range(1, dims):
-        if s.shape[last] == 1 or (
-            s.a[last] == s.a[axis] * s.shape[axis] and s.b[last] == s.b[axis] * s.shape[axis]
-            and s.c[last] == s.c[axis] * s.shape[axis]
-        ):
+    for axis in range(s.dims):
+        size, a, b, step, at = s.shape[axis], s.a[axis], s.b[axis], cnp.PyArray_STRIDE(c, axis), kept
+        s.count *= size
+        if size == 1:
+            continue
+        while at > 0 and llabs(s.c[at - 1]) < llabs(step):
+            move_axis(s, at, at - 1)
+            at -= 1
+        s.shape[at], s.a[at], s.b[at], s.c[at] = size, a, b, step
+        kept += 1
+    if kept == 0:
+        s.shape[0], s.a[0], s.b[0], s.c[0] = 1, 0, 0, 0
+    for axis in range(1, kept):
+        size = s.shape[axis]
+        if s.a[last] == s.a[axis] * size and s.b[last] == s.b[axis] * size and s.c[last] == s.c[axis] * size:
             s.shape[axis] *= s.shape[last]
         else:
             last += 1
-        s.shape[last], s.a[last], s.b[last], s.c[last] = s.shape[axis], s.a[axis], s.b[axis], s.c[axis]
+        move_axis(s, last, axis)
     s.dims = last + 1
 
 
-cdef void set_matrices(Problem *g, const Problem *first, const Stack *s, int64_t index) noexcept nogil:
-    """Set the matrices A, B and C of `g` to the matrices of product `index`. `first` is the first product of the
-    stack."""
-    cdef ptrdiff_t a = 0, b = 0, c = 0
-    cdef int64_t i
+cdef inline void move_axis(Stack *s, int to, int axis) noexcept:
+    s.shape[to], s.a[to], s.b[to], s.c[to] = s.shape[axis], s.a[axis], s.b[axis], s.c[axis]
+
+
+cdef inline void step_matrices(Problem *g, const Stack *s, int axis, int64_t steps) noexcept nogil:
+    """Advance the matrices A, B and C of `g` along an axis of the stack."""
+    g.a.data += steps * s.a[axis]
+    g.c.data += steps * s.c[axis]
+    if g.b.data is not NULL:
+        g.b.data += steps * s.b[axis]
+
+
+cdef void set_matrices(Problem *g, const Stack *s, int64_t index, int64_t *position) noexcept nogil:
+    """Advance the matrices of `g`, the first product of the stack, to product `index`, and set its position along each
+    axis."""
     cdef int axis
     for axis in reversed(range(s.dims)):
-        i = index % s.shape[axis]
+        position[axis] = index % s.shape[axis]
         index = index // s.shape[axis]
-        a += i * s.a[axis]
-        b += i * s.b[axis]
-        c += i * s.c[axis]
-    g.a.data, g.c.data = first.a.data + a, first.c.data + c
-    if first.b.data is not NULL:
-        g.b.data = first.b.data + b
+        step_matrices(g, s, axis, position[axis])
+
+
+cdef void next_run(Problem *g, const Stack *s, int64_t *position) noexcept nogil:
+    """Advance the matrices of `g` to the first product of the next run."""
+    cdef int axis = s.dims - 1
+    step_matrices(g, s, axis, -position[axis])
+    position[axis] = 0
+    while axis > 0:
+        axis -= 1
+        position[axis] += 1
+        step_matrices(g, s, axis, 1)
+        if position[axis] < s.shape[axis]:
+            return
+        step_matrices(g, s, axis, -position[axis])
+        position[axis] = 0
 
 
 cdef bint set_slices(StackJob *job, const Problem *g, int64_t count) noexcept nogil:
@@ -128,7 +175,7 @@ cdef bint set_slices(StackJob *job, const Problem *g, int64_t count) noexcept no
     if job.slice == 0 or ceil_div(t.m, job.slice) > count:
         return False
     t.m = min(t.m, job.slice)
-    return set_stack_operands(&job.kernel, &t, 0, 0)
+    return set_stack_operands(&job.kernel, &t, 0, 0, 1)
 
 
 cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept nogil:
@@ -141,7 +188,7 @@ cdef Way choose_way(const Problem *g, const Stack *s, StackJob *job) noexcept no
         and g.four_bits.data is NULL
         and g.c.column == sizeof(int32_t) and g.c.row == g.n * <int64_t>sizeof(int32_t) and g.k > 0
     )
-    if is_plain and set_stack_operands(t, g, s.a[last], s.b[last]):
+    if is_plain and set_stack_operands(t, g, s.a[last], s.b[last], s.shape[last]):
         t.c_step = s.c[last] // <ptrdiff_t>sizeof(int32_t)
         return BY_REGISTER
     if is_plain and set_slices(job, g, s.shape[last]):
@@ -185,29 +232,30 @@ cdef int run_some(const void *job, int64_t part, int64_t parts) noexcept nogil:
     cdef const Stack *s = j.stack
     cdef Problem g = j.first
     cdef int last = s.dims - 1
-    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts), run_end
+    cdef int64_t index = share(j.shared, part, parts), end = share(j.shared, part + 1, parts), count, _i
+    cdef int64_t position[cnp.NPY_MAXDIMS]
+    if index == end:
+        return 0
     g.threads = 1
+    set_matrices(&g, s, index, position)
     while index < end:
-        set_matrices(&g, &j.first, s, index)
-        run_end = min(end, index + s.shape[last] - index % s.shape[last])
+        count = min(end - index, s.shape[last] - position[last])
+        index += count
         if j.way == BY_REGISTER:
-            multiply_registers(&j.kernel, &g, run_end - index)
-            index = run_end
+            multiply_registers(&j.kernel, &g, count)
         elif j.way == BY_SLICES:
-            run_slices(j, &g, run_end - index)
-            index = run_end
-        while index < run_end:
-            if j.way == BY_DOT:
-                run_dot(j, &g)
-            elif j.way == BY_TILES:
-                run_tiny(&g, NULL)
-            elif gemm(&g):
-                return -1
-            g.a.data += s.a[last]
-            g.c.data += s.c[last]
-            if g.b.data is not NULL:
-                g.b.data += s.b[last]
-            index += 1
+            run_slices(j, &g, count)
+        else:
+            for _i in range(count):
+                if j.way == BY_DOT:
+                    run_dot(j, &g)
+                elif j.way == BY_TILES:
+                    run_tiny(&g, NULL)
+                elif gemm(&g):
+                    return -1
+                step_matrices(&g, s, last, 1)
+            position[last] += count
+        next_run(&g, s, position)
     return 0
 
 
@@ -221,6 +269,7 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     cdef double work = <double>g.m * g.n * (g.k + 1)
     cdef int saturated = 0, threads = max_threads()
     cdef int64_t i
+    cdef int64_t position[cnp.NPY_MAXDIMS]
     if g.m == 0 or g.n == 0:
         return 0  # all results are empty, and their number may be huge
     g.threads, g.epilogue.saturated = threads, &saturated
@@ -231,6 +280,7 @@ cdef int run_stack(Problem *g, const Stack *s, str name) except -1:
     threads = threads_for(work, thread_work(g), <double>job.shared)
     check_memory(run_work(run_some, &job, threads, work, thread_work(g), GIL_WORK), name)
     for i in range(job.shared, s.count):
-        set_matrices(g, &job.first, s, i)
+        g[0] = job.first
+        set_matrices(g, s, i, position)
         saturated |= run_problem(g, name)
     return saturated

@@ -86,5 +86,6 @@ cdef inline void set_empty(Best *best, void *items) noexcept nogil:
 
 cdef bint insert(Best *best, int64_t most, Item *items, Item item) noexcept nogil
 cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil
+cdef bint insert_best(Best *best, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil
 cdef void merge(Best *best, int64_t most, Best *other, Item *items) noexcept nogil
 cdef void finish_best(Best *best, int64_t most, Item *items) noexcept nogil

@@ -109,6 +109,19 @@ cdef bint append(Best *best, int64_t most, uint64_t *items, const uint64_t *foun
             shortened = True
 
 
+cdef bint insert_best(Best *best, uint64_t *items, const uint64_t *found, int64_t count) noexcept nogil:
+    """Replace the only item by the best of some short items, if this item is below `bound`. Return whether `bound` has
+    changed. A heap would take a branch for each item."""
+    cdef uint64_t least = UINT64_MAX
+    cdef int64_t i
+    for i in range(count):
+        least = found[i] if found[i] < least else least
+    if least >= best.bound:
+        return False
+    items[0], best.count, best.bound = least, 1, floor_of(least, items)
+    return True
+
+
 cdef inline int bits_of(uint64_t x) noexcept nogil:
     """Return the number of bits of x."""
     cdef int bits = 0
@@ -199,7 +212,9 @@ cdef inline void sort_list(Best *best, Item *items, Item *scratch) noexcept nogi
     find_range(items, best.count, &low, &high)
     low = floor_of(low, items)
     width = max(0, bits_of(high - low) - shift)
-    bits = <int>ceil_div(width, max(ceil_div(width, SORT_BITS), 1))
+    # Few items have short digits, because clearing and adding up the counts would take longer than moving the items.
+    bits = min(<int>SORT_BITS, bits_of(best.count) + 1)
+    bits = <int>ceil_div(width, max(ceil_div(width, bits), 1))
     width += shift
     mask = (<uint64_t>1 << bits) - 1
     while shift < width:

@@ -595,22 +595,23 @@ class Index:
         if not searched:
             return np.empty((len(queries.rows), 0)), np.empty((len(queries.rows), 0), np.int64)
         excluded = None
-        if any(part.excluded is not None for part in searched):
+        if any([part.excluded is not None for part in searched]):
             excluded = np.concatenate(
                 [np.zeros(len(part.ids), bool) if part.excluded is None else part.excluded for part in searched]
             )
         numbers, scores = nearest(
             queries.rows, [part.rows for part in searched], k, metric=self.metric, exclude=excluded
         )
-        ends = np.cumsum([len(part.ids) for part in searched])
         if len(searched) == 1:
             ids = searched[0].ids[numbers]
         else:
+            ends = np.cumsum([len(part.ids) for part in searched])
             ids, owner = np.empty(numbers.shape, np.int64), np.searchsorted(ends, numbers, side="right")
             for i in np.unique(owner):
                 mine = owner == i
                 ids[mine] = searched[i].ids[numbers[mine] - (ends[i] - len(searched[i].ids))]
-        return np.multiply(scores, np.reshape(queries.factors, (-1, 1)), dtype=np.float64), ids
+        factors = queries.factors if isinstance(queries.factors, float) else queries.factors.reshape(-1, 1)
+        return np.multiply(scores, factors, dtype=np.float64), ids
 
 
 def ranked(

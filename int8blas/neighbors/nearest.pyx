@@ -3,12 +3,14 @@
 import operator
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport as_array, choice, int8_operand
 from int8blas.core.kernels cimport I8_COSINE, I8_HAMMING, I8_PANEL, current_kernels
+from int8blas.core.results cimport empty
 from int8blas.core.split cimport ceil_div
 from int8blas.core.threads cimport max_threads
 from int8blas.core.traced import traced
@@ -24,6 +26,8 @@ from int8blas.neighbors.search cimport (
 from int8blas.neighbors.squares cimport row_squares
 
 cnp.import_array()
+
+cdef uint64_t SIGN_BITS = 0x8080808080808080
 
 cdef tuple METRICS = ("inner", "sqeuclidean", "cosine", "hamming")
 
@@ -132,6 +136,24 @@ cdef void store(const Search *s, int64_t first, cnp.ndarray indices, cnp.ndarray
         store_found(s, s.most, index, <int32_t *>score + at)
 
 
+cdef inline cnp.ndarray memory_of(cnp.npy_intp size):
+    return empty(1, &size, cnp.NPY_UINT8)
+
+
+cdef uint8_t *flip_signs(uint8_t *dst, const uint8_t *src, int64_t n) noexcept:
+    """Flip the sign bits of n bytes, eight at a time. Return `dst`."""
+    cdef int64_t i = 0
+    cdef uint64_t word
+    while i + 8 <= n:
+        memcpy(&word, src + i, 8)
+        word ^= SIGN_BITS
+        memcpy(dst + i, &word, 8)
+        i += 8
+    for i in range(i, n):
+        dst[i] = src[i] ^ <uint8_t>SIGN_BITS
+    return dst
+
+
 cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray indices, cnp.ndarray scores,
                 object callback) except -1:
     """Search for all queries, one batch at a time. Between steps Python checks for signals."""
@@ -139,21 +161,22 @@ cdef int search(Search *s, cnp.ndarray queries, cnp.ndarray squares, cnp.ndarray
     cdef int64_t total = s.shards[s.shard_count - 1].first + s.shards[s.shard_count - 1].g.n
     cdef int status
     cdef bint flips = cnp.PyArray_TYPE(queries) == cnp.NPY_INT8
-    cdef cnp.ndarray best, items, some
+    cdef cnp.ndarray best, items, packed, flipped = None
     s.queries = batch_size(s, count)
     s.parts = parts_for(s, max_threads())
-    best = np.empty(s.parts * s.queries * sizeof(Best), np.uint8)
-    items = np.empty((s.parts * s.queries, query_bytes(s)), np.uint8)
+    best = memory_of(s.parts * s.queries * sizeof(Best))
+    items = memory_of(s.parts * s.queries * query_bytes(s))
+    if flips:
+        flipped = memory_of(s.queries * s.k)
     s.best = <Best *>cnp.PyArray_DATA(best)
     while first < count:
         s.queries = batch_size(s, count - first)
-        some = queries[first:first + s.queries].view(np.uint8)
+        s.rows = s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(queries) + first * s.k
         if s.metric == I8_HAMMING:
-            some = packed_rows(some)
-        s.rows = <const uint8_t *>cnp.PyArray_DATA(some)
+            packed = packed_rows(queries[first:first + s.queries])
+            s.rows = s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(packed)
         if flips:
-            some = some ^ np.uint8(0x80)
-        s.unsigned_rows = <const uint8_t *>cnp.PyArray_DATA(some)
+            s.unsigned_rows = flip_signs(<uint8_t *>cnp.PyArray_DATA(flipped), s.rows, s.queries * s.k)
         s.query_squares = NULL if squares is None else <const int64_t *>cnp.PyArray_DATA(squares) + first
         begin(s, <char *>cnp.PyArray_DATA(items))
         while s.panel < s.panels:
@@ -248,13 +271,16 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     cdef cnp.ndarray x = int8_operand(queries, "queries"), shards, squares = None, _mask
     cdef bint is_single = cnp.PyArray_NDIM(x) == 1
     cdef int64_t rows = 0, i
+    cdef cnp.npy_intp shape[2]
     s.most = wanted_count(k)
     s.metric = choice(metric, "metric", METRICS)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     if cnp.PyArray_NDIM(x) not in (1, 2):
         raise ValueError(f"queries must have 1 or 2 dimensions, got shape {(<object>x).shape}")
-    x = np.ascontiguousarray(x.reshape(1, -1) if is_single else x)
+    x = x.reshape(1, -1) if is_single else x
+    if not cnp.PyArray_IS_C_CONTIGUOUS(x):
+        x = np.ascontiguousarray(x)
     s.k = x.shape[1]
     if s.metric == I8_HAMMING:
         check_bits(x, "queries")
@@ -263,7 +289,7 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     matrices = as_shards(base, s.k, s.metric)
     s.kernels = current_kernels()
     s.wide, s.panels, s.shard_count = False, 0, len(matrices)
-    shards = np.empty(s.shard_count * sizeof(Shard), np.uint8)
+    shards = memory_of(s.shard_count * sizeof(Shard))
     s.shards = <Shard *>cnp.PyArray_DATA(shards)
     for i in range(s.shard_count):
         set_shard(&s, &s.shards[i], matrices[i], x)
@@ -276,9 +302,9 @@ def nearest(queries, base, k, *, metric="inner", exclude=None, callback=None):
     _mask = set_excluded(&s, exclude, rows)
     if needs_squares(&s):
         squares = row_squares(x, 1)
-    indices = np.empty((x.shape[0], s.most), np.int64)
-    dtype = np.float64 if s.metric == I8_COSINE else np.int64 if s.wide else np.int32
-    scores = np.empty((x.shape[0], s.most), dtype)
+    shape[0], shape[1] = x.shape[0], s.most
+    indices = empty(2, shape, cnp.NPY_INT64)
+    scores = empty(2, shape, cnp.NPY_FLOAT64 if s.metric == I8_COSINE else cnp.NPY_INT64 if s.wide else cnp.NPY_INT32)
     if s.most:
         search(&s, x, squares, indices, scores, callback)
     return (indices[0], scores[0]) if is_single else (indices, scores)

@@ -35,8 +35,8 @@ from int8blas.gemm.operand cimport SIGN_BIT, address
 from int8blas.gemm.packing cimport squares_of_panel
 from int8blas.gemm.problem cimport Panels, Problem, slice_panels
 from int8blas.neighbors.best cimport (
-    MOST_OF_HEAP, Best, Entry, Item, append, finish_best, index_of, insert, key_of, key_of_real, merge, rank_of_key,
-    real_of_key, set_empty)
+    MOST_OF_HEAP, Best, Entry, Item, append, finish_best, index_of, insert, insert_best, key_of, key_of_real, merge,
+    rank_of_key, real_of_key, set_empty)
 
 cdef enum:
     # SUMS_BYTES is the size of a block's sums, a quarter of a usual L2 cache. A block has from LEAST_ROWS to MOST_ROWS
@@ -216,6 +216,8 @@ cdef bint insert_found(const Search *s, const Room *w, Best *best, int64_t count
     cdef int64_t i
     if s.most > MOST_OF_HEAP:
         return append(best, s.most, items, w.found, count)
+    if s.most == 1:
+        return insert_best(best, items, w.found, count)
     for i in range(count):
         if w.found[i] < best.bound:
             changed |= insert(best, s.most, items, w.found[i])

@@ -1,9 +1,11 @@
 """dot, inner, vecdot, tensordot and einsum give NumPy's shapes, with exact values."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
+from arrays import random_values
 
 import int8blas
 
@@ -127,6 +129,50 @@ def test_einsum(subscripts):
             out = np.zeros((*expected.shape, 2), np.int64)[..., 1]
             assert int8blas.einsum(subscripts, a, b, out=out) is out
             np.testing.assert_array_equal(out, expected)
+
+
+def layouts(x):
+    """Views of an array with its elements in other orders in memory."""
+    yield x
+    yield np.array(x, order="F")
+    yield x[..., ::-1].copy()[..., ::-1] if x.ndim else x
+    yield np.repeat(x, 2, axis=-1)[..., ::2] if x.ndim else x
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["ij,ij->ij", "ij,ij->ji", "ij,j->ij", "ij,i->ij", ",ij->ij", "bij,bj->jib", "ij,ij->j", "ij,ij->i", "bi,bj->bij",
+     "...,...->..."],
+)  # fmt: skip
+def test_products_of_elements_and_vectors(isa, pair, subscripts):
+    sizes = dict(zip("bij", (3, 5, 87), strict=True))
+    first, second = subscripts.split("->")[0].split(",")
+    shapes = ((5, 1), (2, 5, 87)) if "." in subscripts else [tuple(sizes[one] for one in x) for x in (first, second)]
+    a, b = (
+        np.asarray(random_values(RNG, dtype, shape))
+        for dtype, shape in zip((pair.a_dtype, pair.b_dtype), shapes, strict=True)
+    )
+    expected = np.einsum(subscripts, a.astype(np.int32), b.astype(np.int32))
+    for x, y in itertools.product(layouts(a), layouts(b)):
+        same(int8blas.einsum(subscripts, x, y), expected)
+    for dtype in (np.int64, np.int16):
+        wide = np.clip(expected, np.iinfo(dtype).min, np.iinfo(dtype).max)
+        with warnings.catch_warnings(action="ignore"):
+            same(int8blas.einsum(subscripts, a, b, dtype=dtype), wide.astype(dtype))
+    out = np.zeros(expected.shape, np.int32, order="F")
+    assert int8blas.einsum(subscripts, a, b, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    same(int8blas.einsum(subscripts, a, b, mod=7), np.mod(expected, 7).astype(np.result_type(a, b)))
+
+
+def test_dot_products_of_empty_and_broadcast_stacks(isa):
+    a, b = array(4, 3, 6, dtype=np.uint8), array(3, 6, dtype=np.int8)
+    same(int8blas.vecdot(a, b), np.vecdot(a.astype(np.int32), b.astype(np.int32)))
+    same(int8blas.vecdot(a, b[:1]), np.vecdot(a.astype(np.int32), b[:1].astype(np.int32)))
+    same(int8blas.vecdot(a, b[0]), np.vecdot(a.astype(np.int32), b[0].astype(np.int32)))
+    same(int8blas.vecdot(a[:0], b), np.zeros((0, 3), np.int32))
+    same(int8blas.vecdot(a[..., :0], b[..., :0]), np.zeros((4, 3), np.int32))
+    same(int8blas.einsum("ij,ij->ij", b[:0], b[:0]), np.zeros((0, 6), np.int32))
 
 
 def test_axes_of_one_element_are_broadcast():

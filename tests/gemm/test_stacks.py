@@ -49,6 +49,25 @@ def test_every_order_in_memory(isa, pair, layouts, rng):
         assert_same(int8blas.matmul(a, b), reference.matmul(a, b), m=m, n=n, k=k)
 
 
+@pytest.mark.parametrize("layouts", [("inside out", "inside out"), ("inside out", "one"), ("one", "inside out")])
+def test_runs_of_neighbouring_vectors(isa, pair, layouts, rng):
+    for count, k in product((1, 7, 8, 15, 16, 17, 63, 64, 70, 131), (1, 2, 9, 130)):
+        a = stack(rng, pair.a_dtype, count, 1, k, layouts[0])
+        b = stack(rng, pair.b_dtype, count, k, 1, layouts[1])
+        assert_same(int8blas.matmul(a, b), reference.matmul(a, b), count=count, k=k)
+        out = np.zeros((count, 1, 2), np.int32)
+        int8blas.matmul(a, b, ao=2, bo=3, out=out[..., :1])
+        assert_same(out[..., :1], reference.matmul(a, b, 2, 3), count=count, k=k)
+        assert not out[..., 1].any()
+
+
+def test_long_runs_of_neighbouring_vectors_saturate(isa):
+    ones = np.full((140_000, 1, 9), -128, np.int8).transpose(2, 1, 0)
+    with pytest.warns(RuntimeWarning, match="saturated"):
+        sums = int8blas.matmul(ones, ones.swapaxes(1, 2))
+    assert_same(sums, np.full((9, 1, 1), 2**31 - 1, np.int32))
+
+
 def test_zero_points_and_given_results(isa, pair, rng):
     for m, n, k in SIZES:
         a, b = random_values(rng, pair.a_dtype, (9, m, k)), random_values(rng, pair.b_dtype, (9, k, n))
@@ -102,6 +121,12 @@ def test_nothing_outside_is_read_or_written(isa, pair, side, rng):
             out = place(np.zeros((count, m, n), np.int32))
             int8blas.matmul(a, b, out=out)
             assert_same(out, reference.matmul(a, b), count=count, m=m, n=n, k=k)
+    for count, k in product((1, 8, 17, 70), (1, 3)):
+        a, b = (place(random_values(rng, dtype, (k, count))) for dtype in (pair.a_dtype, pair.b_dtype))
+        out = place(np.zeros((count, 1, 1), np.int32))
+        a, b = a.T[:, None], b.T[..., None]
+        int8blas.matmul(a, b, out=out)
+        assert_same(out, reference.matmul(a, b), count=count, k=k)
 
 
 def test_sums_of_vectors_that_saturate(isa):

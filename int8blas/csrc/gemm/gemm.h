@@ -245,6 +245,8 @@ typedef struct {
  *
  * The forms limit the sizes:
  *
+ *     I8_STACK_RUNS    m and n are 1, and k is at most I8_STACK_RUN_DEPTH; fast if the steps of both operands are 0 or
+ *                      1
  *     I8_STACK_UNITS   a matrix spans at most I8_STACK_UNIT bytes; C has at most I8_STACK_UNIT elements, and k is at
  *                      most I8_STACK_UNIT
  *     I8_STACK_LINES   m, n and k are at most I8_STACK_SIDE
@@ -254,8 +256,8 @@ typedef struct {
  * byte. Except for I8_STACK_UNITS, a matrix of A may be some rows of a longer matrix. `data`, `span` and `step` then
  * describe the longer matrix. The kernel XORs bytes with `flip`, so that all bytes are u8. The zero points of the u8
  * operands are from -255 to 255. The kernel reads and writes nothing outside the stack. */
-enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64 };
-typedef enum { I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
+enum { I8_STACK_UNIT = 16, I8_STACK_SIDE = 32, I8_STACK_DEPTH = 64, I8_STACK_RUN_DEPTH = 1 << 14 };
+typedef enum { I8_STACK_RUNS, I8_STACK_UNITS, I8_STACK_LINES, I8_STACK_DOTS } i8_stack_form;
 typedef struct {
     const uint8_t *data;
     ptrdiff_t step;

@@ -400,6 +400,58 @@ I8_NOINLINE void i8_stack_of_lines(const i8_stack_args *args)
         i8_multiply_lines(t, 2);
 }
 
+I8_INLINE i8_vec i8_run_elements(const i8_stack_operand *x, const uint8_t *p, const int step)
+{
+    const i8_vec bytes = step ? i8_load_u8(p) : i8_set_32(*p);
+    return i8_sub(i8_xor(bytes, i8_set_32(x->flip)), i8_set_32(x->zero));
+}
+
+/* C has one element, and matrices of A are neighbours. Matrices of B are neighbours (`step` is 1), or one matrix (0). A
+ * lane has one product. The last vector may compute some products again. */
+I8_INLINE void i8_multiply_runs(const i8_stack_args *t, const int step)
+{
+    for (int64_t i = 0; i < t->count; i += I8_LANES) {
+        const int64_t first = i + I8_LANES <= t->count ? i : t->count - I8_LANES;
+        const uint8_t *x = t->a.data + t->a.first + first, *y = t->b.data + t->b.first + first * step;
+        i8_vec sum = i8_zero();
+        for (int k = 0; k < t->k; ++k, x += t->a.column, y += t->b.row)
+            sum = i8_add(sum, i8_mul_s32(i8_run_elements(&t->a, x, 1), i8_run_elements(&t->b, y, step)));
+        i8_store(t->c + first, sum);
+    }
+}
+
+/* Compute products of any steps, one k after the other. */
+I8_INLINE void i8_multiply_spread(const i8_stack_args *t)
+{
+    const uint8_t a_flip = t->a.flip, b_flip = t->b.flip;
+    const int a_zero = t->a.zero, b_zero = t->b.zero;
+    for (int k = 0; k < t->k; ++k) {
+        const uint8_t *x = t->a.data + t->a.first + (ptrdiff_t)k * t->a.column;
+        const uint8_t *y = t->b.data + t->b.first + (ptrdiff_t)k * t->b.row;
+        int32_t *c = t->c;
+        for (int64_t i = 0; i < t->count; ++i, x += t->a.step, y += t->b.step, c += t->c_step)
+            *c = (k ? *c : 0) + ((*x ^ a_flip) - a_zero) * ((*y ^ b_flip) - b_zero);
+    }
+}
+
+I8_NOINLINE void i8_stack_of_runs(const i8_stack_args *args)
+{
+    i8_stack_args own = *args;
+    const i8_stack_args *t = &own;
+    if (args->a.step == 0) {
+        own.a = args->b;
+        own.b = args->a;
+        own.a.column = args->b.row;
+        own.b.row = args->a.column;
+    }
+    if (t->c_step != 1 || t->count < I8_LANES || t->a.step != 1 || t->b.step < 0 || t->b.step > 1)
+        i8_multiply_spread(t);
+    else if (t->b.step)
+        i8_multiply_runs(t, 1);
+    else
+        i8_multiply_runs(t, 0);
+}
+
 I8_NOINLINE void i8_stack_of_units(const i8_stack_args *args)
 {
     i8_stack_args own = *args;
@@ -424,7 +476,9 @@ I8_NOINLINE void i8_stack_of_units(const i8_stack_args *args)
 
 static void i8_stack(const i8_stack_args *args)
 {
-    if (args->form == I8_STACK_UNITS)
+    if (args->form == I8_STACK_RUNS)
+        i8_stack_of_runs(args);
+    else if (args->form == I8_STACK_UNITS)
         i8_stack_of_units(args);
     else
         i8_stack_of_lines(args);

@@ -6,7 +6,8 @@ from int8blas.core.kernels cimport i8_stack_args
 from int8blas.gemm.problem cimport Problem
 
 
-cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil
+cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step,
+                             int64_t count) noexcept nogil
 cdef void multiply_registers(const i8_stack_args *operands, const Problem *g, int64_t count) noexcept nogil
 cdef int64_t rows_of_slice(const Problem *g) noexcept nogil
 cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrdiff_t b_step, ptrdiff_t c_step,

@@ -8,8 +8,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from int8blas.core.kernels cimport (
-    I8_STACK_DEPTH, I8_STACK_DOTS, I8_STACK_LINES, I8_STACK_SIDE, I8_STACK_UNIT, I8_STACK_UNITS, i8_stack_args,
-    i8_stack_operand)
+    I8_STACK_DEPTH, I8_STACK_DOTS, I8_STACK_LINES, I8_STACK_RUN_DEPTH, I8_STACK_RUNS, I8_STACK_SIDE, I8_STACK_UNIT,
+    I8_STACK_UNITS, i8_stack_args, i8_stack_operand)
 from int8blas.core.split cimport part_count, share, split
 from int8blas.core.threads cimport run_parts
 from int8blas.gemm.operand cimport SHIFT, SIGN_BIT, Operand
@@ -26,6 +26,8 @@ cdef enum:
     # The minimum K for which a C of one element always has the form I8_STACK_DOTS. With a smaller K, operands that fit
     # a unit have the form I8_STACK_UNITS, which takes two shuffles for every two k.
     SINGLE_K = 9
+    # The minimum number of products with k > 1 whose elements are neighbours in a run: lanes of a vector with AVX2.
+    LEAST_RUN = 8
 
 
 cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, int64_t columns, ptrdiff_t step,
@@ -41,11 +43,14 @@ cdef bint set_operand(i8_stack_operand *x, const Operand *from_, int64_t rows, i
     return True
 
 
-cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step) noexcept nogil:
+cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_step, ptrdiff_t b_step,
+                             int64_t count) noexcept nogil:
     """Set the sizes and operands in the arguments of the kernel of stacks, except addresses and the step of C. Return
-    whether the kernel takes this product."""
+    whether the kernel takes a run of `count` such products."""
     cdef bint is_single = g.m == 1 and g.n == 1 and g.k >= SINGLE_K
-    if max(g.m, g.n, g.k) > I8_STACK_DEPTH or g.m * g.n * g.k > STACK_WORK:
+    cdef bint is_run = g.m == 1 and g.n == 1 and (
+        g.k == 1 or (count >= LEAST_RUN and g.k <= I8_STACK_RUN_DEPTH and 0 <= a_step <= 1 and 0 <= b_step <= 1))
+    if not is_run and (max(g.m, g.n, g.k) > I8_STACK_DEPTH or g.m * g.n * g.k > STACK_WORK):
         return False
     t.m, t.n, t.k = <int>g.m, <int>g.n, <int>g.k
     if not (
@@ -53,10 +58,15 @@ cdef bint set_stack_operands(i8_stack_args *t, const Problem *g, ptrdiff_t a_ste
         and set_operand(&t.b, &g.b, g.k, g.n, b_step, g.b.sign_flip ^ SIGN_BIT, g.b.zero_point + SHIFT)
     ):
         return False
+    if is_run:
+        t.form = I8_STACK_RUNS
+        return True
     if is_single:
         t.form = I8_STACK_DOTS
     elif max(g.m * g.n, g.k, <int64_t>t.a.span, <int64_t>t.b.span) <= I8_STACK_UNIT:
         t.form = I8_STACK_UNITS
+    elif g.m == 1 and g.n == 1:
+        t.form = I8_STACK_RUNS
     else:
         t.form = I8_STACK_DOTS if is_stack_of_dots(g) else I8_STACK_LINES
     return t.form != I8_STACK_LINES or max(g.m, g.n, g.k) <= I8_STACK_SIDE
@@ -93,7 +103,7 @@ cdef void multiply_slices(const Problem *g, int64_t rows, ptrdiff_t a_step, ptrd
         own.m = min(rows, g.m - first)
         own.a.data = g.a.data + first * g.a.row
         own.c.data = g.c.data + first * g.c.row
-        set_stack_operands(&t, &own, a_step, b_step)
+        set_stack_operands(&t, &own, a_step, b_step, count)
         if t.form != I8_STACK_UNITS:
             # This span tells the kernel that it may read the other rows of a matrix, so the kernel copies no rows.
             t.a.first, t.a.span = <int>(a.first + first * g.a.row), a.span
@@ -123,13 +133,13 @@ cdef int multiply_rows(const void *job, int64_t part, int64_t parts) noexcept no
     own.a.data += first * rows * g.a.row
     own.c.data += first * rows * g.c.row
     t.c_step = rows * g.n
-    set_stack_operands(&t, &own, rows * g.a.row, 0)
+    set_stack_operands(&t, &own, rows * g.a.row, 0, end - first)
     multiply_registers(&t, &own, end - first)
     if rest and part == parts - 1:
         own.m = rest
         own.a.data = g.a.data + count * rows * g.a.row
         own.c.data = g.c.data + count * rows * g.c.row
-        set_stack_operands(&t, &own, 0, 0)
+        set_stack_operands(&t, &own, 0, 0, 1)
         multiply_registers(&t, &own, 1)
     return 0
 
