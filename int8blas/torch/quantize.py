@@ -102,7 +102,10 @@ def linear_of(module: Any, config: Config) -> Int8Linear:
     """Return the int8 module of a linear layer."""
     integers = integers_of(module)
     if integers is not None:
-        return Int8Linear.from_integers(*integers, weight_only=isinstance(config, Int8WeightOnly))
+        layer = Int8Linear.from_integers(*integers, weight_only=isinstance(config, Int8WeightOnly))
+        dtype = getattr(module._parameters.get("weight"), "dtype", None)  # torchao's tensors have the floats' dtype
+        layer.dtype = dtype if dtype in FLOATS else layer.dtype
+        return layer
     weight = module.weight.t() if is_conv1d(module) else module.weight
     return Int8Linear.from_float(weight, module.bias, **options_of(config))
 
