@@ -519,6 +519,38 @@ def test_transformers_conv1d():
     assert 0 < error(i8.quantize_(copy.deepcopy(layer))(x), layer(x).detach()) < 0.02
 
 
+def test_the_linear_layer_of_falcon():
+    modeling = pytest.importorskip("transformers.models.falcon.modeling_falcon", reason="needs transformers")
+    for bias in (False, True):
+        layer, x = modeling.FalconLinear(64, 24, bias=bias), torch.randn(3, 64)
+        near = i8.quantize_(copy.deepcopy(layer))
+        assert isinstance(near, i8.Int8Linear)
+        assert 0 < error(near(x), layer(x).detach()) < 0.02
+
+
+def test_a_model_that_keeps_most_weights_in_own_parameters_says_so():
+    """Experts of a mixture are parameters of three dimensions."""
+
+    class Experts(nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.gate, self.up = nn.Linear(16, count), nn.Parameter(torch.randn(count, 16, 32))
+
+        def forward(self, x):
+            return torch.einsum("ne,ni,eio->no", self.gate(x).softmax(1), x, self.up)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = i8.quantize_(nn.Sequential(Experts(4)))
+    (warning,) = [str(each.message) for each in caught]
+    assert "0, Experts: no int8 module for Experts, and its own parameters have 2,048 elements" in warning
+    assert isinstance(model[0].gate, i8.Int8Linear)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        i8.quantize_(nn.Sequential(Experts(4)), filter=lambda name, module: True)
+        i8.quantize_(nn.Sequential(Experts(1), nn.Linear(64, 64)))
+
+
 def test_models_of_transformers():
     transformers = pytest.importorskip("transformers", reason="needs transformers")
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
