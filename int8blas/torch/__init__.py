@@ -6,6 +6,7 @@
       -> convolutions Int8Conv
       -> recurrent    Int8Recurrent, Int8RecurrentCell, and their operator
       -> tables       Int8Embedding, Int8EmbeddingBag
+        -> weights      the attribute `weight` of int8 modules
         -> ops          operators such as int8blas::linear, for torch.compile, torch.export and torch.jit
 
     static          prepare, convert, calibrate: static networks, which are int8 between their layers

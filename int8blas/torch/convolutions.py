@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from torch.nn import functional
 
-from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
+from int8blas.torch.modules import WeightedModule, as_leaf, quantized_rows
 from int8blas.torch.ops import convolution, convolve, geometry, layer_of, lowered, make_convolution, runs_now, traces
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
@@ -24,7 +24,7 @@ def by_outputs(weight: Tensor, groups: int) -> Tensor:
     return weight.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
 
 
-class Int8Conv(Int8Module):
+class Int8Conv(WeightedModule):
     """A convolution, or a transposed convolution, with int8 weights. A call quantizes each image of its source.
 
     :func:`quantize_` creates this module from ``nn.Conv1d``, ``Conv2d``, ``Conv3d``, ``nn.ConvTranspose1d``,
@@ -163,9 +163,12 @@ class Int8Conv(Int8Module):
                              f"{tuple(output_size)}")  # fmt: skip
         return tuple(size - low for low, size in zip(least, wanted, strict=True))
 
-    @property
-    def weight(self) -> Tensor:
-        """The dequantized weights, in torch's order and in their original dtype. Each access computes them again."""
+    def _shape(self) -> tuple[int, ...]:
+        outputs, inputs = self.out_channels, self.in_channels
+        first = (inputs, outputs // self.groups) if self.transposed else (outputs, inputs // self.groups)
+        return *first, *self.kernel_size
+
+    def _dequantize(self) -> Tensor:
         weight = (self.quantized * self.scale.reshape(-1, *(1,) * (self.quantized.dim() - 1))).to(self.dtype)
         return by_outputs(weight, self.groups) if self.transposed else weight
 
@@ -182,7 +185,7 @@ class Int8Conv(Int8Module):
             self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, dilation=self.dilation,
             groups=self.groups, bias=self.bias is not None, dtype=self.dtype, **options,
         )  # fmt: skip
-        state = {"weight": self.weight}
+        state = {"weight": self._dequantize()}
         if self.bias is not None:
             state["bias"] = self.bias
         module.load_state_dict(state)

@@ -32,6 +32,7 @@ from int8blas.torch.ops import (
     unpacked_weight,
     weight,
 )
+from int8blas.torch.weights import LazyWeight
 
 
 def as_leaf(module: nn.Module, x: Any, *arguments: Any) -> Any:
@@ -110,7 +111,32 @@ class Int8Module(nn.Module):
         self._renew()
 
 
-class Int8Linear(Int8Module):
+class WeightedModule(Int8Module):
+    """The base class of int8 modules that replace a module with one weight."""
+
+    def _shape(self) -> tuple[int, ...]:
+        """Return the shape of the weights in torch's module."""
+        raise NotImplementedError
+
+    def _dequantize(self) -> Tensor:
+        """Return the weights in the order of torch's module, and in their original dtype."""
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> Tensor:
+        """The dequantized weights, in torch's order and in their original dtype.
+
+        Each access returns another tensor. It computes its values when a function of torch first reads them: `shape`,
+        `dtype` and `device` need no values. ``nn.Parameter`` needs ``weight.clone()``.
+        """
+        return (
+            self._dequantize()
+            if torch.compiler.is_compiling()
+            else LazyWeight(self._shape(), self.dtype, self._dequantize)
+        )
+
+
+class Int8Linear(WeightedModule):
     """A linear layer with int8 weights. A call quantizes each row of its source, unless only weights are int8.
 
     :func:`quantize_` creates this module. The result has the dtype of the source: float32, bfloat16 or float16.
@@ -237,13 +263,15 @@ class Int8Linear(Int8Module):
         result: Tensor = linear(x, self.packed, self.scale, self.bias, self.in_features, self.weight_only, self.label)
         return result
 
-    @property
-    def weight(self) -> Tensor:
-        """The dequantized float32 weights, (out_features, in_features). Each access computes them again."""
+    def _shape(self) -> tuple[int, ...]:
+        return self.out_features, self.in_features
+
+    def _dequantize(self) -> Tensor:
         if torch.compiler.is_compiling():
             made: Tensor = weight(self.packed, self.scale, self.in_features)
-            return made
-        return unpacked_weight(self._layer.weights, self.scale)
+        else:
+            made = unpacked_weight(self._current().weights, self.scale)
+        return made.to(self.dtype)
 
     def dequantized(self) -> nn.Linear:
         """Return an ``nn.Linear`` with these weights, in their original dtype.
@@ -254,7 +282,7 @@ class Int8Linear(Int8Module):
         """
         module = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, dtype=self.dtype)
         with torch.no_grad():
-            module.weight.copy_(self.weight)
+            module.weight.copy_(self._dequantize())
             if self.bias is not None:
                 module.bias.copy_(self.bias)
         return module
@@ -427,10 +455,10 @@ class Int8MultiheadAttention(nn.Module):
         )  # fmt: skip
         with torch.no_grad():
             if self._qkv_same_embed_dim:
-                module.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
+                module.in_proj_weight.copy_(torch.cat([each._dequantize() for each in projections]))
             else:
                 for each, name in zip(projections, "qkv", strict=True):
-                    getattr(module, f"{name}_proj_weight").copy_(each.weight)
+                    getattr(module, f"{name}_proj_weight").copy_(each._dequantize())
             if self.q_proj.bias is not None:
                 module.in_proj_bias.copy_(torch.cat([each.bias for each in projections if each.bias is not None]))
         module.out_proj.load_state_dict(self.out_proj.dequantized().state_dict())

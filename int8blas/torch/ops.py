@@ -168,10 +168,11 @@ def _(
 
 def unpacked_weight(packed: PackedB | PackedB4, scale: Tensor) -> Tensor:
     """Dequantize packed weights to float32, (out_features, in_features)."""
-    factors = scale.detach().numpy()
-    if factors.ndim == 2:
-        factors = np.repeat(factors, packed.shape[0] // len(factors), axis=0)
-    return torch.from_numpy(np.ascontiguousarray((packed.unpack() * factors).T))
+    factors = scale.detach()
+    factors = (
+        factors[:, None] if factors.dim() == 1 else factors.repeat_interleave(packed.shape[0] // len(factors), 0).t()
+    )
+    return as_tensor(packed.unpack()).t().contiguous() * factors
 
 
 @torch.library.custom_op("int8blas::weight", mutates_args=(), device_types="cpu")

@@ -40,6 +40,9 @@ def integers_of(module: Any) -> Integers | None:
             raise ValueError(f"its weight is torchao's, whose integers only linear layers keep; {TORCHAO}")
         return of_torchao(weight, module.bias)
     if type(module).__module__.startswith("torch.ao.nn.quantized") and type(module).__name__ == "Linear":
+        if not type(module).__module__.startswith("torch.ao.nn.quantized.dynamic"):
+            raise ValueError("it takes and returns quantized tensors, int8 modules take floats; quantize the float "
+                             "model instead, with int8blas.torch.calibrate for a static network")  # fmt: skip
         return of_torch_ao(*module._weight_bias())
     if type(module).__name__ == "Linear8bitLt" and "SCB" in (state := module.state_dict()):  # of bitsandbytes
         return Integers(state["weight"], state["SCB"].float() / 127, module.bias)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 from torch.jit import ScriptModule
 from torch.nn.utils.parametrize import is_parametrized
@@ -87,6 +88,12 @@ class Int8WeightOnly(Config):
     """
 
 
+def is_falcon(module: nn.Module) -> bool:
+    """Return whether a module is the linear layer of Falcon in transformers, a subclass that adds the bias later."""
+    kind = type(module)
+    return kind.__name__ == "FalconLinear" and kind.__module__ == "transformers.models.falcon.modeling_falcon"
+
+
 def is_conv1d(module: nn.Module) -> bool:
     """Return whether a module is the linear layer of GPT-2 in transformers, whose weights are transposed."""
     kind = type(module)
@@ -102,7 +109,10 @@ def linear_of(module: Any, config: Config) -> Int8Linear:
     """Return the int8 module of a linear layer."""
     integers = integers_of(module)
     if integers is not None:
-        return Int8Linear.from_integers(*integers, weight_only=isinstance(config, Int8WeightOnly))
+        layer = Int8Linear.from_integers(*integers, weight_only=isinstance(config, Int8WeightOnly))
+        dtype = getattr(module._parameters.get("weight"), "dtype", None)  # torchao's tensors have the floats' dtype
+        layer.dtype = dtype if dtype in FLOATS else layer.dtype
+        return layer
     weight = module.weight.t() if is_conv1d(module) else module.weight
     return Int8Linear.from_float(weight, module.bias, **options_of(config))
 
@@ -123,7 +133,7 @@ WEIGHT_ONLY = (nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
 
 def kind_of(module: nn.Module) -> Any:
     """Return the key of a module in KINDS, or its own type."""
-    if is_conv1d(module) or integers_of(module) is not None:
+    if is_conv1d(module) or is_falcon(module) or integers_of(module) is not None:
         return nn.Linear
     # torch.nn.utils.parametrize gives each parametrized module a separate class. The attributes of this class return
     # the weights that forward would use.
@@ -153,7 +163,8 @@ def objection(module: Any, config: Config) -> str:
         bases = [base.__name__ for base in KINDS if isinstance(module, base)]
         if not bases:
             return f"{NO_MODULE} {kind.__name__}"
-        return f"{kind.__name__} is a subclass of {bases[0]}, whose forward may differ; replace it by {bases[0]} if not"
+        told = kind.__name__ if kind.__name__ != bases[0] else f"{kind.__module__}.{kind.__name__}"
+        return f"{told} is a subclass of {bases[0]}, whose forward may differ; replace it by {bases[0]} if not"
     if "forward" in vars(module):
         return "its forward was replaced for this object; restore it first: del module.forward"
     if isinstance(config, Int8WeightOnly) and kind not in WEIGHT_ONLY:
@@ -214,7 +225,7 @@ def quantize_(
 
     ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
     ``nn.RNN`` and their cells, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,
-    ``nn.EmbeddingBag`` and transformers' ``Conv1D`` are replaced, including modules with
+    ``nn.EmbeddingBag`` and ``Conv1D`` and ``FalconLinear`` of transformers are replaced, including modules with
     ``torch.nn.utils.parametrizations``. Linear layers that torchao, ``torch.ao``, bitsandbytes or GPTQ have quantized
     to 8 bits without zero points keep their integers, bit for bit. All other modules stay unchanged: subclasses,
     modules with hooks, dtypes other than float32, bfloat16 and float16, devices other than the CPU.
@@ -295,6 +306,8 @@ def quantize_(
     if not left and filter is None and not any(isinstance(each, Int8Module) for each in model.modules()):
         left.append(f"the model, {type(model).__name__}: it has no module that quantize_ replaces; "
                     f"int8blas.torch.calibrate finds products that are calls of functions")  # fmt: skip
+    elif filter is None:
+        left += float_matrices(model)
     if left:
         warnings.warn(f"int8blas.torch.quantize_ left {len(left)} float (filter= leaves modules float without a "
                       f"warning):\n" + "\n".join(left), stacklevel=2)  # fmt: skip
@@ -304,6 +317,21 @@ def quantize_(
                 module._int8blas_fast_path = getattr(module, name)  # type: ignore[assignment, unused-ignore]
                 setattr(module, name, value)
     return model
+
+
+def float_matrices(model: nn.Module) -> list[str]:
+    """Return the modules without an int8 module that have own matrices, with reasons, if these matrices have more
+    elements than all int8 modules. Experts of a mixture are such modules."""
+    found = {
+        name: (module, sum(each.numel() for each in module.parameters(recurse=False) if each.dim() > 1))
+        for name, module in model.named_modules()
+        if FLOAT.get(module, "").startswith(NO_MODULE)
+    }
+    quantized = sum(each.numel() for each in model.buffers() if each.dtype == torch.int8)
+    if sum(count for _, count in found.values()) <= quantized:
+        return []
+    return [f"{name or 'the model'}, {type(module).__name__}: {FLOAT[module]}, and its own parameters have {count:,} "
+            f"elements; replace it by modules of torch" for name, (module, count) in found.items() if count]  # fmt: skip
 
 
 def refuse_static(model: nn.Module, remedy: str) -> None:

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from torch.nn import functional
 
-from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
+from int8blas.torch.modules import WeightedModule, as_leaf, quantized_rows
 from int8blas.torch.ops import embedding, find_rows, runs_now
 
 
-class Int8Embedding(Int8Module):
+class Int8Embedding(WeightedModule):
     """A table of int8 with a scale for each row. It takes a quarter of the memory of float32.
 
     :func:`quantize_` creates this module from ``nn.Embedding``. The result has the dtype of the original table.
@@ -60,9 +60,10 @@ class Int8Embedding(Int8Module):
         result: Tensor = embedding(input, self.quantized, self.scale, self.label)
         return result.to(self.dtype)
 
-    @property
-    def weight(self) -> Tensor:
-        """The dequantized table. Each access computes it again."""
+    def _shape(self) -> tuple[int, ...]:
+        return self.num_embeddings, self.embedding_dim
+
+    def _dequantize(self) -> Tensor:
         return (self.quantized * self.scale[:, None]).to(self.dtype)
 
     def dequantized(self) -> nn.Embedding:
@@ -72,7 +73,7 @@ class Int8Embedding(Int8Module):
         -------
         nn.Embedding
         """
-        return nn.Embedding.from_pretrained(self.weight, freeze=False, padding_idx=self.padding_idx)
+        return nn.Embedding.from_pretrained(self._dequantize(), freeze=False, padding_idx=self.padding_idx)
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` between the parentheses."""
@@ -156,7 +157,7 @@ class Int8EmbeddingBag(Int8Embedding):
         nn.EmbeddingBag
         """
         return nn.EmbeddingBag.from_pretrained(
-            self.weight, freeze=False, mode=self.mode, padding_idx=self.padding_idx,
+            self._dequantize(), freeze=False, mode=self.mode, padding_idx=self.padding_idx,
             include_last_offset=self.include_last_offset,
         )  # fmt: skip
 

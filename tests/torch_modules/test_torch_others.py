@@ -117,6 +117,25 @@ def test_weights_of_torch_ao_that_stay_and_their_remedy(short):
     assert is_near(i8.quantize_(other)(x), model(x))
 
 
+def test_static_layers_of_torch_ao_stay():
+    """Their sources are quantized tensors, which int8 modules do not take."""
+    quantization, x = torch.ao.quantization, torch.randn(5, 64)
+    model = nn.Sequential(quantization.QuantStub(), nn.Linear(64, 24), quantization.DeQuantStub()).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)(x)
+    quantization.convert(model, inplace=True)
+    wanted = model(x)
+    assert "int8blas.torch.calibrate" in remedy(model, "it takes and returns quantized tensors")
+    assert torch.equal(model(x), wanted)
+
+
+def test_layers_of_quantization_aware_training_are_told_by_their_modules():
+    quantization, model = torch.ao.quantization, nn.Sequential(nn.Linear(64, 24)).train()
+    model.qconfig = quantization.get_default_qat_qconfig("x86")
+    quantization.prepare_qat(model, inplace=True)
+    remedy(model, r"torch\.ao\.nn\.qat\.modules\.linear\.Linear is a subclass of Linear")
+
+
 def test_a_config_for_torchao(torchao):
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 5))
     wanted = i8.quantize_(copy.deepcopy(model))

@@ -200,7 +200,7 @@ def test_weights_alone(group, dtype):
     wanted = int8blas.RealProduct(weight.T, bias=bias, group=group)(x.float().numpy())
     assert torch.equal(layer(x), torch.from_numpy(wanted).to(dtype))
     # Only weights are quantized.
-    assert error(layer(x), torch.nn.functional.linear(x.float(), layer.weight, float_layer.bias.float())) < (
+    assert error(layer(x), torch.nn.functional.linear(x.float(), layer.weight.float(), float_layer.bias.float())) < (
         1e-6 if dtype == torch.float32 else 5e-3
     )
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
@@ -298,6 +298,62 @@ def test_convolutions(kind, sizes, options, shape):
             if layer.padding_mode == "zeros":
                 torch.library.opcheck(torch.ops.int8blas.convolution.default, (image, *arguments))
             assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(image), layer(image))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Linear(16, 8), lambda: nn.ConvTranspose1d(8, 6, 3, groups=2), lambda: nn.Embedding(10, 6)]
+)
+def test_the_dtype_of_a_weight_does_not_compute_the_weight(make, dtype, monkeypatch):
+    """Models of transformers read weight.dtype several times in each call."""
+    module = make().to(dtype)
+    layer = i8.quantize_(copy.deepcopy(module))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(layer), "_dequantize", lambda self: pytest.fail("the weight was computed"))
+        weight = layer.weight
+        assert isinstance(weight, torch.Tensor)
+        assert (weight.dtype, weight.device.type, weight.shape) == (dtype, "cpu", module.weight.shape)
+        assert (weight.dim(), weight.numel(), len(weight)) == (module.weight.dim(), weight.shape.numel(), len(weight))
+    assert 0 < error(layer.weight, module.weight.detach()) < 0.01
+    weight, values = layer.weight, layer.weight.clone()
+    assert type(values) is torch.Tensor
+    for each in (weight, copy.deepcopy(weight), pickle.loads(pickle.dumps(weight)), weight.detach(), weight.data):
+        assert torch.equal(each, values)
+    assert np.array_equal(weight.float().numpy(), np.asarray(values.float()))
+    assert torch.equal(weight.mul_(2), 2 * values)
+    assert torch.equal(weight, 2 * values)
+    assert torch.equal(layer.weight, values)
+    module.load_state_dict({**module.state_dict(), "weight": layer.weight})
+    assert torch.equal(module.weight, values)
+
+
+def test_functions_take_a_weight():
+    """Models with tied weights call functional.linear with the weight of an embedding."""
+    layer, x = i8.quantize_(nn.Linear(16, 8)), torch.randn(3, 16)
+    values = layer.weight.clone()
+
+    def product(x):
+        return nn.functional.linear(x, layer.weight)
+
+    for each in (product, torch.vmap(product), torch.compile(product, fullgraph=True, backend="aot_eager"),
+                 torch.jit.trace(product, (x,)), lambda x: x @ layer.weight.T):  # fmt: skip
+        assert torch.allclose(each(x), x @ values.T)
+
+
+def test_a_model_of_short_floats_that_asks_for_the_dtype_of_a_weight():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(16, 16), nn.LayerNorm(16)
+
+        def forward(self, x):
+            return self.norm(self.linear(x.to(self.linear.weight.dtype)))
+
+    model, x = Model().to(torch.bfloat16), torch.randn(3, 16)
+    wanted = model(x).detach()
+    found = i8.quantize_(model)(x)
+    assert found.dtype == torch.bfloat16
+    assert error(found, wanted) < 0.02
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -461,6 +517,38 @@ def test_transformers_conv1d():
     layer = utilities.Conv1D(24, 64)
     x = torch.randn(3, 64)
     assert 0 < error(i8.quantize_(copy.deepcopy(layer))(x), layer(x).detach()) < 0.02
+
+
+def test_the_linear_layer_of_falcon():
+    modeling = pytest.importorskip("transformers.models.falcon.modeling_falcon", reason="needs transformers")
+    for bias in (False, True):
+        layer, x = modeling.FalconLinear(64, 24, bias=bias), torch.randn(3, 64)
+        near = i8.quantize_(copy.deepcopy(layer))
+        assert isinstance(near, i8.Int8Linear)
+        assert 0 < error(near(x), layer(x).detach()) < 0.02
+
+
+def test_a_model_that_keeps_most_weights_in_own_parameters_says_so():
+    """Experts of a mixture are parameters of three dimensions."""
+
+    class Experts(nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.gate, self.up = nn.Linear(16, count), nn.Parameter(torch.randn(count, 16, 32))
+
+        def forward(self, x):
+            return torch.einsum("ne,ni,eio->no", self.gate(x).softmax(1), x, self.up)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = i8.quantize_(nn.Sequential(Experts(4)))
+    (warning,) = [str(each.message) for each in caught]
+    assert "0, Experts: no int8 module for Experts, and its own parameters have 2,048 elements" in warning
+    assert isinstance(model[0].gate, i8.Int8Linear)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        i8.quantize_(nn.Sequential(Experts(4)), filter=lambda name, module: True)
+        i8.quantize_(nn.Sequential(Experts(1), nn.Linear(64, 64)))
 
 
 def test_models_of_transformers():
