@@ -17,7 +17,7 @@ import numpy as np
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value
 from int8blas.onnx.limits import allowed
 from int8blas.onnx.schemas import Attributes, declared_attributes
-from int8blas.onnx.table import DOMAIN, MICROSOFT
+from int8blas.onnx.table import DOMAIN
 
 
 def read(source: Any) -> Network:
@@ -166,9 +166,10 @@ def header(tag: int, size: int) -> bytes:
 
 
 def find_schema(operator: str, domain: str, version: int) -> Attributes | None:
-    """Return the attributes in ONNX's schema of an operator, or None if it has no schema."""
+    """Return the attributes in ONNX's schema of an operator. Return None for an operator without a schema, and in other
+    domains than ONNX's."""
     found = declared_attributes(operator, version) if domain == "" else None
-    if found is not None or domain == MICROSOFT:
+    if found is not None or domain:
         return found
     defs = import_module("onnx").defs
     try:
