@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from int8blas.onnx import operators
-from int8blas.onnx.table import DOMAIN, MICROSOFT
+from int8blas.onnx.table import DOMAIN, LEARNING, MICROSOFT
 
 PAGE = Path(__file__).parent / "howto" / "onnx.md"
 HEAD = "| family | operators |\n|---|---|\n"
@@ -33,6 +33,11 @@ def table():
     of_modules = {family.__name__.rpartition(".")[2]: family.OPERATORS for family in operators.FAMILIES}
     families = {FAMILIES.get(name, name): [row for row in rows if not row.domain] for name, rows in of_modules.items()}
     every = [row for rows in operators.TABLE.rows.values() for row in rows]
+    learned = [row for row in every if row.domain == LEARNING]
+    families[LEARNING] = [row for row in learned if row not in operators.reference.OPERATORS]
+    families[f"{LEARNING}, computed by onnx's reference implementation"] = [
+        row._replace(since=1) for row in learned if row in operators.reference.OPERATORS
+    ]
     families[MICROSOFT] = [row for row in every if row.domain == MICROSOFT]
     families["of int8blas, for patterns"] = [row for row in every if row.domain == DOMAIN]
     return HEAD + "".join(f"| {family} | {listed(rows)} |\n" for family, rows in families.items() if rows)

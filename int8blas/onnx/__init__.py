@@ -29,7 +29,7 @@ The package converts a file to a network, and the network to a plan. It runs the
       generators      constants, ranges                control        If, Loop, Scan
       sequences       lists of tensors                 microsoft      onnxruntime's int8 operators
       resize          images of other sizes            recurrent      LSTM, GRU, RNN
-      vision          samples of images, boxes
+      vision          samples of images, boxes         learning       trees, linear models of ai.onnx.ml
       views           operators that copy no element   attention      products around a softmax
       fused           operators of onnxruntime's optimizer   sessions     nodes that onnxruntime computes
       blocked         weights with scales by blocks    decoders       attention with a cache

@@ -70,7 +70,7 @@ def call_of(operator: Operator, node: Node, values: Mapping[str, Array], opsets:
     """Return the function of a node with constant inputs."""
     known = {i: values[name] for i, name in enumerate(node.inputs) if name in values}
     try:
-        return bind(operator, Site(node, known, opsets.get("", 1)))
+        return bind(operator, Site(node, known, opsets.get(node.domain, 1)))
     except Exception as error:
         error.add_note(f"in {node}")
         raise

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from int8blas.onnx import dynamic, integer, microsoft
+from int8blas.onnx import dynamic, integer, microsoft, reference
 from int8blas.onnx.graph import Node
 from int8blas.onnx.plan import Plan
 from int8blas.onnx.table import DOMAIN
 
 # Operators with quantized inputs or results, and their domains.
 INT8 = {row.kind for row in (*integer.OPERATORS, *dynamic.OPERATORS, *microsoft.OPERATORS)} | {f"{DOMAIN}.Table"}
-# Nodes of the file that onnxruntime computes.
-ISLAND = f"{DOMAIN}.Onnxruntime"
+# The arithmetic of operators that other packages compute.
+OTHERS = {f"{DOMAIN}.Onnxruntime": "onnxruntime", **{row.kind: "onnx" for row in reference.OPERATORS}}
 
 
 def is_int8(node: Node) -> bool:
@@ -32,8 +32,9 @@ class Call(NamedTuple):
     operator : str
         The operator with its domain.
     arithmetic : str
-        "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, and
-        "other" for other operators. The last bits of onnxruntime's results depend on the CPU.
+        "int8" for operators that take or return int8 tensors, "onnxruntime" for nodes that onnxruntime computes, "onnx"
+        for operators of onnx's reference implementation, and "other" for other operators. The last bits of
+        onnxruntime's results depend on the CPU.
     seconds : float or None
         The call's time. The time is 0 if the results depend on shapes alone and the plan remembers them, and None
         without a run. In a subgraph the time is the sum over all runs of the subgraph. The time of an If, Loop or Scan
@@ -91,7 +92,7 @@ def calls_of(plan: Plan, times: Mapping[int, float] | None) -> Iterator[Call]:
         if times is not None:
             inside = sum(times.get(id(inner.node), 0.0) for each in plans for inner in each.steps)
             seconds = max(times.get(id(node), 0.0) - inside, 0.0)
-        arithmetic = "int8" if is_int8(node) else "onnxruntime" if node.kind == ISLAND else "other"
+        arithmetic = "int8" if is_int8(node) else OTHERS.get(node.kind, "other")
         yield Call(node.label, node.kind, arithmetic, seconds, node.parts or (node.label,), node.reason)
         for each in plans:
             yield from calls_of(each, times)

@@ -51,12 +51,12 @@ def fused_conv(
 
 @passes_to(linear.gemm)
 def fused_gemm(
-    a: Array, b: Array, c: Array | None = None, *, activation: Activation = "", activation_alpha: float | None = None,
+    site: Site, *, activation: Activation = "", activation_alpha: float | None = None,
     activation_beta: float | None = None, activation_gamma: float | None = None, **attributes: Any,
-) -> Array:  # fmt: skip
-    given = (activation_alpha, activation_beta, activation_gamma)
-    values = [value for value in given if value is not None]
-    return activated(linear.gemm(a, b, c, **attributes), activation, values)
+) -> Call:  # fmt: skip
+    multiply = linear.prepared_gemm(site, **attributes)
+    values = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
+    return lambda *arrays: activated(multiply(*arrays), activation, values)
 
 
 def fused_matmul(
@@ -134,7 +134,7 @@ def expand_dims(x: Array, axis: Array) -> Array:
 
 
 OPERATORS = [
-    Operator(name, function, domain=MICROSOFT, prepared=function is fused_conv, traits=traits)
+    Operator(name, function, domain=MICROSOFT, prepared=function in (fused_conv, fused_gemm), traits=traits)
     for name, function, traits in (
         ("Gelu", gelu, replace(ELEMENTWISE, post_op=lambda: [elementwise.post_op("gelu_erf")])),
         (

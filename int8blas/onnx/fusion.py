@@ -18,6 +18,7 @@ Exporters write some float functions as several nodes. The rewrite replaces thes
     x * (1 + Erf(x / sqrt(2))) / 2    com.microsoft.Gelu, in one pass of int8blas; FastGelu with Tanh
     MatMul(Softmax(MatMul(q, k)), v)  int8blas.Attention, with numbers and a mask: see :mod:`int8blas.onnx.attention`
     MatMulNBits(x), MatMulNBits(x)    one product: see :mod:`int8blas.onnx.blocked`
+    Div(Sub(x, ReduceMean(x)), Sqrt)  LayerNormalization, with epsilon, scale and bias
     LayerNormalization(Add(x, y))     int8blas.ResidualNormalization, without the sum in memory
     element-wise operators            chains: see :mod:`int8blas.onnx.chains`
     Reshape, Transpose and so on      views: see :mod:`int8blas.onnx.views`
@@ -38,7 +39,16 @@ from int8blas.onnx.constants import folded_graph
 from int8blas.onnx.graph import Graph, Network, Node, in_order, needed
 from int8blas.onnx.integer import positive_finite, same_quantization
 from int8blas.onnx.operators import TABLE
-from int8blas.onnx.patterns import POLYNOMIALS, TOLERANCE, Pattern, Polynomial, is_close, polynomial, sole_producer
+from int8blas.onnx.patterns import (
+    POLYNOMIALS,
+    TOLERANCE,
+    Pattern,
+    Polynomial,
+    chained,
+    is_close,
+    polynomial,
+    sole_producer,
+)
 from int8blas.onnx.products import PRODUCTS
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_pattern, view_up_to
@@ -138,11 +148,7 @@ def rewritten_gelu(pattern: Pattern, node: Node) -> Node | None:
 
 def rewritten_einsum(pattern: Pattern, node: Node) -> list[Node] | None:
     """Rewrite an Einsum that is a product of stacks of matrices to Transpose and MatMul."""
-    if (
-        node.kind != "Einsum"
-        or len(node.inputs) != 2
-        or not EQUATION.fullmatch(equation := node.attributes["equation"])
-    ):
+    if len(node.inputs) != 2 or not EQUATION.fullmatch(equation := node.attributes["equation"]):
         return None
     a, b, result = equation.replace("->", ",").replace(" ", "").split(",")
     rows, columns = [label for label in a if label not in b], [label for label in b if label not in a]
@@ -167,6 +173,42 @@ def transpose(name: str, result: str, labels: Sequence[str], wanted: Sequence[st
     return Node("Transpose", "", (name,), (result,), {"perm": [[*labels].index(label) for label in wanted]})
 
 
+def mean_of(pattern: Pattern, name: str) -> str:
+    """Return the source of a mean over the last axis, or ""."""
+    node = pattern.producers.get(name)
+    if node is None or node.kind != "ReduceMean" or node.attributes.get("keepdims", 1) != 1:
+        return ""
+    axes = node.attributes.get("axes", pattern.constant(node.input(1)))
+    return node.inputs[0] if axes is not None and [*axes] == [-1] else ""
+
+
+def centered_of(pattern: Pattern, name: str) -> str:
+    """Return the name of x if a tensor is x - mean(x), otherwise ""."""
+    minus = pattern.producers.get(name)
+    centered = minus is not None and minus.kind == "Sub" and minus.inputs[0] == mean_of(pattern, minus.inputs[1])
+    return minus.inputs[0] if minus is not None and centered else ""
+
+
+def rewritten_normalization(pattern: Pattern, node: Node) -> Node | None:
+    """Rewrite (x - mean(x)) / Sqrt(mean((x - mean(x))**2) + epsilon) * scale + bias over the last axis."""
+    x, root = centered_of(pattern, node.inputs[0]), sole_producer(pattern, node.inputs[1], {"Sqrt"})
+    plus = sole_producer(pattern, root.inputs[0], {"Add"}) if x and root else None
+    scaled = chained(pattern, node, "Mul") if plus else None
+    shifted = chained(pattern, scaled[0], "Add") if scaled else None
+    found = [each for each in (scaled, shifted)
+             if each and (value := pattern.floats(each[1])) is not None and value.ndim == 1]  # fmt: skip
+    if plus is None or not found or found[0] is not scaled:
+        return None
+    for variance, number in (plus.inputs, plus.inputs[::-1]):
+        epsilon, square = pattern.number(number), pattern.producers.get(mean_of(pattern, variance))
+        source = square.inputs[0] if square else ""
+        squared = polynomial(pattern, square.outputs[0], (source,)) if square and epsilon is not None else None
+        if centered_of(pattern, source) == x and is_close(pattern, squared, {(2,): 1.0}):
+            inputs, last = (x, *(name for _, name in found)), found[-1][0]
+            return Node("LayerNormalization", "", inputs, last.outputs, {"epsilon": epsilon}, node.name)
+    return None
+
+
 def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     """Rewrite an Add of two variable tensors before a LayerNormalization over the last axis."""
     plus = sole_producer(pattern, node.inputs[0], {"Add"})
@@ -178,8 +220,12 @@ def rewritten_residual(pattern: Pattern, node: Node) -> Node | None:
     return Node("ResidualNormalization", DOMAIN, inputs, node.outputs[:1], attributes, node.name)
 
 
-# The rewrite of each formula, found by the kind of one of the formula's nodes.
-FORMULAS: dict[str, Callable[[Pattern, Node], Node | None]] = {
+# Functions of a node. They return the node or the ordered nodes that replace a pattern around it, or None.
+Rewrites = Mapping[str, Callable[[Pattern, Node], Node | list[Node] | None]]
+# The rewrite of each formula, found by the kind of one of the formula's nodes, in two passes: formulas of the second
+# pass contain results of the first pass.
+FIRST: Rewrites = {"Einsum": rewritten_einsum, "Div": rewritten_normalization}
+FORMULAS: Rewrites = {
     "Erf": rewritten_gelu,
     "Tanh": rewritten_gelu,
     "Softmax": rewritten_attention,
@@ -204,7 +250,8 @@ def fused_graph(
     operators, and views."""
     graph = replace(graph, nodes=[with_fused_subgraphs(node, opsets, pattern_of) for node in graph.nodes])
     pattern = pattern_of(folded_graph(graph, opsets, around))
-    pattern = rewritten_pattern(rewritten_pattern(pattern, rewritten_einsum), formula)
+    for rewrites in (FIRST, FORMULAS):
+        pattern = rewritten_pattern(pattern, partial(formula, rewrites))
     while (moved_before := rewritten_pattern(pattern, quantized_before)) is not pattern:
         pattern = moved_before
     pattern = rewritten_pattern(pattern, rewritten)
@@ -243,9 +290,9 @@ def rewritten_pattern(pattern: Pattern, rewrite: Callable[[Pattern, Node], Node 
     return pattern.of_nodes(needed(in_order(graph, graph.captured()), graph.outputs))
 
 
-def formula(pattern: Pattern, node: Node) -> Node | None:
-    """Return the node that replaces a formula around a node. Return None to keep the node."""
-    return FORMULAS[node.kind](pattern, node) if node.kind in FORMULAS else None
+def formula(rewrites: Rewrites, pattern: Pattern, node: Node) -> Node | list[Node] | None:
+    """Return what replaces a formula around a node. Return None to keep the node."""
+    return rewrites[node.kind](pattern, node) if node.kind in rewrites else None
 
 
 def rewritten(pattern: Pattern, node: Node) -> Node | list[Node] | None:

@@ -364,7 +364,9 @@ class ConvolutionSums:
         self, site: Site, fixed: Sizes, *, auto_pad: AutoPad = "NOTSET", dilations: Sizes | None = None, group: int = 1,
         kernel_shape: Sizes | None = None, pads: Sizes | None = None, strides: Sizes | None = None,
     ) -> None:  # fmt: skip
-        self.auto_pad, self.dilations, self.group, self.pads, self.strides = auto_pad, dilations, group, pads, strides
+        self.auto_pad, self.group, self.pads = auto_pad, group, pads
+        # Layers check tuples faster than lists.
+        self.strides, self.dilations = tuple(strides or ()), tuple(dilations or ())
         self.packed, names = site.packed, site.node.inputs
         weights, zero_point, *bias = (site.constants.get(i) for i in fixed)
         given = [i for i in fixed if i < len(names) and names[i]]
@@ -401,9 +403,8 @@ class ConvolutionSums:
             return make(w)
         # The key has all values that the packed weights depend on. With groups, a large bias excludes some kernels.
         zeros = zero_point.tobytes() if "weights" in zero and zero_point is not None else b""
-        geometry = tuple(self.strides or ()), tuple(self.dilations or ()), self.group
         biases = bias.tobytes() if bias is not None and self.group > 1 else b""
-        return self.packed.layer(make, w, geometry, zeros, biases)
+        return self.packed.layer(make, w, self.strides, self.dilations, self.group, zeros, biases)
 
     def check(self, x: Array, w: Array) -> None:
         """Check that windows fit this image. Remember the last shape, because most images repeat it."""

@@ -115,7 +115,11 @@ def island_node(graph: Graph, group: Sequence[Node], types: Pattern, opsets: Map
     used = used.union(*(node.reads for node in graph.nodes if id(node) not in grouped_here))
     outputs = sorted({name for node in group for name in node.outputs if name} & used)
     constants = {name: graph.constants[name] for name in sorted(read & graph.constants.keys())}
-    before, after = (tuple(Value(name, types.type_of(name), None) for name in names) for names in (inputs, outputs))
+    ports = {value.name: value for value in graph.inputs}  # with shapes, onnxruntime finds a better order in memory
+    before, after = (
+        tuple(ports.get(name) or Value(name, types.type_of(name), None) for name in names)
+        for names in (inputs, outputs)
+    )
     island = Island(Graph("island", nodes, before, after, constants), opsets)
     parts = tuple(node.label for node in nodes if node.operator != "Constant")
     return Node("Onnxruntime", DOMAIN, tuple(inputs), tuple(outputs), {"island": island}, parts[0] if parts else "",

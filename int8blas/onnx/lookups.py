@@ -63,7 +63,7 @@ class Tables:
         zero = constants.get(node.inputs[zero_at])
         if not isinstance(zero, np.ndarray) or zero.dtype not in BYTES or zero.size != 1:
             return None
-        return Function(name, zero.dtype, bytes_of(zero.dtype), 1)
+        return Function(name, zero.dtype, bytes_of(zero.dtype), 0)
 
     def follow(self, node: Node, call: Call, constants: Mapping[str, Any]) -> tuple[Call, tuple[str], Node] | None:
         """Note a node, after all nodes that it needs. If the node ends a function from an int8 tensor to int8, return
@@ -72,7 +72,9 @@ class Tables:
             return None
         arguments: list[Array | None] = []
         functions: list[Function] = []
-        ndim = 1
+        ndim, traits = 0, TABLE.traits_of(node)
+        # Scales and zero points do not change the number of dimensions.
+        operands = traits.zero_points or ({0} if node.operator == "QuantizeLinear" else range(len(node.inputs)))
         for i, name in enumerate(node.inputs):
             value = constants.get(name) if name else None
             if name and value is None:
@@ -84,7 +86,7 @@ class Tables:
             elif value is not None:
                 if not isinstance(value, np.ndarray) or value.size != 1:
                     return None
-                ndim = max(ndim, value.ndim)
+                ndim = max(ndim, value.ndim if i in operands else 0)
             arguments.append(value)
         if len({function.source for function in functions}) != 1:
             return None
@@ -99,7 +101,7 @@ class Tables:
         self.functions[node.outputs[0]] = Function(source, dtype, values, ndim, parts)
         if values.dtype not in BYTES:
             return None
-        if values.dtype == dtype and ndim == 1 and (values == bytes_of(dtype)).all():
+        if values.dtype == dtype and not ndim and (values == bytes_of(dtype)).all():
             return identity, (source,), Node("Identity", "", (source,), node.outputs, {}, node.name, parts)
         looked_up = Node("Table", DOMAIN, (source,), node.outputs, {}, node.name, parts)
         return table(Site(looked_up), values=values, dtype=dtype, ndim=ndim), (source,), looked_up

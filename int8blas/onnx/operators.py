@@ -10,6 +10,7 @@ from int8blas.onnx import (
     fused,
     generators,
     integer,
+    learning,
     linear,
     microsoft,
     normalization,
@@ -28,7 +29,7 @@ from int8blas.onnx.table import MICROSOFT, Table
 FAMILIES = (
     integer, dynamic, microsoft, blocked, decoders, fused, elementwise, shape, reduction, linear, attention, windows,
     normalization, resize, recurrent, generators, control, sequences, reference,
-    sessions, vision,
+    sessions, learning, vision,
 )  # fmt: skip
 # onnxruntime has these operators of ONNX in its own domain too.
 OF_MICROSOFT = {"GatherND", "GridSample", "Pad", "Range", "Trilu"}

@@ -55,7 +55,6 @@ class Step(NamedTuple):
 
 # The reason why int8blas lacks the operators of each domain, and a remedy.
 REASONS = {
-    "ai.onnx.ml": "operators of ai.onnx.ml, such as trees, multiply nothing: floats='onnxruntime' runs them",
     "com.microsoft.nchwc": "com.microsoft.nchwc is a layout for one kind of CPU: let onnxruntime optimize the file at "
                            "most to the level extended",
 }  # fmt: skip
@@ -252,7 +251,7 @@ class Planner:
                 plans = {name: self.plan(value, captured, outer) for name, value in node.attributes.items()
                          if isinstance(value, Graph)}  # fmt: skip
                 node, names = replace(node, attributes={**node.attributes, **plans}), (*names, *captured)
-            site = Site(node, known, self.opsets.get("", 1), self.packed)
+            site = Site(node, known, self.opsets.get(node.domain, 1), self.packed)
             call, self.later[node.outputs] = bind(operator, site), site.later
         except Exception as error:
             error.add_note(f"in {node}")

@@ -16,8 +16,8 @@ import numpy as np
 
 from int8blas.onnx.graph import Array, Graph, Network, Node, Value
 from int8blas.onnx.limits import allowed
-from int8blas.onnx.schemas import Attributes, declared_attributes
-from int8blas.onnx.table import DOMAIN, MICROSOFT
+from int8blas.onnx.schemas import declared_attributes
+from int8blas.onnx.table import DOMAIN
 
 
 def read(source: Any) -> Network:
@@ -165,20 +165,7 @@ def header(tag: int, size: int) -> bytes:
     return bytes([*result, size])
 
 
-def find_schema(operator: str, domain: str, version: int) -> Attributes | None:
-    """Return the attributes in ONNX's schema of an operator, or None if it has no schema."""
-    found = declared_attributes(operator, version) if domain == "" else None
-    if found is not None or domain == MICROSOFT:
-        return found
-    defs = import_module("onnx").defs
-    try:
-        schema = defs.get_schema(operator, version, domain)
-    except defs.SchemaError:
-        return None
-    return {name: (int(each.type), each.required) for name, each in schema.attributes.items()}
-
-
-schema_of = functools.lru_cache(1024)(find_schema)
+schema_of = functools.lru_cache(1024)(declared_attributes)
 
 
 # ONNX's types of attributes.
@@ -260,7 +247,7 @@ class Reader:
         """Convert a node and its attributes, as ONNX's schema of the operator declares them."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         node = Node(proto.op_type, domain, tuple(proto.input), tuple(proto.output), {}, proto.name)
-        declared = schema_of(proto.op_type, domain, self.opsets.get(domain, 0))
+        declared = None if domain else schema_of(proto.op_type, self.opsets.get(domain, 0))
         for attribute in proto.attribute:
             kind = attribute.type if declared is None else declared.get(attribute.name, (None,))[0]
             if kind is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from int8blas.layers.real_product import real_matmul
 from int8blas.onnx.graph import Array
-from int8blas.onnx.linear import matmul
 from int8blas.onnx.shape import Ints, ints
-from int8blas.onnx.table import SAME_TYPE, SHAPED, Operator, Traits
+from int8blas.onnx.table import SAME_TYPE, SHAPED, Call, Operator, Traits, by_layout
 from int8blas.onnx.types import wide
 
 Reduce = Callable[[Array, Any, bool], Any]
@@ -26,31 +25,34 @@ SHORT = 16
 EXACT = 1 << 24
 
 
-def reduction(function: Reduce) -> Callable[..., Array]:
-    """Return the operator that applies `function` to an array, the axes to reduce, and whether to keep these axes."""
+def reduction(prepare: Callable[[Array, Any, bool], Reduce], rounds: bool) -> Callable[..., Call]:
+    """Return an operator. `prepare` takes an array, the axes to reduce, and whether to keep these axes, and returns the
+    function of arrays with this layout and of both other values."""
 
-    def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    @by_layout(1, rounds=rounds)
+    def operator(x: Array, axes: Ints = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Call:
         over = ints(axes)
         if not over and noop_with_empty_axes:
-            return np.asarray(function(x[None], (0,), False), x.dtype)
-        return np.asarray(function(x, over or None, bool(keepdims)), x.dtype)
+            function = prepare(x[None], (0,), False)
+            return lambda x, *_: np.asarray(function(x[None], (0,), False), x.dtype)
+        along, keep = over or None, bool(keepdims)
+        function = prepare(x, along, keep)
+        return lambda x, *_: np.asarray(function(x, along, keep), x.dtype)
 
     return operator
 
 
-# The factors of a mean: a row of 1 / count.
-shares = functools.lru_cache(64)(lambda count: np.full((1, count), np.float32(1) / np.float32(count)))
-
-
-def mean(x: Array, axis: Any, keep: bool) -> Any:
+def mean(x: Array, axis: Any, keep: bool) -> Reduce:
+    """Return the function that computes means of arrays with x's layout."""
     if x.dtype == np.float32 and axis is not None and len(axis) == 1 and x.size and -x.ndim <= axis[0] < x.ndim:
         at, last = axis[0] % x.ndim, x.ndim - 1
         if at == last or x.strides[at] == x.itemsize:
             # A product with the transposed rows is several times faster than NumPy's sum of rows.
-            rows = x if at == last else x.transpose(*range(at), *range(at + 1, x.ndim), at)
-            result = matmul(shares(x.shape[at]), rows.reshape(-1, x.shape[at]).T)
-            return result.reshape((*x.shape[:at], *(1,) * keep, *x.shape[at + 1 :]))
-    return average(x, axis, keep)
+            count = x.shape[at]
+            order, shape = (*range(at), *range(at + 1, x.ndim), at), (*x.shape[:at], *(1,) * keep, *x.shape[at + 1 :])
+            shares = np.full((1, count), np.float32(1) / np.float32(count))
+            return lambda x, *_: real_matmul(shares, x.transpose(order).reshape(-1, count).T).reshape(shape)
+    return average
 
 
 def average(x: Array, axis: Any, keep: bool = True) -> Array:
@@ -139,7 +141,6 @@ CHOICES: dict[str, Reduce] = {"ReduceMax": largest, "ReduceMin": smallest}
 # Reductions that compute with elements.
 SUMS: dict[str, Reduce] = {
     "ReduceSum": lambda x, axis, keep: add(x, axis, x.dtype, keepdims=keep),
-    "ReduceMean": mean,
     "ReduceProd": lambda x, axis, keep: multiply(x, axis, x.dtype, keepdims=keep),
     "ReduceL1": lambda x, axis, keep: add(np.abs(x), axis, keepdims=keep),
     "ReduceL2": lambda x, axis, keep: np.sqrt(add(x * x, axis, keepdims=keep)),
@@ -151,10 +152,19 @@ SUMS: dict[str, Reduce] = {
 REDUCED = Traits(typed_by=0, sized_by=(1,))
 OPERATORS = [
     *(
-        Operator(name, reduction(function), 1, traits=replace(REDUCED, chooses=lambda **_: True))
+        Operator(
+            name,
+            reduction(lambda *_, function=function: function, False),
+            prepared=True,
+            traits=replace(REDUCED, chooses=lambda **_: True),
+        )
         for name, function in CHOICES.items()
     ),
-    *(Operator(name, reduction(wide(function)), 1, traits=REDUCED) for name, function in SUMS.items()),
+    *(
+        Operator(name, reduction(lambda *_, function=function: function, True), prepared=True, traits=REDUCED)
+        for name, function in SUMS.items()
+    ),
+    Operator("ReduceMean", reduction(mean, True), prepared=True, traits=REDUCED),
     Operator("ArgMax", arg(np.ndarray.argmax), 1, traits=SHAPED),
     Operator("ArgMin", arg(np.ndarray.argmin), 1, traits=SHAPED),
     Operator("CumSum", cumulative(np.add, 0), 11, traits=SAME_TYPE),

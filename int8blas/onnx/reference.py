@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from int8blas.onnx.graph import Array
-from int8blas.onnx.table import Call, Operator, Site
+from int8blas.onnx.table import LEARNING, Call, Operator, Site
 from int8blas.onnx.types import wide
 
 
 def referred(site: Site, **attributes: Any) -> Call:
     """Return onnx's own function for a node."""
+    if len(attributes.get("prob_a", ())) > 1:
+        raise NotImplementedError("prob_a must have one number, as only floats='onnxruntime' computes probabilities of "
+                                  f"three or more classes, got {len(attributes['prob_a'])}")  # fmt: skip
     onnx = import_module("onnx")
-    load_op = import_module("onnx.reference.ops").load_op
     node = site.node
+    load_op = import_module(f"onnx.reference.ops{'.aionnxml' if node.domain else ''}").load_op
     proto = onnx.helper.make_node(node.operator, node.inputs, node.outputs, domain=node.domain)
     for name, value in attributes.items():
         if isinstance(value, np.ndarray):
@@ -49,8 +52,12 @@ def with_component(signal: Array, *others: Any) -> tuple[Any, ...]:
     return (signal[..., None] if signal.ndim == 2 else signal, *others)
 
 
+def in_float32(*inputs: Array) -> tuple[Any, ...]:
+    return tuple(x.astype(np.float32) for x in inputs)
+
+
 # Functions that adapt inputs which the specification or onnxruntime accepts, but onnx's implementation does not.
-ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component}
+ACCEPTED: dict[str, Callable[..., tuple[Any, ...]]] = {"STFT": with_component, "FeatureVectorizer": in_float32}
 # Functions that compute the shape of an empty result, for operators whose implementation in onnx cannot create it.
 EMPTY: dict[str, Callable[..., tuple[int, ...]]] = {
     "Col2Im": lambda _, x, image, block, *__: (x.shape[0], x.shape[1] // math.prod(block.tolist()), *image.tolist()),
@@ -66,4 +73,10 @@ NAMES = {
     "SoftmaxCrossEntropyLoss": 12, "StringConcat": 20, "StringNormalizer": 10, "StringSplit": 20, "RegexFullMatch": 20,
     "SwiGLU": 26, "TensorScatter": 24, "TfIdfVectorizer": 9, "Attention": 23,
 }  # fmt: skip
-OPERATORS = [Operator(name, referred, since, prepared=True) for name, since in NAMES.items()]
+# Operators of ai.onnx.ml.
+LEARNED = {"ArrayFeatureExtractor": 1, "Binarizer": 1, "DictVectorizer": 1, "FeatureVectorizer": 1, "Imputer": 1,
+           "LabelEncoder": 2, "OneHotEncoder": 1, "SVMClassifier": 1, "SVMRegressor": 1}  # fmt: skip
+OPERATORS = [
+    *(Operator(name, referred, since, prepared=True) for name, since in NAMES.items()),
+    *(Operator(name, referred, since, domain=LEARNING, prepared=True) for name, since in LEARNED.items()),
+]

@@ -35,8 +35,10 @@ from int8blas.onnx.types import is_short, single, wide
 DOMAIN = "int8blas"
 # The domain of onnxruntime's operators.
 MICROSOFT = "com.microsoft"
+# The domain of trees and other methods of classic machine learning.
+LEARNING = "ai.onnx.ml"
 # The newest version of each domain's operators that the table supports.
-NEWEST = {"": 28, MICROSOFT: 1}
+NEWEST = {"": 28, MICROSOFT: 1, LEARNING: 5}
 # The advice of errors about files that were exported for training.
 INFERENCE = "export the model for inference, from PyTorch after model.eval()"
 # Reading a signature takes longer than all other work for a node.

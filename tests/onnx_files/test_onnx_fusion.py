@@ -661,6 +661,39 @@ RESIDUAL = constants(
 )
 
 
+MEAN = "<axes = [-1]>"
+# A normalization written out: the mean, the squared distances from it, and the result.
+WRITTEN = {
+    "Pow": f"m = ReduceMean{MEAN}(x) c = Sub(x, m) q = Pow(c, two) v = ReduceMean{MEAN}(q)",
+    "Mul": f"m = ReduceMean{MEAN}(x) c = Sub(x, m) q = Mul(c, c) v = ReduceMean{MEAN}(q)",
+    "twice": f"m = ReduceMean{MEAN}(x) c = Sub(x, m) d = Sub(x, m) q = Pow(d, two) v = ReduceMean{MEAN}(q)",
+}
+ROOT = "e = Add(v, small) r = Sqrt(e) n = Div(c, r)"
+
+
+@pytest.mark.parametrize("last", ["s = Mul(n, scale) y = Add(bias, s)", "s = Mul(scale, n) y = Add(s, x)"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_normalization_written_out_is_one_node(name, last, isa):
+    numbers_of = f"{RESIDUAL}, {constants(two=one(2), small=one(1e-5))}"
+    text = f"g (float[3,4,20] x) => (float y) <{numbers_of}> {{ {WRITTEN[name]} {ROOT} {last} }}"
+    model = loaded(text, opset=17)
+    assert kinds(model) == ["LayerNormalization", "Add"][: 1 + ("x)" in last)]
+    feeds = {"x": RNG.normal(0, 1, (3, 4, 20)).astype(F)}
+    np.testing.assert_allclose(model.run(None, feeds)[0], unfused(text, feeds, opset=17)[0], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("body", [
+    f"{WRITTEN['Pow'].replace('[-1]', '[1]')} {ROOT} y = Mul(n, scale)",
+    f"{WRITTEN['Pow'].replace('two', 'small')} {ROOT} y = Mul(n, scale)",
+    f"{WRITTEN['Pow'].replace('Sub(x, m)', 'Sub(m, x)')} {ROOT} y = Mul(n, scale)",
+    f"{WRITTEN['Pow']} {ROOT} y = Mul(n, x)",
+])  # fmt: skip
+def test_what_is_no_normalization_stays(body):
+    numbers_of = f"{RESIDUAL}, {constants(two=one(2), small=one(1e-5))}"
+    text = f"g (float[3,4,20] x) => (float y) <{numbers_of}> {{ {body} }}"
+    assert "LayerNormalization" not in kinds(loaded(text, opset=17))
+
+
 @pytest.mark.parametrize(("kind", "dtype"), [("float", F), ("double", np.float64), ("float16", np.float16)])
 @pytest.mark.parametrize("shape", [(3, 4, 20), (4, 20), (3, 4, 1)])
 @pytest.mark.parametrize("inputs", ["scale, bias", "scale"])

@@ -62,6 +62,13 @@ def test_a_network_without_products_of_bytes_is_one_island():
     assert operators(with_islands(network_of(text))) == ["Onnxruntime"]
 
 
+def test_an_island_knows_the_shapes_of_the_networks_inputs():
+    """Without the shapes onnxruntime chooses another order of elements in memory for convolutions."""
+    nodes = with_islands(network_of(MIXED, **CONSTANTS)).graph.nodes
+    shapes = [node.attributes["island"].graph.inputs[0].shape for node in nodes if node.operator == "Onnxruntime"]
+    assert shapes == [(1, 4, 6), None]
+
+
 def test_few_light_operators_stay():
     text = """g (float[2, 3] x) => (float[2, 3] y) { a = Exp(x) q, s, z = DynamicQuantizeLinear(a)
         i = MatMulInteger(q, w, z) f = Cast<to = 1>(i) y = Mul(f, s) }"""

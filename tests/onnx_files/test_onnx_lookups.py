@@ -47,6 +47,16 @@ def test_functions_of_one_byte_are_looked_up(isa, name):
         same(text, [TABLE], feed)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("size", ["", "[1]"])
+def test_a_function_of_a_tensor_without_dimensions_has_those_of_its_nodes(name, size):
+    """This holds for scales with one dimension too."""
+    text = text_of(FUNCTIONS[name], "int8 z" if name == "to int8" else "uint8 z", "uint8")
+    for each in ("xs", "xz", "ys", "yz", "zs", "zz"):
+        text = text.replace(f" {each} =", f"{size} {each} =")
+    same(text, [TABLE], np.array(7, U))
+
+
 def test_a_byte_in_the_middle_that_others_need_is_looked_up_too():
     text = text_of(
         f"r = Sqrt(f) q = QuantizeLinear(r, zs, zz) y = DequantizeLinear(q, zs, zz) {ENDS}", "uint8 z, int8 q"
