@@ -1,7 +1,7 @@
 """The driver of element-wise primitives. A primitive is a list of steps on a float32 number, which run fused.
 
-The first step reads an array. Each further step is a post-op, which may read another array. At the end the number is
-stored. A block of elements goes through all steps before the next block, so intermediate numbers stay in the L1 cache.
+The first step reads an array. Each further step is a post-op, which may read another array. The last step stores the
+number. A block of elements goes through all steps before the next block, so intermediate numbers stay in the L1 cache.
 
 The dimensions of the arrays, in the result's order in memory, are divided into an inner run, whose elements are evenly
 spaced in each array, and outer dimensions. A block is a part of a run, or several short runs.

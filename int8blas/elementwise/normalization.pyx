@@ -35,7 +35,7 @@ cdef cnp.ndarray source(object src):
 
 cdef Epilogue set_quantization(i8_normalize_args *args, cnp.ndarray src, object dst_dtype, object scales,
                                object zero_points, object post_ops):
-    """Set those arguments of a kernel that depend on scales, zero points and types. Return the epilogue. With post-ops
+    """Set the arguments of a kernel that depend on scales, zero points and types. Return the epilogue. With post-ops
     the kernel stores float32."""
     cdef Epilogue e
     if zero_points is not None:

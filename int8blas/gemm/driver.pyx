@@ -10,9 +10,9 @@ The way of an operand from a public function to the micro-kernel:
     blas.multiply_arrays    checks the arguments; set_a_operand puts the array into Problem.a
     call.run_problem        releases the GIL
     driver.gemm             chooses a plan, and calls `run` of its path, which the last lines of the path's module set
-    blocks.run_blocks packs B, and starts the threads; it is the `run` of the path that takes most large products
-    blocks.multiply_blocks goes through the tiles of C; point_to_a (pack_a) sets i8_tile_args.a for each tile
-    tile_<rows>x<panels> the micro-kernel (csrc/gemm/tile_body.h), from the table i8_gemm_kernels.tiles
+    blocks.run_blocks       packs B, and starts the threads; it is the `run` of the path that takes most large products
+    blocks.multiply_blocks  goes through the tiles of C; point_to_a (pack_a) sets i8_tile_args.a for each tile
+    tile_<rows>x<panels>    the micro-kernel (csrc/gemm/tile_body.h), from the table i8_gemm_kernels.tiles
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -88,6 +88,7 @@ cdef inline int64_t first_column(const Problem *g, int64_t row) noexcept nogil:
 
 
 cdef inline int64_t end_column(const Problem *g, int64_t row) noexcept nogil:
+    """Return the column after the last computed column of a row of C."""
     return row + 1 if g.c.half == LOWER else g.n
 
 

@@ -31,7 +31,7 @@ cdef struct FilterJob:
     const RealWindows *windows
     int64_t units, channels                 # units: channels of all images
     int64_t sizes[MOST_SPATIAL]             # sizes of a phase (see set_phases)
-    int64_t floats, count                   # floats of all phases of a channel; results, including those between rows
+    int64_t floats, count                   # floats of all phases of a channel; results, and positions between rows
     int taps
     const char *image
     ptrdiff_t image_step, channel_step      # in bytes

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 
 class Queries(NamedTuple):
-    """Queries as rows, the factor by which integer scores of each query become scores of the index, and the floats of
-    the queries, `given * unit`."""
+    """Queries in the form that a search takes.
+
+    `rows` has the integers. An integer score of a query times its factor is a score of the index. The floats of the
+    queries are `given * unit`."""
 
     rows: Rows
     factors: npt.NDArray[np.float64] | float

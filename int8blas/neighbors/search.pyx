@@ -368,7 +368,7 @@ cdef void set_hamming_sums(const Search *s, const Shard *shard, const Room *w, c
     t.rows, t.columns, t.groups, t.flip = s.queries, b.rows, ceil_div(s.k, I8_GROUP), -1
     t.x, t.x_row, t.dst, t.dst_row = s.rows, t.groups * I8_GROUP, <int32_t *>w.sums, sums_row(s) // 4
     if shard.matrix is not NULL:
-        t.panels = <int8_t *>w.panels if b.copied else g.panels.data + b.first // I8_PANEL * g.panels.step
+        t.panels = <const int8_t *>w.panels if b.copied else g.panels.data + b.first // I8_PANEL * g.panels.step
         s.kernels.hamming(&t)
         return
     t.panels = <int8_t *>w.panels

@@ -120,7 +120,7 @@ STATIC: dict[str, Rewrite] = {
 }
 
 
-# The argument of the function in each Gelu, and the result, as polynomials of x, and of x and the function.
+# GELUS: the operator, and the argument of Erf or Tanh as a polynomial of x. GELU: the result, x * (1 + function) / 2.
 GELUS: dict[str, tuple[str, Polynomial]] = {
     "Erf": ("Gelu", {(1,): math.sqrt(0.5)}),
     "Tanh": ("FastGelu", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}),

@@ -151,7 +151,7 @@ def slices(x: Array, starts: Ints, ends: Ints, axes: Ints = None, steps: Ints = 
 
 
 def expand(x: Array, shape: Ints) -> Array:
-    """Broadcast x to a shape, where a 1 keeps the size of x."""
+    """Broadcast x to a shape. A size of 1 in `shape` keeps the size of x."""
     wanted = ints(shape)
     ndim = max(x.ndim, len(wanted))
     pairs = zip((1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - len(wanted)) + wanted, strict=True)

@@ -344,8 +344,7 @@ cdef class Layer:
         return one_integer((<dict>values)["src"], self.src_dtype)
 
     cdef Bound common_part(self):
-        """Return the values of an execution that supplies only numbers of the source. All such executions share these
-        values."""
+        """Return the values that all executions share if they supply only a scale or a zero point of the source."""
         self.brings_scale, self.brings_zero = self.source_brings(SCALES), self.source_brings(ZERO_POINTS)
         self.src_dtype = self.zero_point_type("src")
         self.weights_scale = self.constants[SCALES].get("weights", ONE)
@@ -355,8 +354,8 @@ cdef class Layer:
         return self.common
 
     cdef Bound bind_source(self, object scales, object zero_points):
-        """Bind an execution that supplies only numbers of the source, in a copy of the shared values. Return None if
-        the values need the full check."""
+        """Bind an execution that supplies only a scale or a zero point of the source, in a copy of the shared values.
+        Return None if the values need the full check."""
         cdef Bound bound, common = self.common
         cdef object scale, zero
         cdef float number

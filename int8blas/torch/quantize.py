@@ -221,7 +221,7 @@ def quantize_(
     *,
     filter: Callable[[str, nn.Module], bool] | None = None,
 ) -> nn.Module:
-    """Replace the modules of a model that have large weights by int8 modules, in place.
+    """Replace each module of a model that has large weights by an int8 module, in place.
 
     ``nn.Linear``, ``nn.Conv1d`` to ``Conv3d``, ``nn.ConvTranspose1d`` to ``ConvTranspose3d``, ``nn.LSTM``, ``nn.GRU``,
     ``nn.RNN`` and their cells, ``nn.MultiheadAttention`` (also in ``nn.TransformerEncoderLayer``), ``nn.Embedding``,

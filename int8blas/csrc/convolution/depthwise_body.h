@@ -15,29 +15,7 @@
 #define I8_DEPTHWISE_PIXELS 2
 #endif
 
-I8_INLINE void i8_depthwise_columns(const uint8_t *src[4], const ptrdiff_t step[4], int columns, ptrdiff_t dst_step,
-                                    uint8_t *dst, const int flips, const int few)
-{
-    const uint32_t flip = 0x80808080u;
-    const int vectors = few ? 2 : 4;
-    for (; columns > 0; --columns, dst += dst_step) {
-        i8_vec v[4];
-        I8_FOR(r, 4) {
-            v[r] = i8_load(src[r]);
-            if (flips)
-                v[r] = i8_xor(v[r], i8_broadcast(&flip));
-            if (few)
-                v[r] = i8_permute(v[r], i8_depthwise_order);
-            src[r] += step[r];
-        }
-        if (few)
-            i8_interleave_half(v, 0);
-        else
-            i8_interleave(v);
-        I8_FOR(q, vectors) i8_store(dst + q * 4 * I8_LANES, v[q]);
-    }
-}
-
+#define I8_DEPTHWISE_INTERLEAVE(v, few) ((few) ? i8_interleave_half(v, 0) : i8_interleave(v))
 #include "convolution/depthwise_columns.h"
 #include "convolution/depthwise_flat.h"
 #include "convolution/depthwise_output.h"

@@ -1,7 +1,6 @@
 /* Interleave the columns of a stretch, for the depthwise kernels. A column has 4 vectors in each group of
- * I8_DEPTHWISE_LINES lines. The including file defines
- * i8_depthwise_columns(src, step, columns, dst_step, dst, flips, few), which interleaves the next columns of one group.
- * With `few`, it stores the channels of two vectors in order. */
+ * I8_DEPTHWISE_LINES lines. The including file defines I8_DEPTHWISE_INTERLEAVE(v, few), which interleaves the vectors
+ * v[0] to v[I8_DEPTHWISE_LINES - 1], one of each line. */
 
 /* Return whether the channels fit half of the kernel's vectors. */
 I8_INLINE int i8_depthwise_few(const i8_depthwise_args *t) { return t->channels <= 2 * I8_LANES; }
@@ -17,6 +16,28 @@ I8_INLINE int i8_depthwise_groups(const i8_depthwise_args *t)
 /* Return the number of output lines that have their own copy of the weights. This call may have fewer lines, because
  * later calls with `again` may have more. */
 I8_INLINE int i8_depthwise_repeats(const i8_depthwise_args *t) { return (int)(t->panel_size / t->weights_step); }
+
+/* Interleave the next columns of one group. The columns of line r begin at src[r], and are step[r] bytes apart. With
+ * `few`, store the channels of two vectors in order. Advance src. */
+I8_INLINE void i8_depthwise_columns(const uint8_t **src, const ptrdiff_t *step, int columns, ptrdiff_t dst_step,
+                                    uint8_t *dst, const int flips, const int few)
+{
+    const uint32_t flip = 0x80808080u;
+    const int vectors = few ? 2 : 4;
+    for (; columns > 0; --columns, dst += dst_step) {
+        i8_vec v[4];
+        I8_FOR(r, I8_DEPTHWISE_LINES) {
+            v[r] = i8_load(src[r]);
+            if (flips)
+                v[r] = i8_xor(v[r], i8_broadcast(&flip));
+            if (few)
+                v[r] = i8_permute(v[r], i8_depthwise_order);
+            src[r] += step[r];
+        }
+        I8_DEPTHWISE_INTERLEAVE(v, few);
+        I8_FOR(q, vectors) i8_store(dst + q * 4 * I8_LANES, v[q]);
+    }
+}
 
 enum { I8_PADDING, I8_WHOLE, I8_COPIED };
 

@@ -306,8 +306,8 @@ I8_INLINE void i8_rows_of_group(uint8_t rows[4][I8_PANEL], const uint8_t *group,
 #ifdef I8_UNITS
     i8_unit v[4];
     I8_FOR(j, 4) v[j] = i8_xor_unit(i8_load_unit(group + 16 * j), i8_set_unit(flip));
-    /* In a group, the upper 4 bits of the index of a byte are the column. In rows, the lower 4 bits are the column.
-     * Each zip of the halves of the 64 bytes moves the highest bit of the index to the lowest place. */
+    /* Byte (column, k) has index 4 * column + k in a group, and 16 * k + column in rows. Each zip of the halves of the
+     * 64 bytes moves the highest bit of the index to the lowest place, so four zips move the column there. */
     I8_FOR(step, 4) {
         const i8_unit low[2] = {v[0], v[1]}, high[2] = {v[2], v[3]};
         I8_FOR(j, 2) {

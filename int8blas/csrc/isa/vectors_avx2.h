@@ -125,7 +125,7 @@ I8_INLINE void i8_add_units(int32_t *p, ptrdiff_t step, i8_vec x, const int unit
 }
 
 /* i8_repeat repeats `bytes` bytes, 4 to 32, over a vector. i8_repeat_some reads only the first `valid` of these bytes,
- * and sets the others to 0. */
+ * and sets the other bytes to 0. */
 I8_INLINE i8_vec i8_repeat(const void *p, const int bytes)
 {
     if (bytes == 4)

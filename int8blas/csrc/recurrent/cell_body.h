@@ -30,7 +30,7 @@ I8_INLINE i8_cell_place i8_place(const i8_cell_args *t, int row, int panel, cons
     return place;
 }
 
-/* f32(sum) * scale + bias of unit v and a gate. `sum` is the sum of x, the sum of h, or their total. */
+/* f32(sum) * scale + bias of unit v and a gate. `sum` is I8_X, I8_H, or the total of both. */
 #define I8_GATE(sum, gate, b) ((float)(int32_t)(sum)*at.scale[I8_CHUNK * (gate) + v] + at.bias[I8_CHUNK * (b) + v])
 #define I8_X(gate) ((uint32_t)at.x[I8_CHUNK * (gate) + v])
 #define I8_H(gate) ((uint32_t)at.h[I8_CHUNK * (gate) + v])
