@@ -42,17 +42,20 @@ cdef enum:
     # The largest window of the kernel, in lines and in columns. Larger windows take other strategies.
     MAX_LINES = 64
     MAX_SPAN = 256
-    # The number of columns of 4 interleaved lines that a thread stores, and the maximum number of outputs of a stretch.
+    # COLUMNS is the maximum number of interleaved columns of a stretch, over all groups of 4 lines: 64 columns of 256
+    # bytes take 16 KiB of the L1 cache. MAX_PIXELS is the maximum number of outputs of a stretch. 56 x 56 pixels of 64
+    # channels take 19.1 us with 16 outputs and 17.3 us with 64 outputs (AVX512-VNNI, Zen 5).
     COLUMNS = 64
     MAX_PIXELS = 64
     # The interleaved columns of 2 lines must have room for at least FEW_PIXELS outputs of a line. If channels are not
     # contiguous in the source or the destination, runs of pixels are transposed, and the number is TRANSPOSED_PIXELS.
     FEW_PIXELS = 8
     TRANSPOSED_PIXELS = 32
-    # The number of units for each thread. If each thread has several units, one more unit delays the end of a call
-    # little.
+    # The minimum number of units for each thread, if there are so many lines. A thread that gets one more unit than
+    # another thread then needs at most a quarter more time.
     THREAD_UNITS = 4
-    # The maximum number of lines of a unit, or of runs of lines that are computed together.
+    # The maximum number of lines of a unit, or of runs of lines that are computed together. 56 x 56 pixels of 64
+    # channels take 18.0 us with 1 line, 17.1 us with 4 lines and 17.0 us with 8 lines.
     BLOCK = 8
     # The maximum number of channels of flat lines, the maximum for pairs of lines, and the bytes of the flat lines of a
     # unit. Measured with images of 56 x 56, windows of 3 x 3 and one thread. AVX512-VNNI, 12 channels: flat lines take

@@ -34,8 +34,8 @@ cdef enum:
     MAX_SPAN = ROOM // (2 * I8_MAX_GROUPED)
     # The maximum number of outputs of a kernel call.
     MAX_PIXELS = 64
-    # The minimum number of groups. 4 groups of 8 channels fill half of the widest vectors. 4 groups of 4 channels fill
-    # only a quarter, like the product of one group.
+    # The minimum number of groups. 4 groups of 8 channels fill half of the widest vectors. 28 x 28 pixels of 4 groups
+    # of 4 channels take 3.27 us in this strategy and 3.63 us in other strategies (AVX512-VNNI, Zen 5).
     MIN_GROUPS = 4
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output_like
 from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
-from int8blas.core.memory cimport ALIGNMENT, aligned
+from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
 from int8blas.core.results cimport empty, empty_like
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
@@ -38,8 +38,6 @@ cdef enum:
     TRANSPOSED_ROWS = 64    # minimum rows of a piece of a transposed matrix: a cache line of bytes in the copy
     ERF_BLOCK = 256         # numbers of erf at a time, in 4 KiB
 cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to an integer
-# If `out` has at least this number of bytes, 4-byte elements are stored past the caches.
-cdef int64_t STREAM_BYTES = 16 << 20
 
 
 ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil

@@ -27,8 +27,8 @@ cnp.import_array()
 cdef enum:
     OFFSET = 128
     # The minimum of M, N and K. For smaller sizes, dividing the operands and adding the products take longer than the
-    # multiplications save. Products of bytes are 2.5x as fast with AMX (512 x 512 x 512), and 1.5x as fast with
-    # AVX512-VNNI and AVX-VNNI.
+    # multiplications save. 256 x 256 x 256 takes 240 us with digits and 215 us without, 512 x 512 x 512 takes 1.40 ms
+    # and 1.49 ms, and 768 x 768 x 768 takes 4.54 ms and 4.97 ms (AVX512-VNNI, Zen 5).
     LEAST_SIZE = 512
     MOST_K = (1 << 16) - 1      # the sum of 2 * K products of two bytes, each at most 2**14, fits int32
     ROWS = 1024                 # rows of C computed together; the three products take 12 KiB for each column

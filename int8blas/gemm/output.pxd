@@ -7,7 +7,9 @@ from int8blas.gemm.problem cimport Problem
 
 
 cdef enum:
-    # The number of sums that are gathered from several tiles for one call of the epilogue.
+    # The number of sums that are gathered from several tiles for one call of the epilogue: 12 KiB, which leave most of
+    # the L1 cache to B. 256 x 256 x 64 with alpha = 2 takes 28.9 us with 384 sums, 21.9 us with 1536 sums, 20.5 us with
+    # 3072 sums and 19.8 us with 6144 sums (AVX512-VNNI, Zen 5).
     EPILOGUE_SUMS = 3072
 
 

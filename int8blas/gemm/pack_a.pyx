@@ -19,8 +19,8 @@ from int8blas.gemm.operand cimport address, zero_of
 from int8blas.gemm.problem cimport Problem, has_contiguous_rows, is_generated, row_offset, zero_by_row
 
 cdef enum:
-    # The number of tiles that are packed together if A has contiguous columns. The rows of these tiles take at most a
-    # cache line.
+    # The number of tiles that are packed together if A has contiguous columns. The rows of these tiles, at most 8 in a
+    # tile, take at most a cache line of each column.
     PACKED_TILES = 8
 
 

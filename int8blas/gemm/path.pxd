@@ -62,8 +62,13 @@ cdef struct Planned:
 
 
 cdef enum:
-    MIN_PART_K = 4096           # the minimum k of a thread's part if K is divided
-    # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C.
+    # The minimum k of a thread's part if K is divided. Two threads together need 7 us more CPU time for two parts than
+    # one thread for one part. So 8 x 48 x 4096 takes 8.0 us on one thread and at least 7.7 us on two threads, and 8 x
+    # 48 x 8192 takes 15.6 us and at least 11.6 us (AVX512-VNNI, Zen 5).
+    MIN_PART_K = 4096
+    # The maximum number of totals in s64 if K is divided: each thread has a total for each element of C, 8 MiB in all.
+    # Without totals the path blocks adds in s64. 1024 x 1024 x 40,000, uint8 times uint8, takes 99.7 ms with totals and
+    # 109.7 ms without.
     SEGMENT_ELEMENTS = 1 << 20
 
 

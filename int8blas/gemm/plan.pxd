@@ -8,15 +8,21 @@ from int8blas.gemm.paths.sizes cimport REGISTER_ROWS, TINY_K, WHOLE_ROWS, is_sma
 from int8blas.gemm.problem cimport LOWER, UPPER, WHOLE, Problem, is_quantized, size_of_c, transpose_problem, zero_by_row
 
 cdef enum:
-    # Limits for transposing a problem. TRANSPOSED_COLUMNS is the maximum number of columns of C. TRANSPOSED_ROWS is the
-    # minimum number of rows of C for each column, or TRANSPOSED_FEW_ROWS if one row kernel computes all columns.
-    # TRANSPOSED_TINY is the largest size of a small problem. WHOLE_PANEL_K is the maximum K for which a C of one whole
-    # panel is not transposed. 3000 x 16 x 8 takes 20 us, and 30 us transposed; 3000 x 16 x 24 takes 50 us, and 42 us
-    # transposed (AVX2, Zen 4).
-    TRANSPOSED_COLUMNS = 16
+    # Limits for transposing a problem whose A has contiguous columns. TRANSPOSED_COLUMNS is the maximum number of
+    # columns of C. TRANSPOSED_ROWS is the minimum number of rows of C for each column, or TRANSPOSED_FEW_ROWS if one
+    # row kernel computes all columns. TRANSPOSED_TINY is the largest size of a small problem whose matrices all have
+    # contiguous columns. WHOLE_PANEL_K is the maximum K for which a C of one whole panel is not transposed.
+    #
+    # Times in us, as given and transposed (AVX512-VNNI, Zen 5; the last line: AVX2, Zen 4):
+    #   TRANSPOSED_COLUMNS   2000 x 64 x 200: 109, 78;  2000 x 96 x 100: 67, 70
+    #   TRANSPOSED_ROWS      128 x 16 x 200: 2.08, 2.10;  256 x 16 x 200: 4.23, 3.31
+    #   TRANSPOSED_FEW_ROWS  16 x 8 x 200: 0.40, 0.45;  32 x 8 x 200: 0.63, 0.60
+    #   TRANSPOSED_TINY      128 x 128 x 128: 7.4, 5.1
+    #   WHOLE_PANEL_K        3000 x 16 x 8: 20, 30;  3000 x 16 x 24: 50, 42
+    TRANSPOSED_COLUMNS = 64
     TRANSPOSED_ROWS = 16
     TRANSPOSED_FEW_ROWS = 4
-    TRANSPOSED_TINY = 64
+    TRANSPOSED_TINY = 128
     WHOLE_PANEL_K = 20
 
 
@@ -47,10 +53,14 @@ cdef void describe(const Resolved *r, Description *d) noexcept nogil
 
 
 cdef inline bint pays_to_transpose(const Problem *g) noexcept nogil:
-    """Return whether C.T := B.T @ A.T is faster to compute: C has few columns and A has contiguous columns (the
-    transposed problem reads A along them), but not if C is one whole panel and K is small; or C has contiguous columns
-    and K is small; or all three matrices are tiny and have contiguous columns; or A is one row and the kernel of stacks
-    takes the transposed problem."""
+    """Return whether C.T := B.T @ A.T is faster to compute. There are four such cases:
+
+    - A is one row, and the kernel of stacks takes the transposed problem;
+    - C has few columns and A has contiguous columns, along which the transposed problem reads A (but not if C is one
+      whole panel and K is small);
+    - C has contiguous columns and K is small;
+    - all three matrices are small and have contiguous columns.
+    """
     if (g.panels.data is not NULL or g.four_bits.data is not NULL or is_quantized(g) or g.saturating
             or zero_by_row(g) or g.b.zero_points is not NULL):
         return False

@@ -8,10 +8,12 @@ from int8blas.gemm.problem cimport Problem
 from int8blas.neighbors.best cimport Best, Entry, items_room
 
 cdef enum:
-    # The maximum number of queries that are searched together.
+    # The maximum number of queries that are searched together. 1024 queries of 20,000 x 64 take 10.2 ms in batches of
+    # 64, 9.5 ms in batches of 256 and 9.6 ms in one batch (AVX512-VNNI, Zen 5).
     MOST_QUERIES = 256
     # The maximum number of bytes of a thread's items: the size of a usual L2 cache. To find many rows, a search takes
-    # fewer queries at a time.
+    # fewer queries at a time. 256 queries for 1000 rows of 20,000 x 64 take 10.6 ms with 64 KiB, 9.9 ms with 1 MiB and
+    # 10.0 ms with 16 MiB.
     ITEMS_BYTES = 1 << 20
 
 

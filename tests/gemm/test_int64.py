@@ -93,11 +93,11 @@ def test_threads_and_parts_of_k_in_int64(isa, pair, rng):
 
 def test_a_large_result_in_int64(isa, rng):
     """The result is written with non-temporal stores if the kernels have them."""
-    a, b = rng.integers(0, 256, (1100, 40), np.uint8), rng.integers(-128, 128, (40, 2000), np.int8)
+    a, b = rng.integers(0, 256, (2200, 40), np.uint8), rng.integers(-128, 128, (40, 2000), np.int8)
     expected = exact(a, b)
     for columns in (2000, 1995):
-        memory = np.full(1100 * 2000 + 8, 7, np.int64)
-        out = memory[-memory.ctypes.data // 8 % 8 :][: 1100 * 2000].reshape(1100, 2000)  # aligned to cache lines
+        memory = np.full(2200 * 2000 + 8, 7, np.int64)
+        out = memory[-memory.ctypes.data // 8 % 8 :][: 2200 * 2000].reshape(2200, 2000)  # aligned to cache lines
         for threads in (1, 2):
             with int8blas.num_threads(threads):
                 int8blas.matmul(a, b[:, :columns], out=out[:, :columns])

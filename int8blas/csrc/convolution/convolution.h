@@ -28,8 +28,8 @@
  * i8_convolution_kernels.depthwise_strided takes windows of I8_STRIDED lines and taps, with stride 2 and dilation 1,
  * and any number of output lines and outputs. This kernel reads only the weights of the first output line, and ignores
  * `interleaved`. Its `output` takes all channels, or any number if C has bytes. */
-#define I8_MAX_DEPTHWISE 64
-#define I8_DEPTHWISE_VALUES 1536
+#define I8_MAX_DEPTHWISE 64      /* channels of a call with the widest vectors */
+#define I8_DEPTHWISE_VALUES 1536 /* bytes of the prepared start values and factors (depthwise_output.h) */
 #define I8_STRIDED 3
 typedef struct {
     int pixels, channels;

@@ -44,7 +44,7 @@
 
 #include "stage/stage.h"
 
-#define I8_MAX_MR 8
+#define I8_MAX_MR 8 /* maximum rows and panels of a tile, over all instruction sets */
 #define I8_MAX_NP 3
 #define I8_MAX_SCALED_MR 4 /* maximum rows of a tile with scale groups, which also keeps f32 sums in registers */
 #define I8_MAX_SEQUENTIAL 2 /* maximum rows of a tile that can read its panels of B one after the other */
@@ -282,9 +282,10 @@ typedef struct {
  *
  * B has 4 * groups + b_tail rows, at b + k * b_row. The kernel XORs B with b_flip, and computes `blocks` blocks of
  * columns side by side. If `first`, the sums start from 0. A is packed in groups of a_group bytes, padded with zeros.
- * If i8_few_rows_kernels.halve_row exists, a single row is halved, or `centered`. The sums of row i of block w are at
- * acc + i * acc_row + w * acc_block. i8_few_rows_kernels.store_rows restores the order of the columns, and writes
- * dst[j] = sum + add for one row of a block. */
+ * If i8_few_rows_kernels.halve_row exists, the caller splits a single row with halve_row, or with halve_centered, and
+ * then sets `centered`. The sums of row i of block w are at acc + i * acc_row + w * acc_block.
+ * i8_few_rows_kernels.store_rows restores the order of the columns, and writes dst[j] = sum + add for one row of a
+ * block. */
 typedef struct {
     int64_t groups;
     const uint8_t *a;
@@ -303,14 +304,14 @@ typedef struct {
 
 typedef void (*i8_few_rows_fn)(const i8_few_rows_args *);
 
-#define I8_MAX_FEW_ROWS 12
+#define I8_MAX_FEW_ROWS 12 /* maximum rows of a row kernel, over all instruction sets */
 
 /* The u8 operand of a kernel that reads both operands in place. */
 enum { I8_A_UNSIGNED = 0, I8_B_UNSIGNED = 1, I8_X_UNSIGNED = 0, I8_Y_UNSIGNED = 1 };
 
 /* Four outliers of one column of B' (outliers_body.h), and their k in a block of at most I8_OUTLIER_K. `rest` is 0 for
- * missing outliers. The magnitude of `rest` is at most I8_MAX_REST, so that no sum of two products saturates. A larger
- * outlier is stored in parts. */
+ * missing outliers. The magnitude of `rest` is at most I8_MAX_REST, so that no sum of two products saturates (2 * 255 *
+ * 64 = 32640). A larger outlier is stored in parts. */
 #define I8_OUTLIER_K 1024
 #define I8_MAX_REST 64
 typedef struct {
@@ -381,7 +382,7 @@ typedef struct {
 enum {
     I8_DOT4 = 0, I8_DOT4_SAT = 1, I8_DOT2 = 2, I8_DOT8 = 3, I8_DOT_SMALL = 4, I8_DOT_INTERLEAVED = 5, I8_DOT_KINDS = 6
 };
-enum { I8_INTERLEAVED_K = 1024 };
+enum { I8_INTERLEAVED_K = 1024 }; /* kernels keep an interleaved panel of this K, 16 KiB, on the stack */
 
 /* Compute all scale groups of a tile, and write y. The scale groups of A and B are contiguous, with t->groups dwords
  * each. In scale and col_sum, the 16 values of each group are contiguous. The function reads tiles, A and B of t. It

@@ -25,7 +25,10 @@
  *   a_bytes         512 x 4096 x 512:  48 KiB 4789, 96 KiB 4693, 256 KiB 4649, 512 KiB 4840
  *   nc              1024 x 1024 x 1024:  20 4872, 60 4711, 180 4805
  *   tiny_work       64 x 256 x 128:  2^17 10.5, 2^22 10.2
- *   few_rows_limit  48 x 1024 x 1024: B in place 240, packed 256; 96 x 1024 x 1024: in place 514, packed 463 */
+ *   few_rows_limit  48 x 1024 x 1024: B in place 240, packed 256; 96 x 1024 x 1024: in place 514, packed 463
+ * On Zen 5:
+ *   a_bytes         512 x 4096 x 512:  96 KiB 2252, 256 KiB 2253, 512 KiB 2208
+ *   few_rows_limit  12 x 1024 x 1024: in place 36, packed 45; 24 x 1024 x 1024: 72, 71; 32 x 1024 x 1024: 103, 88 */
 #define I8_TUNING                                                                                                      \
-    {.kc = 4096, .a_bytes = 512 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 21, .few_rows_limit = 48}
+    {.kc = 4096, .a_bytes = 512 << 10, .nc = 60, .thread_work = 1e6, .tiny_work = 1 << 21, .few_rows_limit = 24}
 #endif

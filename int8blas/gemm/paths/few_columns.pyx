@@ -25,7 +25,9 @@ from int8blas.gemm.problem cimport Problem, busy_threads, is_in_memory, is_quant
 cdef enum:
     # The maximum number of rows of A for which the path reads a B with contiguous columns in place, instead of packing
     # it. The number is MORE_ROWS if K is at least MORE_ROWS_K and kernels store C themselves. Otherwise it is FEW_ROWS.
-    # If the path reads A in place, the columns of C must fit one dot kernel.
+    # If the path reads A in place, the columns of C must fit one dot kernel. On Zen 5 (AVX512-VNNI), 20 x 2048 x 512
+    # takes 53 us in place and 68 us packed. 32 x 4096 x 100 takes 54 us in place and 37 us packed. 40 x 2048 x 200
+    # takes 48 us in place and 39 us packed, and 40 x 2048 x 384 takes 81 us in both ways.
     FEW_ROWS = 16
     MORE_ROWS = 64
     MORE_ROWS_K = 256
@@ -33,7 +35,9 @@ cdef enum:
     MAX_Y = 16
     MAX_PIECES = 5
     # The number of vectors x for each call of the epilogue. If the path reads x more than once, the number is smaller,
-    # so that these vectors take at most half of the L1 cache.
+    # so that these vectors take at most half of the L1 cache. If K is so long that less than MIN_BLOCK vectors would
+    # fit, the number makes little difference: with minima of 2, 8 and 32, 2000 x 8 x 8192 takes 356 us, 348 us and 358
+    # us (AVX512-VNNI, Zen 5).
     BLOCK = 64
     MIN_BLOCK = 8
 

@@ -8,8 +8,12 @@ from int8blas.gemm.problem cimport WHOLE, Problem, is_product, is_quantized, lea
 
 cdef enum:
     # small_k: the minimum number of rows of A, of columns of C, and of elements of C. The path shifts B once for all
-    # rows, and loads a row of A once for all columns. Smaller problems are faster on other paths.
-    SMALL_K_ROWS = 64
+    # rows, and loads a row of A once for all columns. Times on this path and on other paths, in us (AVX512-VNNI, Zen
+    # 5):
+    #   rows      16 x 4096 x 4: 2.6, 5.1;  48 x 2048 x 8: 4.8, 10.1
+    #   columns   4096 x 32 x 4: 10.7, 6.0;  4096 x 64 x 4: 15.9, 15.4
+    #   elements  128 x 128 x 4: 1.3, 0.85;  192 x 192 x 4: 1.7, 1.8;  256 x 256 x 4: 2.9, 3.8
+    SMALL_K_ROWS = 16
     SMALL_K_COLUMNS = 64
     SMALL_K_ELEMENTS = 3 << 14
     # few_columns: the minimum K, if more than two vectors are packed. For 1000 x 4 x 32, dot products take 3.5 us and
@@ -24,13 +28,16 @@ cdef enum:
     TINY_DOT_K = 16
     # long_k: LONG_K_SIDE is the maximum number of rows and of columns of C, because the path keeps all sums of a part
     # of K while it reads both operands once. MIN_LONG_K is the minimum of K divided by the number of elements of C,
-    # because each element costs an addition in s64. COPIED_VECTORS is the maximum number of vectors that the path
-    # copies because they are not contiguous along k. For more vectors, packing for tiles takes less time.
+    # because each element costs an addition in s64: 8 x 8 x 512 takes 0.48 us on this path and 0.39 us on few_columns,
+    # 8 x 8 x 2048 takes 0.76 us and 1.09 us (AVX512-VNNI, Zen 5). COPIED_VECTORS is the maximum number of vectors that
+    # the path copies because they are not contiguous along k: 8, the most vectors that i8_copy_vectors copies at a
+    # time.
     LONG_K_SIDE = 16
     MIN_LONG_K = 16
     COPIED_VECTORS = 8
-    # register: REGISTER_ROWS is the minimum number of rows of A, because making the tables takes 0.3 us.
-    # ROWS_IN_REGISTER is the minimum number of rows of A that share a register, so that most of its lanes have an
+    # register: REGISTER_ROWS is the minimum number of rows of A, because making the tables takes 0.3 us. 64 x 4 x 4
+    # takes 0.32 us on this path and 0.19 us on the path tiny, 256 x 3 x 3 takes 0.42 us and 0.47 us (AVX512-VNNI, Zen
+    # 5). ROWS_IN_REGISTER is the minimum number of rows of A that share a register, so that most of its lanes have an
     # element of C. The kernel of stacks also computes short dot products, with one column, of at least SHORT_DOT_K k.
     # For 9600 x 1 x 16 it takes 7 us with AVX512-VNNI and with AVX2, and the path few_columns 6 us and 15 us.
     REGISTER_ROWS = 192
@@ -44,19 +51,23 @@ cdef enum:
     TINY_A_BYTES = 4096
     TINY_B_BYTES = TINY_K * TINY_COLUMNS
     # tiny: the maximum K and the maximum number of columns if A is int8 and has any number of rows. NARROW_K_OF_PAIRS
-    # is the maximum K without VNNI. 142,903 x 17 x 20 takes 700 us on the path tiny, and 1090 us on the path blocks
-    # (Zen 4).
-    NARROW_K = 64
+    # is the maximum K without VNNI. On Zen 5, 10,000 x 17 x 100 takes 76 us on the path tiny and 101 us on the path
+    # blocks (AVX512-VNNI). With AVX2, 10,000 x 17 x 8 takes 41 us and 75 us, and 10,000 x 17 x 32 takes 121 us and 105
+    # us.
+    NARROW_K = 128
     NARROW_K_OF_PAIRS = 16
     NARROW_COLUMNS = 3 * I8_PANEL
     # tiny: the limits for a triangle: TINY_TRIANGLE rows of C and TINY_TRIANGLE_WORK multiply-adds. Up to these limits
     # computing all of C takes less time than the path triangle needs to prepare the operands. If A has contiguous rows
-    # and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64.
+    # and the CPU has VNNI, the limit is TINY_ROWS_WORK multiply-adds, 64 x 64 x 64. Times on the path tiny and on the
+    # path triangle (AVX512-VNNI, Zen 5): 1.42 us and 1.70 us for 64 x 64 x 64 with contiguous rows, 0.77 us and 0.79 us
+    # for 32 x 32 x 16 with contiguous columns, 1.09 us and 0.77 us for 32 x 32 x 32 with contiguous columns.
     TINY_TRIANGLE = 64
     TINY_ROWS_WORK = 1 << 18
     TINY_TRIANGLE_WORK = 1 << 13
     # triangle: the minimum number of rows of C for which computing and mirroring a triangle can be faster than
-    # computing all of C.
+    # computing all of C. The limits of K in triangle.pyx decide for larger C. For 64 x 64 x 128 both ways take 1.7 us,
+    # and 96 x 96 x 512 takes 8.6 us mirrored and 11.0 us whole (AVX512-VNNI, Zen 5).
     WHOLE_ROWS = 64
 
 

@@ -25,8 +25,11 @@ from int8blas.gemm.squares cimport add_panel_squares
 
 cdef enum:
     ROWS = 64                   # rows of A that are packed at a time
-    MIN_SHIFTED = 16            # minimum panels in a row of C for the shift, which needs one more panel
-    # The maximum number of sums, and of panels, for one call of the epilogue.
+    # The minimum number of panels in a row of C for the shift, which needs one more panel: at most 1/16 more work.
+    MIN_SHIFTED = 16
+    # The maximum number of sums, and of panels, for one call of the epilogue. The sums take 32 KiB, which fit the L1
+    # cache. 512 x 4096 x 8 takes 116 us with 4 panels, 105 us with 32 panels and 130 us with 128 panels (AVX512-VNNI,
+    # Zen 5).
     PART = 1 << 13
     PART_PANELS = 32
 
@@ -68,7 +71,7 @@ cdef struct Columns:
 
 
 cdef inline bint is_stored(const Plan *p) noexcept nogil:
-    """Return whether the kernel stores C, which has the bare sums or distances (to_output)."""
+    """Return whether the kernel stores C: bare sums (from_registers), or distances or s64 (to_output)."""
     return p.from_registers or p.to_output
 
 

@@ -7,7 +7,7 @@ from paths import LAYOUTS, assert_every_way
 
 import int8blas
 
-FEW_COLUMNS = ((64, 1, 130), (257, 2, 65), (1000, 3, 259), (40, 4, 17), (300, 4, 1030), (90, 1, 5))
+FEW_COLUMNS = ((64, 1, 130), (257, 2, 65), (1000, 3, 259), (40, 4, 17), (300, 4, 1030), (90, 1, 5), (1100, 60, 35))
 SMALL_K_COLUMNS = ((400, 130, 3), (740, 67, 8), (528, 129, 1), (66, 760, 4), (2064, 1200, 3))
 LARGE_C = 1 << 20  # number of elements from which only some options are tested
 
