@@ -70,7 +70,9 @@ I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *
     i8_vec v[4], z[4];
     I8_FOR(k, 4) {
         const int at = 4 * I8_LANES * k, own = each ? at : 0;
-        const i8_f32 w = i8_load_f32(x + at), f = i8_load_f32(scale + own);
+        i8_f32 w = i8_load_f32(x + at);
+        I8_PIN(w); /* otherwise GCC would load x twice */
+        const i8_f32 f = i8_load_f32(scale + own);
         const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
         z[k] = i8_load(zero_point + own);
         v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z[k])));
@@ -238,6 +240,40 @@ I8_CHUNK_FNS(s32, int32_t)
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
+/* Lane l of a vector that begins with the element `phase` of a value takes value (phase + l) / same. Products with the
+ * rounded reciprocals give exact quotients, because phase + l is less than 64, and i is less than 2**16. */
+static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n)
+{
+    int64_t i = 0, first = start % same;
+    values += start / same;
+    count -= start / same;
+#if I8_LANES > 1
+    int32_t lane[I8_LANES];
+    for (int l = 0; l < I8_LANES; ++l)
+        lane[l] = l;
+    const i8_vec lanes = i8_load(lane), reciprocal = i8_set_32((int32_t)(0x10000 / same + 1));
+    const int64_t factor = (1ll << 32) / same + 1;
+    if (I8_LANES % same == 0) { /* all vectors have one phase */
+        const i8_vec index = i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)first)), reciprocal);
+        for (int64_t value = 0; i < n && value + I8_LANES <= count; i += I8_LANES, value += I8_LANES / same)
+            i8_store(out + i, i8_take(i8_load(values + value), index));
+    }
+    for (; i < n; i += I8_LANES) {
+        const int64_t value = ((first + i) * factor) >> 32, phase = first + i - value * same;
+        if (value + I8_LANES > count)
+            break;
+        i8_store(out + i, i8_take(i8_load(values + value),
+                                  i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)phase)), reciprocal)));
+    }
+#endif
+    for (int64_t value = (first + i) / same, phase = (first + i) % same; i < n; ++i) {
+        out[i] = values[value];
+        phase = phase + 1 < same ? phase + 1 : 0;
+        value += phase == 0;
+    }
+    (void)count;
+}
+
 /* Compute less than a chunk: copy the elements to a buffer, and the results from a buffer. p has the addresses of the
  * parameters. */
 I8_INLINE void i8_part_of_run(const i8_elements_args *e, i8_chunk_fn chunk, const int64_t x_size,
@@ -292,10 +328,16 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
-    for (; block && i + I8_BLOCK <= n; i += I8_BLOCK)
-        if (!block(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step, each))
-            for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
-                chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
+    /* Numbers that a block cannot compute often have such neighbours, so the next blocks, up to `far`, are not tried.
+     */
+    for (int64_t far = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
+        const int64_t at = i * step;
+        if (i >= far && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))
+            continue;
+        far = i < far ? far : i + 4 * I8_BLOCK;
+        for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
+            chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
+    }
     for (; i < n; i += I8_CHUNK) {
         if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
             if (n < I8_CHUNK || out == x)
