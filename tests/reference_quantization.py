@@ -39,7 +39,7 @@ def round_and_shift(y, dtype, zero_point):
     assert y.dtype == np.float32
     info = np.iinfo(dtype)
     whole = np.clip(np.rint(np.nan_to_num(y.astype(np.float64), nan=0.0)), -(2.0**40), 2.0**40).astype(np.int64)
-    return np.clip(whole.clip(-(2**31), 2**31 - 1) + zero_point, info.min, info.max).astype(dtype)
+    return np.clip(whole + zero_point, info.min, info.max).astype(dtype)
 
 
 # q = sat(rne(f32(f32(x / scale) + f32(zero_point))))

@@ -609,6 +609,8 @@ cdef extern from "isa/kernels.h" nogil:
                       int64_t n) noexcept nogil
         void (*store[6])(void *out, const float *y, int64_t n, float scale, float zero) noexcept nogil
         void (*lookup)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *table) noexcept nogil
+        void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start,
+                       int64_t n) noexcept nogil
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,
                       uint8_t high) noexcept nogil
         i8_bytes_fn bytes[2][2][2]

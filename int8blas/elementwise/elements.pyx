@@ -15,7 +15,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output_like
-from int8blas.core.kernels cimport current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
+from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
 from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
 from int8blas.core.results cimport empty, empty_like
 from int8blas.core.split cimport ceil_div, share
@@ -41,6 +41,8 @@ cdef float ROUND = 12582912  # 1.5 * 2**23: a sum with this number is rounded to
 
 
 ctypedef void (*widen_fn)(float *y, const void *x, int64_t n, float scale, float zero) noexcept nogil
+ctypedef void (*spread_fn)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start,
+                           int64_t n) noexcept nogil
 
 
 cdef struct ElementsJob:
@@ -56,9 +58,10 @@ cdef struct ElementsJob:
     int64_t piece, pieces                       # elements of a piece, pieces of a run
     int64_t period                              # elements after which the parameters of a run repeat, if `each`
     # If `spread` is not 0, there is one run. Elements [i * spread, (i + 1) * spread) have value i % values of each
-    # parameter. The values are value_steps bytes apart.
+    # parameter that varies. The values are contiguous.
     int64_t spread, values
-    ptrdiff_t value_steps[PARAMETERS]
+    bint varies[PARAMETERS]
+    spread_fn spread_values
     bint each, stream
     int used                                    # parameters that the function uses; all parameters must be readable
     int x_size, out_size
@@ -68,49 +71,28 @@ cdef struct ElementsJob:
     const char *parameters[PARAMETERS]
 
 
-cdef void write_out(const ElementsJob *job, int p, int64_t first, int64_t count, int32_t *dst) noexcept nogil:
-    """Write out a parameter for `count` elements, and at most FILLED - 1 elements more."""
-    cdef int64_t spread = job.spread, value = first // spread % job.values, same = min(spread - first % spread, count)
-    cdef ptrdiff_t step = job.value_steps[p]
-    cdef const char *at = job.parameters[p] + value * step
-    cdef int64_t _i, whole, blocks = ceil_div(spread, FILLED)
-    if step == 0:
-        fill(dst, ceil_div(count, FILLED), at)
-        return
-    while count > 0:
-        fill(dst, ceil_div(same, FILLED), at)
-        dst, count = dst + same, count - same
-        at, value = at + step, value + 1
-        whole = min(count // spread, job.values - value)
-        for _i in range(whole):
-            fill(dst, blocks, at)
-            dst, at = dst + spread, at + step
-        count, value, same = count - whole * spread, value + whole, min(spread, count - whole * spread)
-        if value == job.values:
-            at, value = job.parameters[p], 0
-
-
 cdef void do_spread(const ElementsJob *job, int64_t first, int64_t end) noexcept nogil:
-    """Compute elements whose parameters are written out, GATHERED at a time. If each element has its own parameter, the
-    kernel reads the parameter in place."""
-    cdef int32_t words[PARAMETERS][GATHERED + FILLED]
+    """Compute elements whose parameters are repeated in memory, GATHERED elements at a time. If each element has its
+    own parameter, the kernel reads the parameter in place."""
+    cdef int32_t memory[PARAMETERS][GATHERED + 2 * I8_CHUNK]
+    cdef int32_t *words[PARAMETERS]
     cdef i8_elements_args e
-    cdef bint own = job.spread == 1
+    cdef int64_t at
     cdef int p
     e.each, e.stream = True, job.stream
     for p in range(job.used):
-        if job.value_steps[p] == 0:
-            write_out(job, p, 0, GATHERED, words[p])
+        words[p] = <int32_t *>aligned(<char *>memory[p])
+        if not job.varies[p]:
+            fill(words[p], GATHERED // FILLED, job.parameters[p])
     while first < end:
-        e.n = min(<int64_t>GATHERED, end - first)
-        if own:
-            e.n = min(e.n, job.values - first % job.values)
+        at = first % (job.spread * job.values)
+        e.n = min(<int64_t>GATHERED, end - first, job.spread * job.values - at)
         for p in range(job.used):
             e.parameters[p] = words[p]
-            if own and job.value_steps[p] == sizeof(int32_t):
-                e.parameters[p] = job.parameters[p] + first % job.values * sizeof(int32_t)
-            elif job.value_steps[p]:
-                write_out(job, p, first, e.n, words[p])
+            if job.varies[p] and job.spread == 1:
+                e.parameters[p] = job.parameters[p] + at * <int64_t>sizeof(int32_t)
+            elif job.varies[p]:
+                job.spread_values(words[p], <const int32_t *>job.parameters[p], job.values, job.spread, at, e.n)
         for p in range(job.used, PARAMETERS):
             e.parameters[p] = e.parameters[0]
         e.x, e.out = job.x + first * job.x_size, job.out + first * job.out_size
@@ -456,11 +438,11 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
             job.dims, job.outer, job.n = 0, 1, outer * size * inner
             job.period, job.spread, job.values = job.n, inner, size
             job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+            job.spread_values = current_kernels().elementwise.spread
+            parameters = [np.ascontiguousarray(array) if array.ndim else array for array in parameters]
             for p in range(job.used):
                 job.parameters[p] = cnp.PyArray_BYTES(<cnp.ndarray>parameters[p])
-                job.value_steps[p] = 0
-                if cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]):
-                    job.value_steps[p] = cnp.PyArray_STRIDE(<cnp.ndarray>parameters[p], 0)
+                job.varies[p] = cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) > 0
             return parameters
         repeats = max(<int64_t>1, min(outer, STRETCH // (size * inner)))
         job.dims, job.outer, job.n, job.period = 0, 1, outer * size * inner, size * inner * repeats

@@ -231,6 +231,19 @@ def test_onnx_rounds_before_it_adds_the_zero_point(isa, dtype):
     assert int8blas.quantize(x, 1, 1, dtype).tolist() != (np.array([0, 2, 2, 4, 0] * 7) + 1).tolist()
 
 
+def test_onnx_saturates_int32_once(isa):
+    """Quotients beyond int32 return to its range by a zero point of the other sign."""
+    x = np.array([2**31, 2**31 + 256, 3e9, 2**32 - 256, 2**32, 2**32 + 512, 1e30, np.inf, 0.5, 1.5], np.float32)
+    x = np.concatenate([x, -x, [np.nan]]).astype(np.float32)
+    sums = np.array([2**31 - 1, 2**30, 715_827_883, -(2**31), -(2**30), 3, 0], np.int32)
+    for zero_point in (-(2**31), -(10**9), -1, 0, 1, 10**9, 2**31 - 1):
+        expected = reference.quantize(x, 1, zero_point, np.int32, "onnx")
+        assert_same(int8blas.quantize(x, 1, zero_point, np.int32, scheme="onnx"), expected, zero_point=zero_point)
+        result = int8blas.requantize(sums, 3, zero_point, np.int32, scheme="onnx")
+        assert_same(result, reference.requantize(sums, 3, zero_point, np.int32, "onnx"), zero_point=zero_point)
+    assert int8blas.quantize(np.float32(3e9), 1, -(10**9), np.int32, scheme="onnx") == 2 * 10**9
+
+
 def test_doubling_rounds_twice_and_single_once(isa):
     # 0.6 * 2**-20 * x is just below a half: the first rounding gives exactly a half, the second one 1.
     x, scale = np.array([873813], np.int32), 0.6 * 2.0**-20

@@ -48,6 +48,18 @@ def test_axes_of_integer_schemes(isa, scheme, rng):
         assert_same(result, oracle(x, scale, zero_point, axis), axis=axis)
 
 
+def test_scales_of_short_rows(isa, rng):
+    """Rows of a few elements, each with its own scale: vectors begin at every element of a row."""
+    for row in range(1, 33):
+        shape = (2, 4500 // row + 3, row)
+        x = rng.normal(0, 50, shape).astype(np.float32)
+        scale, zero_point = parameters(rng, np.int8, shape[1])
+        expected = reference.quantize(x, reference.along(scale, 1, 3), reference.along(zero_point, 1, 3))
+        assert_same(int8blas.quantize(x, scale, zero_point, axis=1), expected, row=row)
+        assert_same(int8blas.quantize(x[0], scale[::-1], zero_point[::-1], axis=0)[::-1],
+                    int8blas.quantize(x[0, ::-1].copy(), scale, zero_point, axis=0), row=row)  # fmt: skip
+
+
 @every_function
 def test_one_scale_with_many_zero_points_and_the_other_way_round(isa, name, rng):
     ours, oracle, x = call(name, rng, np.int8, (3, 50))

@@ -54,6 +54,7 @@ const i8_elementwise_kernels I8_WIDTH_TABLE(elementwise) = {
     .dequantize = I8_INT_TABLE(i8_dequantize),
     .requantize = {I8_INT_TABLE(i8_requantize_float), I8_INT_TABLE(i8_requantize_doubling),
                    I8_INT_TABLE(i8_requantize_single), I8_INT_TABLE(i8_requantize_onnx)},
+    .spread = i8_spread,
     .maximum = {i8_maximum_u8, i8_maximum_s8},
     .average = {i8_average_u8, i8_average_s8},
     .load = I8_TYPE_TABLE(i8_load_run),

@@ -22,6 +22,7 @@ typedef struct {
 } i8_elements_args;
 
 typedef void (*i8_elements_fn)(const i8_elements_args *);
+#define I8_SAME 32 /* the most elements for which a spread value is repeated */
 
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
  * bytes, as pool_body.h describes. The window of byte j of run r begins at src + r * src_step + j. The results of run r
@@ -112,6 +113,10 @@ typedef struct {
      * other kernels. */
     i8_elements_fn quantize[I8_INT_TYPES], quantize_onnx[I8_INT_TYPES], dequantize[I8_INT_TYPES];
     i8_elements_fn requantize[I8_SCHEMES][I8_INT_TYPES];
+
+    /* out[i] = values[(start + i) / same] for i < n, which is less than 2**15. The function may write I8_CHUNK - 1
+     * elements more. `same` is from 2 to I8_SAME. The last readable value is values[count - 1]. */
+    void (*spread)(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n);
 
     i8_pool_fn maximum[2], average[2]; /* [I8_U8 or I8_S8] */
 

@@ -70,7 +70,9 @@ I8_INLINE int i8_block(char *out, const char *x, const char *scale, const char *
     i8_vec v[4], z[4];
     I8_FOR(k, 4) {
         const int at = 4 * I8_LANES * k, own = each ? at : 0;
-        const i8_f32 w = i8_load_f32(x + at), f = i8_load_f32(scale + own);
+        i8_f32 w = i8_load_f32(x + at);
+        I8_PIN(w); /* otherwise GCC would load x twice */
+        const i8_f32 f = i8_load_f32(scale + own);
         const i8_f32 q = each ? i8_div_f32(w, f) : i8_quotient(w, f, i8_load_f32(reciprocal));
         z[k] = i8_load(zero_point + own);
         v[k] = i8_round_within_s32(onnx ? q : i8_add_f32(q, i8_to_f32(z[k])));
@@ -112,19 +114,30 @@ I8_BLOCK_FN(i8_quantize_onnx_s8, 1, 1)
             value;                                                                                                     \
         }                                                                                                              \
     }
-#define I8_CHUNK_FNS(t, size, load, store, rounded, near, shifted, saturated, difference)                              \
+/* Return sat(rne(q) + zero_point) for s32. If q is beyond s32, and the zero point has the other sign, both are moved
+ * towards 0 by 2**31, which is exact. */
+I8_NOINLINE i8_vec i8_add_rounded(i8_f32 q, i8_vec zero_point)
+{
+    const i8_vec top = i8_set_32(INT32_MIN), y = i8_to_s32(q);
+    const i8_f32 back = i8_as_f32(i8_add(i8_and(zero_point, top), i8_set_32(0x4f000000))); /* 2**31 or -2**31 */
+    const i8_vec moved = i8_shift_in_s32(i8_to_s32(i8_add_f32(q, back)), i8_xor(zero_point, top));
+    const i8_vec beyond = i8_and(i8_equal(y, i8_limit_of(y)), i8_sign_of(i8_xor(y, zero_point)));
+    return i8_where(beyond, moved, i8_shift_in_s32(y, zero_point));
+}
+
+#define I8_CHUNK_FNS(t, size, load, store, rounded, shifted, added, saturated, difference)                             \
     I8_CHUNK_FN(i8_quantize_##t, const i8_f32 w = I8_REAL(x);                                                          \
                 const i8_f32 y = i8_add_f32(i8_div_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
                 store(I8_OF(out, size), i8_replace_nan(w, rounded, saturated)))                                        \
     I8_CHUNK_FN(i8_quantize_onnx_##t, const i8_f32 w = I8_REAL(x); const i8_f32 q = i8_div_f32(w, I8_REAL(factor));    \
-                const i8_vec y = near; store(I8_OF(out, size), i8_replace_nan(w, shifted, z)))                         \
+                store(I8_OF(out, size), i8_replace_nan(w, added, z)))                                                  \
     I8_CHUNK_FN(i8_dequantize_##t, const i8_vec w = load(I8_OF(x, size));                                              \
                 i8_store_f32(I8_OF(out, 4), i8_mul_f32(I8_REAL(factor), difference)))                                  \
     I8_CHUNK_FN(i8_requantize_float_##t, const i8_f32 w = i8_to_f32(I8_WIDE(x));                                       \
                 const i8_f32 y = i8_add_f32(i8_mul_f32(w, I8_REAL(factor)), i8_to_f32(z));                             \
                 store(I8_OF(out, size), rounded))                                                                      \
     I8_CHUNK_FN(i8_requantize_onnx_##t, const i8_f32 q = i8_mul_f32(i8_to_f32(I8_WIDE(x)), I8_REAL(factor));           \
-                const i8_vec y = near; store(I8_OF(out, size), shifted))                                               \
+                store(I8_OF(out, size), added))                                                                        \
     I8_CHUNK_FN(i8_requantize_doubling_##t,                                                                            \
                 const i8_vec y = i8_doubling(I8_WIDE(x), I8_WIDE(factor), I8_WIDE(exponent));                          \
                 store(I8_OF(out, size), shifted))                                                                      \
@@ -134,11 +147,11 @@ I8_BLOCK_FN(i8_quantize_onnx_s8, 1, 1)
 /* Clip q before rounding and adding a zero point. Clipped values saturate with every 8-bit zero point. */
 #define I8_NEAR i8_round(q, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
 #define I8_CLAMPED(x, low, high) i8_min_s32(i8_max_s32(x, i8_set_32(low)), i8_set_32(high))
-I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), I8_NEAR, i8_shift_between(y, z, 0, 255),
-             I8_CLAMPED(z, 0, 255), i8_to_f32(i8_sub(w, z)))
-I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), I8_NEAR, i8_shift_between(y, z, -128, 127),
-             I8_CLAMPED(z, -128, 127), i8_to_f32(i8_sub(w, z)))
-I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_to_s32(q), i8_shift_in_s32(y, z), z,
+I8_CHUNK_FNS(u8, 1, i8_load_u8, i8_store_u8, i8_round(y, 0, 255), i8_shift_between(y, z, 0, 255),
+             i8_shift_between(I8_NEAR, z, 0, 255), I8_CLAMPED(z, 0, 255), i8_to_f32(i8_sub(w, z)))
+I8_CHUNK_FNS(s8, 1, i8_load_s8, i8_store_s8, i8_round(y, -128, 127), i8_shift_between(y, z, -128, 127),
+             i8_shift_between(I8_NEAR, z, -128, 127), I8_CLAMPED(z, -128, 127), i8_to_f32(i8_sub(w, z)))
+I8_CHUNK_FNS(s32, 4, i8_load, i8_store, i8_to_s32(y), i8_shift_in_s32(y, z), i8_add_rounded(q, z), z,
              i8_difference_f32(w, z))
 #undef I8_CLAMPED
 #undef I8_NEAR
@@ -165,9 +178,16 @@ I8_INLINE int32_t i8_round_to_s32(float y)
     return r < 0x1p31f ? q : INT32_MAX;
 }
 
-#define I8_NEAR_u8(y) i8_round_between(y, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
-#define I8_NEAR_s8(y) I8_NEAR_u8(y)
-#define I8_NEAR_s32(y) i8_round_to_s32(y)
+I8_INLINE int32_t i8_add_rounded(float q, int32_t zero_point)
+{
+    const double y = (double)rintf(q) + (double)zero_point;
+    return y <= INT32_MIN ? INT32_MIN : y >= INT32_MAX ? INT32_MAX : (int32_t)y;
+}
+
+#define I8_NEAR(y) i8_round_between(y, -I8_FAR_FROM_BYTES, I8_FAR_FROM_BYTES)
+#define I8_ADD_u8(q, zero_point) I8_SHIFT_u8(I8_NEAR(q), zero_point)
+#define I8_ADD_s8(q, zero_point) I8_SHIFT_s8(I8_NEAR(q), zero_point)
+#define I8_ADD_s32(q, zero_point) i8_add_rounded(q, zero_point)
 #define I8_ROUND_u8(y) i8_round_between(y, 0.0f, 255.0f)
 #define I8_ROUND_s8(y) i8_round_between(y, -128.0f, 127.0f)
 #define I8_ROUND_s32(y) i8_round_to_s32(y)
@@ -204,10 +224,10 @@ I8_INLINE int32_t i8_round_to_s32(float y)
     I8_CHUNK_FN(i8_quantize_##t, float, type, float,                                                                   \
                 v[j] == v[j] ? I8_ROUND_##t(v[j] / f[j] + (float)z[j]) : I8_SATURATE_##t(z[j]))                        \
     I8_CHUNK_FN(i8_quantize_onnx_##t, float, type, float,                                                              \
-                v[j] == v[j] ? I8_SHIFT_##t(I8_NEAR_##t(v[j] / f[j]), z[j]) : z[j])                                    \
+                v[j] == v[j] ? I8_ADD_##t(v[j] / f[j], z[j]) : z[j])                                                   \
     I8_CHUNK_FN(i8_dequantize_##t, type, float, float, f[j] * I8_DIFFERENCE_##t(v[j], z[j]))                           \
     I8_CHUNK_FN(i8_requantize_float_##t, int32_t, type, float, I8_ROUND_##t((float)v[j] * f[j] + (float)z[j]))         \
-    I8_CHUNK_FN(i8_requantize_onnx_##t, int32_t, type, float, I8_SHIFT_##t(I8_NEAR_##t((float)v[j] * f[j]), z[j]))     \
+    I8_CHUNK_FN(i8_requantize_onnx_##t, int32_t, type, float, I8_ADD_##t((float)v[j] * f[j], z[j]))                    \
     I8_CHUNK_FN(i8_requantize_doubling_##t, int32_t, type, int32_t,                                                    \
                 I8_SHIFT_##t(i8_doubling(v[j], f[j], s[j]), z[j]))                                                     \
     I8_CHUNK_FN(i8_requantize_single_##t, int32_t, type, int32_t, I8_SHIFT_##t(i8_single(v[j], f[j], s[j]), z[j]))
@@ -219,6 +239,40 @@ I8_CHUNK_FNS(s32, int32_t)
 #undef I8_CHUNK_FN
 
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
+
+/* Lane l of a vector that begins with the element `phase` of a value takes value (phase + l) / same. Products with the
+ * rounded reciprocals give exact quotients, because phase + l is less than 64, and i is less than 2**16. */
+static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n)
+{
+    int64_t i = 0, first = start % same;
+    values += start / same;
+    count -= start / same;
+#if I8_LANES > 1
+    int32_t lane[I8_LANES];
+    for (int l = 0; l < I8_LANES; ++l)
+        lane[l] = l;
+    const i8_vec lanes = i8_load(lane), reciprocal = i8_set_32((int32_t)(0x10000 / same + 1));
+    const int64_t factor = (1ll << 32) / same + 1;
+    if (I8_LANES % same == 0) { /* all vectors have one phase */
+        const i8_vec index = i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)first)), reciprocal);
+        for (int64_t value = 0; i < n && value + I8_LANES <= count; i += I8_LANES, value += I8_LANES / same)
+            i8_store(out + i, i8_take(i8_load(values + value), index));
+    }
+    for (; i < n; i += I8_LANES) {
+        const int64_t value = ((first + i) * factor) >> 32, phase = first + i - value * same;
+        if (value + I8_LANES > count)
+            break;
+        i8_store(out + i, i8_take(i8_load(values + value),
+                                  i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)phase)), reciprocal)));
+    }
+#endif
+    for (int64_t value = (first + i) / same, phase = (first + i) % same; i < n; ++i) {
+        out[i] = values[value];
+        phase = phase + 1 < same ? phase + 1 : 0;
+        value += phase == 0;
+    }
+    (void)count;
+}
 
 /* Compute less than a chunk: copy the elements to a buffer, and the results from a buffer. p has the addresses of the
  * parameters. */
@@ -274,10 +328,16 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
 #else
     (void)stream;
 #endif
-    for (; block && i + I8_BLOCK <= n; i += I8_BLOCK)
-        if (!block(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step, each))
-            for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
-                chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
+    /* Numbers that a block cannot compute often have such neighbours, so the next blocks, up to `far`, are not tried.
+     */
+    for (int64_t far = 0; block && i + I8_BLOCK <= n; i += I8_BLOCK) {
+        const int64_t at = i * step;
+        if (i >= far && block(out + i * out_size, x + i * x_size, p[0] + at, p[1] + at, p[2] + at, each))
+            continue;
+        far = i < far ? far : i + 4 * I8_BLOCK;
+        for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
+            chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
+    }
     for (; i < n; i += I8_CHUNK) {
         if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
             if (n < I8_CHUNK || out == x)

@@ -158,7 +158,8 @@ I8_INLINE i8_vec i8_in_order(i8_vec x)
     return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), x);
 }
 I8_INLINE int i8_any_equal_16(i8_vec x, i8_vec y) { return _mm512_cmpeq_epi16_mask(x, y) != 0; }
-I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return _mm512_permutexvar_epi32(i8_load(order), v); }
+I8_INLINE i8_vec i8_take(i8_vec v, i8_vec index) { return _mm512_permutexvar_epi32(index, v); }
+I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return i8_take(v, i8_load(order)); }
 
 I8_INLINE i8_vec i8_add_neighbours(i8_vec x, i8_vec y)
 {

@@ -262,15 +262,15 @@ I8_INLINE i8_vec i8_fold_units(i8_vec x, i8_vec y)
 {
     return I8_VEC(vaddq_s32(x.low, x.high), vaddq_s32(y.low, y.high));
 }
-/* Lane i of the result is lane order[i] of v. */
-I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order)
+I8_INLINE i8_vec i8_take(i8_vec v, i8_vec index)
 {
     const uint8x16x2_t table = {{I8_U8(v.low), I8_U8(v.high)}};
     const uint32x4_t first = vdupq_n_u32(0x03020100u);
-    const uint32x4_t low = vmlaq_n_u32(first, I8_U32(vld1q_s32(order)), 0x04040404u);
-    const uint32x4_t high = vmlaq_n_u32(first, I8_U32(vld1q_s32(order + 4)), 0x04040404u);
+    const uint32x4_t low = vmlaq_n_u32(first, I8_U32(index.low), 0x04040404u);
+    const uint32x4_t high = vmlaq_n_u32(first, I8_U32(index.high), 0x04040404u);
     return I8_VEC(vqtbl2q_u8(table, I8_U8(low)), vqtbl2q_u8(table, I8_U8(high)));
 }
+I8_INLINE i8_vec i8_permute(i8_vec v, const int32_t *order) { return i8_take(v, i8_load(order)); }
 
 I8_INLINE int32x4_t i8_half_widened(int32x4_t x, const int half)
 {
