@@ -19,7 +19,6 @@ cdef class Phase:
 
     cdef void set_part(self, Images *part, const Images *whole) noexcept
     cdef Images seen(self, const Images *source, const Images *part) noexcept
-    cdef bint needs_memory_of(self, Phase other, const Images *its, const Images *whole) noexcept
     cdef int pack_weights(self, weights) except -1
 
 

@@ -22,7 +22,7 @@ from int8blas.stage.layer_arguments import (
     FLOAT_DTYPES, INT8_DTYPES, INT16_DTYPES, PackedWeights, centered_weights, check_dtype, check_dynamic,
     check_no_source, dynamic_attributes, grouped_attributes, grouped_shape, grouped_values, int8_weights)
 from int8blas.convolution.lines cimport LineFilters, has_lines, overlap
-from int8blas.convolution.views cimport View, repeated_bound, run_views, view_of, views_of
+from int8blas.convolution.views cimport View, add_views, repeated_bound
 from int8blas.core.results cimport empty, empty_like
 from int8blas.gemm.call cimport is_usable
 from int8blas.gemm.operand cimport SIGN_BIT
@@ -74,19 +74,6 @@ cdef class Phase:
         for d in range(5):
             one.steps[d] = 0
         return one
-
-    cdef bint needs_memory_of(self, Phase other, const Images *its, const Images *whole) noexcept:
-        """Return whether this phase has the windows and the number of outputs of another phase."""
-        cdef i8_image *mine = &self.filters.window
-        cdef int64_t room, last
-        cdef int d
-        for d in range(3):
-            room, last = whole.size[d + 1] - self.first[d], its.size[d + 1] * self.steps[d]
-            if (mine.kernel[d] != other.filters.window.kernel[d] or mine.before[d] != other.filters.window.before[d]
-                    or mine.dilation[d] != other.filters.window.dilation[d]
-                    or not last - self.steps[d] < room <= last):
-                return False
-        return self.sees == other.sees
 
     cdef int pack_weights(self, weights) except -1:
         """Pack the filters' part of the layer's weights (g, oc, ic, ...)."""
@@ -398,9 +385,10 @@ cdef class ConvolutionLayer(QuantizedLayer):
         If `bound` is used only in this execution, `values` are the values from which `bound` was created. With `keeps`,
         the target belongs to the caller. The target is then written completely, or not at all if there is no memory.
         """
-        cdef Images source, whole, part, its, seen
-        cdef Phase phase, other
-        cdef list phases
+        cdef Images source, whole, part, seen
+        cdef Phase phase
+        cdef View view
+        cdef list phases, views = []
         cdef bint rebinds
         if bound.far or self._wide:
             return self.execute_far(x, target, bound, values, first, count)
@@ -408,30 +396,25 @@ cdef class ConvolutionLayer(QuantizedLayer):
         set_images(&whole, target, self._channels_last)
         phases = self.phases_in(&whole, bound)
         rebinds = (len(phases) > 1 or count < source.size[0]) and bound.reads_pixels()
-        if rebinds and keeps and self._dynamic is None:
-            values.keep()
         phase = phases[0]
         if phase.fold > 1:
             bound = repeated_bound(bound, whole.size[4], phase.fold)
         source.data += first * source.steps[0]
         whole.data += first * whole.steps[0]
         source.size[0] = whole.size[0] = count
-        if keeps and first == 0 and len(phases) > 1:
-            # If there is no memory for a phase, raise the error before any phase writes. Later images reuse the memory
-            # of the first image, and some phases reuse the memory of the first phase.
-            other = phases[0]
-            other.set_part(&its, &whole)
-            for phase in phases:
-                if not phase.needs_memory_of(other, &its, &whole):
-                    phase.set_part(&part, &whole)
-                    seen = phase.seen(&source, &part)
-                    run_views(self.filters_of(phase, x), bound, &seen, &part, self._flip, True, self._name)
         for phase in phases:
             phase.set_part(&part, &whole)
             if rebinds:
                 bound = self.bind(values, self.slices(phase, first, count))
             seen = phase.seen(&source, &part)
-            run_views(self.filters_of(phase, x), bound, &seen, &part, self._flip, False, self._name)
+            add_views(views, self.filters_of(phase, x), bound, &seen, &part, self._flip)
+        if keeps and first == 0 and len(views) > 1:
+            # If there is no memory for a view, raise the error before any view writes. Later images reuse the memory of
+            # the first image.
+            for view in views:
+                view.filters.run(view.bound, &view.src, &view.dst, self._flip, True, self._name)
+        for view in views:
+            view.filters.run(view.bound, &view.src, &view.dst, self._flip, False, self._name)
         return 0
 
     cdef int execute_far(self, cnp.ndarray x, cnp.ndarray target, Bound bound, Values values, int64_t first,
@@ -516,7 +499,7 @@ cdef class ConvolutionLayer(QuantizedLayer):
         cdef Phase phase = self._phases[0]
         cdef Filters filters
         cdef View view
-        cdef list views
+        cdef list views = []
         cdef Values values
         cdef cnp.ndarray quantized, dst
         cdef ImageParameters found
@@ -542,8 +525,8 @@ cdef class ConvolutionLayer(QuantizedLayer):
         set_images(&whole, dst, self._channels_last)
         phase.set_part(&part, &whole)
         filters = self.filters_of(phase, x)
-        views = views_of(filters, bound, &source, &part, self._flip)
-        view = view_of(filters, bound, &source, &part) if views is None else views[0]
+        add_views(views, filters, bound, &source, &part, self._flip)
+        view = views[0]
         path = view.filters.describe(view.bound, &view.src, &view.dst, self._flip, g, image, workspace)
         return path, (view, x, dst)
 

@@ -13,7 +13,5 @@ cdef class View:
 
 cdef bint takes_folded(Filters f, Bound bound, const Images *dst) noexcept
 cdef Bound repeated_bound(Bound bound, int64_t count, int64_t times)
-cdef View view_of(Filters filters, Bound bound, const Images *src, const Images *dst)
-cdef list views_of(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip)
-cdef int run_views(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
-                   str name) except -1
+cdef int add_views(list views, Filters filters, Bound bound, const Images *src, const Images *dst,
+                   uint8_t flip) except -1

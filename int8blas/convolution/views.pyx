@@ -63,6 +63,8 @@ cdef enum:
     TURNED, APART, FOLDED, FLAT, MERGED, GROUPED
 
 
+@cython.final
+@cython.freelist(8)
 cdef class View:
     """A part of the destination, and the source, the filters and the values of the epilogue for this part."""
 
@@ -422,18 +424,12 @@ cdef void swap_sizes(Images *images) noexcept:
     images.steps[2], images.steps[3] = images.steps[3], images.steps[2]
 
 
-cdef int run_views(Filters filters, Bound bound, const Images *src, const Images *dst, uint8_t flip, bint dry_run,
-                   str name) except -1:
-    """Compute dst from src (see Filters.run). If there is no memory, raise the error before any view writes."""
-    cdef View view
-    cdef list views = views_of(filters, bound, src, dst, flip)
-    if views is None:
-        filters.run(bound, src, dst, flip, dry_run, name)
-        return 0
-    if len(views) > 1:
-        for view in views:
-            view.filters.run(view.bound, &view.src, &view.dst, flip, True, name)
-    if not dry_run or len(views) == 1:
-        for view in views:
-            view.filters.run(view.bound, &view.src, &view.dst, flip, dry_run, name)
+cdef int add_views(list views, Filters filters, Bound bound, const Images *src, const Images *dst,
+                   uint8_t flip) except -1:
+    """Append the views of `views_of` to `views`, or one view of the whole destination."""
+    cdef list found = views_of(filters, bound, src, dst, flip)
+    if found is None:
+        views.append(view_of(filters, bound, src, dst))
+    else:
+        views.extend(found)
     return 0

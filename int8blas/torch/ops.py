@@ -120,6 +120,7 @@ def multiply(layer: Callable[..., Any], x: Tensor) -> Tensor:
         )
     if x.requires_grad:
         x = x.detach()
+    x = x.resolve_neg()  # torch negates some views, such as z.conj().imag, only when it reads them
     source = x.numpy() if x.dtype == torch.float32 else x.float().numpy()
     threads = get_num_threads()
     if threads < num_threads():
@@ -136,7 +137,7 @@ def multiply_rows(layer: Any, x: Tensor, inputs: int, outputs: int) -> Tensor:
     shape = x.shape
     if (
         x.dtype is FLOAT32 and shape and shape[-1] == inputs and x.is_cpu and x.is_contiguous()
-        and type(layer) is InnerProduct and get_num_threads() >= num_threads()
+        and not x.is_neg() and type(layer) is InnerProduct and get_num_threads() >= num_threads()
     ):  # fmt: skip
         if len(shape) == 2:
             return from_numpy(layer._at(x.data_ptr(), shape[0]))

@@ -157,7 +157,7 @@ def run(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
-    source, h, c = (each.detach().float().contiguous() for each in (x, h, c))
+    source, h, c = (each.detach().float().resolve_neg().contiguous() for each in (x, h, c))
     ends = None if lengths is None else lengths.numpy()
     with thread_limit():
         if isinstance(layer, DynamicLSTM):

@@ -68,7 +68,9 @@ def run(model: Model, inputs: Sequence[Any]) -> list[Tensor]:
             raise TypeError(f"input {value.name!r} must be torch.{value.dtype}, as in the exported model, got "
                             f"{each.dtype}: convert it, or calibrate a model of this dtype")  # fmt: skip
     feeds = {
-        value.name: each.detach().contiguous().numpy() if isinstance(each, Tensor) else np.array([each], np.int64)
+        value.name: each.detach().resolve_neg().contiguous().numpy()
+        if isinstance(each, Tensor)
+        else np.array([each], np.int64)
         for value, each in zip(model.inputs, inputs, strict=True)
     }
     with thread_limit():

@@ -240,6 +240,34 @@ def test_a_source_of_which_the_padding_leaves_nothing():
             layer(u8(N, *size, IC))
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_first_execution_without_memory_writes_nothing(isa, dynamic, monkeypatch):
+    """The first execution packs the weights again for folded outputs, in each phase: with arrays of zeros."""
+    zeros, counts = np.zeros, []
+
+    def fail(*arguments, **keywords):
+        counts[-1] += 1
+        if counts[-1] == len(counts):
+            raise MemoryError
+        return zeros(*arguments, **keywords)
+
+    weights = s8(5, 3, 4, 1)
+    while not counts or counts[-1] == len(counts):  # refuse one array more in each round, until none is refused
+        if dynamic:
+            layer = int8blas.Deconvolution.dynamic(weights, strides=(2, 1), scales={"weights": 1})
+        else:
+            layer = int8blas.Deconvolution(weights, strides=(2, 1), src_dtype=np.uint8, dst_dtype=np.float32)
+        counts.append(0)
+        out = np.full((2, 82, 40, 5), 77, np.float32)
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "zeros", fail)
+            try:
+                layer(np.ones((2, 40, 40, 3), layer.src_dtype), out=out)
+            except MemoryError:
+                assert (out == 77).all()
+    assert len(counts) > 1
+
+
 def test_a_source_whose_result_has_more_than_64_bits():
     layer = int8blas.Deconvolution(s8(1, 1, 1), src_dtype=np.uint8, dst_dtype=np.int8, strides=2**31 - 1)
     with refused(ValueError, "src"):

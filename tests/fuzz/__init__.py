@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 FAMILIES = ("gemm", "packing", "matmul", "integers", "syrk", "neighbors", "index", "convolution", "deconvolution",
             "inner_product", "four_bits", "pooling", "recurrent", "quantization", "elementwise", "normalization",
-            "reorder", "files")  # fmt: skip
+            "reorder", "overlaps", "files")  # fmt: skip
 if find_spec("onnx"):
     FAMILIES += ("onnx_graphs", "onnx_operands", "onnx_quantization", "onnx_windows", "onnx_bytes", "onnx_samples")
 

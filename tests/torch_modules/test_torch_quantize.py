@@ -43,6 +43,19 @@ def test_a_linear_layer_is_inner_product_dynamic(bias, group, shape):
     assert layer(x).shape == float_layer(x).shape
 
 
+@pytest.mark.parametrize("make", [
+    lambda: nn.Linear(6, 5), lambda: nn.LSTM(6, 4), lambda: nn.GRU(6, 4), lambda: nn.Conv1d(3, 2, 3),
+])  # fmt: skip
+def test_views_that_torch_negates_later(make):
+    """torch negates the imaginary part of a conjugate only when it reads it."""
+    layer = i8.quantize_(make())
+    for x in (torch._neg_view(torch.randn(2, 3, 6)), torch.randn(2, 3, 6, dtype=torch.complex64).conj().imag):
+        assert x.is_neg()
+        results = [layer(each) for each in (x, x.clone().resolve_neg())]
+        first, second = (y[0] if isinstance(y, tuple) else y for y in results)
+        assert torch.equal(first, second)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_short_floats_give_their_own_dtype(dtype):
     layer = i8.quantize_(nn.Linear(64, 24).to(dtype))
