@@ -327,7 +327,11 @@ TALL = (
     ((1_000_000, 4), (4, 4)), ((100_000, 3), (3, 3)), ((1000, 128), (128, 9)), ((1000, 128), (128, 17)),
     ((1000, 32), (32, 8)), ((1000, 1), (1, 1000)), ((16, 1000), (1000, 16)), ((20_000, 20), (20, 17)),
 )  # fmt: skip
-
+# Contractions without summed axes, and dot products of rows and columns.
+CONTRACTIONS = (
+    ("ij,ij->ij", (1000, 1000), (1000, 1000)), ("ij,ij->ji", (300, 100), (300, 100)), ("ij,j->ij", (2000, 25), (25,)),
+    ("ij,i->ij", (200, 300), (200,)), ("ij,ij->i", (1000, 64), (1000, 64)), ("ij,ij->j", (64, 1000), (64, 1000)),
+)  # fmt: skip
 
 # alpha, beta and sizes of products whose sums are scaled in f64.
 SCALED = ((0.5, 0, 1000, 64, 27), (2, 1, 314, 90, 1), (0.5, 1, 628, 47, 3), (1, 0.5, 800, 3, 2))
@@ -382,7 +386,10 @@ def small_calls() -> dict[str, Call]:
     x, y = values(4, 4), np.ones((4, 4), np.float32)
     return {
         "matrix by vector": api.matmul(x, x[0]),
+        "vecdot": api.vecdot(x, x),
+        "einsum of elements": api.einsum("ij,ij->ij", x, x),
         "concat": api.concat([x, x], -1),
+        "concat, other order": api.concat([x.T, x], -1),
         "sum": api.sum([x, x]),
         "binary": api.binary("add", x, x),
         "relu": api.eltwise(x, api.ReLU()),
@@ -390,6 +397,7 @@ def small_calls() -> dict[str, Call]:
         "layer_norm": api.layer_norm(y, y[0], y[0]),
         "softmax": api.softmax(x, scales={"src": 0.1, "dst": 1 / 128}),
         "nearest": api.nearest(x, x, 2),
+        "gather": api.gather(x, np.array([0, 2]), np.full(4, 0.5, np.float32), axis=0),
         "quantize": api.quantize(y, 0.5),
     }
 
@@ -418,6 +426,9 @@ def edges() -> Cases:
         for a, b in shapes:
             name = " @ ".join("x".join(map(str, shape)) for shape in (a, b))
             yield Case(f"edge {cls}", name, partial(matmul_call, a, b))
+    for subscripts, a, b in CONTRACTIONS:
+        name = f"{subscripts} {'x'.join(map(str, a))}"
+        yield Case("edge contractions", name, partial(api.einsum, subscripts, values(*a), values(*b)))
     for rows, columns in ((1024, 1024), (128, 128)):
         matrix = values(rows, columns)
         name = f"{rows}x{columns}"
@@ -445,6 +456,9 @@ def edges() -> Cases:
     for columns in (1, 2, 4, 8, 16):
         name = f"columns of 2600x2 @ 2x{columns}"
         yield Case("edge strided vectors", name, partial(api.matmul, values(2, 2600).T, values(2, columns)))
+    for rows, k in ((80, 1), (500, 1), (100, 17), (100, 50)):
+        base = values(rows, 8)
+        yield Case("edge nearest", f"200 of {rows}, k {k}", partial(api.nearest, values(200, 8), base, k), "nearest")
     for k in (10, 100, 1000):
         base = values(10_000, 128)
         yield Case("edge nearest", f"100 of 10,000, k {k}", partial(api.nearest, base[:100], base, k), "nearest")

@@ -631,6 +631,7 @@ cdef extern from "isa/kernels.h" nogil:
         const float *lengths
         int32_t threshold
         float limit
+        int single
         uint64_t *found
 
     ctypedef struct i8_neighbors_kernels:

@@ -2,9 +2,10 @@
 
 A decision for one product holds for all products of the stack, so it is made once. The innermost dimension of a stack
 is a run of evenly spaced matrices. The kernel of stacks (csrc/gemm/stack_body.h) multiplies a run of matrices of up to
-32 rows and columns in one call. Longer matrices have slices of some rows, and a call multiplies one slice of each
-matrix. The kernel of dot products multiplies contiguous vectors. The path tiny multiplies small problems, without a
-plan. The driver plans all other products one by one.
+32 rows and columns in one call, and runs of elements, and of vectors whose neighbours in the run are neighbours in
+memory. Longer matrices have slices of some rows, and a call multiplies one slice of each matrix. The kernel of dot
+products multiplies contiguous vectors. The path tiny multiplies small problems, without a plan. The driver plans all
+other products one by one.
 """
 
 from libc.stddef cimport ptrdiff_t

@@ -241,9 +241,9 @@ cdef void scan_sums(const Search *s, const Room *w, const Block *b, Best *best, 
     cdef int64_t first = 0, count, i, j
     cdef i8_above_args t
     cdef bint excludes = s.excluded is not NULL or s.exclude_first < s.exclude_end
-    t.found = w.found
+    t.found, t.single = w.found, s.most == 1 and not excludes
     while first < b.rows:
-        t.count = min(<int64_t>(SCANNED if best.bound < UINT64_MAX else FIRST_SCANNED), b.rows - first)
+        t.count = min(<int64_t>(SCANNED if best.bound < UINT64_MAX or t.single else FIRST_SCANNED), b.rows - first)
         t.sums, t.squares, t.lengths = sums + first, w.short_squares + first, w.lengths + first
         t.threshold, t.limit = best.threshold, best.limit
         t.first = b.index + first if s.short_items and not b.copied else first

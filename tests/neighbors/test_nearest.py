@@ -92,6 +92,19 @@ def test_rows_that_become_better_and_better(isa, metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
+def test_the_best_row_among_many_equal_rows(isa, metric, rng):
+    """The lengths are below, at and above one or several groups of 128 scores, and blocks of 1024."""
+    for n in (1, 2, 85, 127, 128, 129, 300, 515, 1024, 1025, 3000):
+        for spread, k in ((2, 2), (2, 6), (128, 7)):
+            queries, rows = (rng.integers(-spread, spread, (m, k), np.int8) for m in (9, n))
+            order = np.argsort(reference.scores(queries[:1], rows, metric)[0], kind="stable")
+            for some in (rows, rows[order], rows[order[::-1]]):
+                check(queries, packed(some), some, 1, metric, n=n)
+                if n > 2:
+                    check(queries, some, some, 1, metric, range(1, 2), np.array([1]), n=n)
+
+
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("form", FORMS)
 def test_any_number_of_rows_is_found(isa, form, metric, rng):
     """Find more than 1024 rows, up to all; queries then go through the base in several batches."""

@@ -14,7 +14,8 @@
  *
  * and return their number. For each such j, store in `found` an item (INT32_MAX - key) << 32 | (first + j), where the
  * key is the left side of the comparison; for I8_COSINE the upper half is 0. A smaller item is better. `found` has room
- * for `count` items. The kernel ignores members that a metric does not use. */
+ * for `count` items. If `single`, the kernel may leave out a j with a key that is not above all earlier keys. I8_COSINE
+ * ignores `single`. The kernel ignores members that a metric does not use. */
 enum { I8_INNER, I8_SQEUCLIDEAN, I8_COSINE, I8_HAMMING, I8_METRICS };
 typedef struct {
     int64_t count, first;
@@ -22,6 +23,7 @@ typedef struct {
     const float *lengths;
     int32_t threshold;
     float limit;
+    int single;
     uint64_t *found;
 } i8_above_args;
 
