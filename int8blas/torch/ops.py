@@ -253,10 +253,15 @@ def result_format(x: Tensor) -> torch.memory_format:
     return torch.channels_last if last else torch.contiguous_format
 
 
+# The axes that move channels from axis 1 to the end, and the axes that move them back, for each number of axes.
+MOVES = {dims: ((0, *range(2, dims), 1), (0, dims - 1, *range(1, dims - 1))) for dims in (3, 4, 5)}
+
+
 def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
     """Apply a convolution to images (n, channels, ...)."""
     # NumPy moves the axes, because torch refuses to change in place a view that an operator returns.
-    y = multiply(lambda source: np.moveaxis(layer(np.moveaxis(source, 1, -1)), -1, 1), x)
+    there, back = MOVES[x.dim()]
+    y = multiply(lambda source: layer(source.transpose(there)).transpose(back), x)
     return y.contiguous(memory_format=result_format(x))
 
 
