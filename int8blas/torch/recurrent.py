@@ -93,7 +93,7 @@ class ProjectedLSTM:
 
     def __call__(self, x: Array, lengths: Array | None, h: Array, c: Array | None) -> tuple[Array, ...]:
         """Return the results and the last states, for x (steps, sequences, inputs)."""
-        gates, h, memory = torch.from_numpy(self.source(x)), h.copy(), torch.from_numpy(c.copy())
+        gates, h, memory = torch.from_numpy(self.source(x)), h.copy(), torch.from_numpy(np.array(c))
         y = np.zeros((*x.shape[:2], h.shape[1]), np.float32)
         for t in range(len(x)):
             i, f, n, o = gates[t].add_(torch.from_numpy(self.state(h))).chunk(4, 1)
