@@ -11,7 +11,17 @@ from torch.fx import Proxy
 from torch.nn import functional
 
 from int8blas.torch.modules import WeightedModule, as_leaf, quantized_rows
-from int8blas.torch.ops import convolution, convolve, geometry, layer_of, lowered, make_convolution, runs_now, traces
+from int8blas.torch.ops import (
+    convolution,
+    convolve,
+    geometry,
+    is_channels_last,
+    layer_of,
+    lowered,
+    make_convolution,
+    runs_now,
+    traces,
+)
 
 TORCH_KINDS: tuple[tuple[Any, ...], ...] = (
     (nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -123,8 +133,14 @@ class Int8Conv(WeightedModule):
             x = functional.pad(x, [p for pair in reversed(pads) for p in pair], mode=self.padding_mode)
             pads = ((0, 0),) * len(pads)
         if not torch.compiler.is_compiling() and runs_now(x):
-            layer = self._current() if output_size is None else self._layer_for(output_padding)
-            return lowered(convolve(layer, x))
+            layers, last = self._current(), is_channels_last(x)
+            if output_size is not None:
+                layer = self._layer_for(output_padding, last)
+            elif last in layers:
+                layer = layers[last]
+            else:
+                layer = layers[last] = self._layer_for(output_padding, last)
+            return lowered(convolve(layer, x, last))
         result: Tensor = convolution(
             x, self.quantized, self.scale, self.bias, list(self.stride), [p for pair in pads for p in pair],
             list(self.dilation), self.groups, list(output_padding) if self.transposed else [], self.label,
@@ -203,12 +219,14 @@ class Int8Conv(WeightedModule):
         return ", ".join(words)
 
     def _restore(self) -> None:
-        self._layer = self._layer_for(self.output_padding)
+        self._layer: dict[bool, Any] = {}  # the layers of both layouts, which calls create when they need them
 
-    def _layer_for(self, output_padding: tuple[int, ...]) -> Any:
-        """Return the layer with an output padding. Create the layer if it does not exist."""
+    def _layer_for(self, output_padding: tuple[int, ...], channels_last: bool) -> Any:
+        """Return the layer with an output padding and a layout. Create the layer if it does not exist."""
         pads = self.pads if self.padding_mode == "zeros" else ((0, 0),) * len(self.pads)
-        parameters = self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else ()
+        parameters = (
+            self.stride, pads, self.dilation, self.groups, output_padding if self.transposed else (), channels_last
+        )  # fmt: skip
         return layer_of(
             self.quantized, (self.scale, self.bias), geometry(*parameters), make_convolution,
             self.quantized, self.scale, self.bias, *parameters,

@@ -228,14 +228,15 @@ linear.register_vmap(refuse_vmap("Int8Linear", "give it the whole batch, x of sh
 
 def make_convolution(
     quantized: Tensor, scale: Tensor, bias: Tensor | None, strides: Any, pads: Any, dilation: Any, groups: int,
-    output_padding: Any,
+    output_padding: Any, channels_last: bool,
 ) -> Convolution | Deconvolution:  # fmt: skip
-    """Return a dynamic convolution with int8 weights, for images with channels last. If there is an output padding,
-    return a transposed convolution."""
+    """Return a dynamic convolution with int8 weights. If there is an output padding, return a transposed
+    convolution."""
+    layouts = ("nwc", "nhwc", "ndhwc") if channels_last else ("ncw", "nchw", "ncdhw")
     weights = quantized.detach().numpy()
     options: dict[str, Any] = {
         "strides": tuple(strides), "padding": tuple(pads), "dilation": tuple(dilation), "groups": groups,
-        "layout": ("nwc", "nhwc", "ndhwc")[len(strides) - 1],
+        "layout": layouts[len(strides) - 1],
         "scales": {"weights": scale.detach().numpy()}, "bias": None if bias is None else bias.detach().numpy(),
     }  # fmt: skip
     if output_padding:
@@ -243,22 +244,40 @@ def make_convolution(
     return Convolution.dynamic(weights, **options)
 
 
-def geometry(strides: Any, pads: Any, dilation: Any, groups: int, output_padding: Any) -> tuple[Any, ...]:
+def geometry(
+    strides: Any, pads: Any, dilation: Any, groups: int, output_padding: Any, channels_last: bool
+) -> tuple[Any, ...]:
     """Return the parameters of a convolution that are not tensors, as a key of LAYERS."""
-    return tuple(strides), tuple(map(tuple, pads)), tuple(dilation), groups, tuple(output_padding)
+    return tuple(strides), tuple(map(tuple, pads)), tuple(dilation), groups, tuple(output_padding), channels_last
+
+
+# The formats with channels last, for each number of axes.
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def is_channels_last(x: Tensor) -> bool:
+    """Return whether images have their channels last. A convolution's result then has its channels last, too."""
+    last = FORMATS.get(x.dim())
+    return last is not None and not x.is_contiguous() and x.is_contiguous(memory_format=last)
 
 
 def result_format(x: Tensor) -> torch.memory_format:
-    """Return the memory format of a convolution's result: channels last if the images have their channels last."""
-    last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-    return torch.channels_last if last else torch.contiguous_format
+    """Return the memory format of a convolution's result."""
+    return FORMATS[x.dim()] if is_channels_last(x) else torch.contiguous_format
 
 
-def convolve(layer: Convolution | Deconvolution, x: Tensor) -> Tensor:
-    """Apply a convolution to images (n, channels, ...)."""
+# The axes that move channels from axis 1 to the end, and the axes that move them back, for each number of axes.
+MOVES = {dims: ((0, *range(2, dims), 1), (0, dims - 1, *range(1, dims - 1))) for dims in (4, 5)}
+
+
+def convolve(layer: Convolution | Deconvolution, x: Tensor, channels_last: bool) -> Tensor:
+    """Apply a convolution to images (n, channels, ...). The images and the layer may have channels last."""
+    if not channels_last:
+        return multiply(layer, x)
     # NumPy moves the axes, because torch refuses to change in place a view that an operator returns.
-    y = multiply(lambda source: np.moveaxis(layer(np.moveaxis(source, 1, -1)), -1, 1), x)
-    return y.contiguous(memory_format=result_format(x))
+    there, back = MOVES[x.dim()]
+    y = multiply(lambda source: layer(source.transpose(there)).transpose(back), x)
+    return y.contiguous(memory_format=FORMATS[x.dim()])
 
 
 @torch.library.custom_op("int8blas::convolution", mutates_args=(), device_types="cpu")
@@ -269,12 +288,12 @@ def convolution(
     """Return the convolution of x with int8 weights. If there is an output padding, the convolution is transposed.
     `pads` has two numbers for each dimension."""
     pairs = list(zip(pads[::2], pads[1::2], strict=True))
-    key = geometry(strides, pairs, dilation, groups, output_padding)
+    last = is_channels_last(x)
+    parameters = strides, pairs, dilation, groups, output_padding, last
     layer = layer_of(
-        quantized, (scale, bias), key, make_convolution,
-        quantized, scale, bias, strides, pairs, dilation, groups, output_padding,
-    )  # fmt: skip
-    return convolve(layer, x)
+        quantized, (scale, bias), geometry(*parameters), make_convolution, quantized, scale, bias, *parameters
+    )
+    return convolve(layer, x, last)
 
 
 @convolution.register_fake

@@ -330,8 +330,12 @@ def float_matrices(model: nn.Module) -> list[str]:
     quantized = sum(each.numel() for each in model.buffers() if each.dtype == torch.int8)
     if sum(count for _, count in found.values()) <= quantized:
         return []
-    return [f"{name or 'the model'}, {type(module).__name__}: {FLOAT[module]}, and its own parameters have {count:,} "
-            f"elements; replace it by modules of torch" for name, (module, count) in found.items() if count]  # fmt: skip
+    return [
+        f"{name or 'the model'}, {type(module).__name__}: {FLOAT[module]}, and its own parameters have {count:,} "
+        f"elements; replace it by modules of torch"
+        for name, (module, count) in found.items()
+        if count
+    ]
 
 
 def refuse_static(model: nn.Module, remedy: str) -> None:

@@ -22,6 +22,7 @@ from int8blas.layers.inner_product import InnerProduct
 from int8blas.layers.real_steps import gru_steps, rnn_steps
 from int8blas.torch.modules import Int8Module, as_leaf, quantized_rows
 from int8blas.torch.ops import (
+    FLOAT32,
     FLOATS,
     REMEDY,
     layer_of,
@@ -92,13 +93,16 @@ class ProjectedLSTM:
 
     def __call__(self, x: Array, lengths: Array | None, h: Array, c: Array | None) -> tuple[Array, ...]:
         """Return the results and the last states, for x (steps, sequences, inputs)."""
-        gates, memory = torch.from_numpy(self.source(x)), torch.from_numpy(c)
+        gates, h, memory = torch.from_numpy(self.source(x)), h.copy(), torch.from_numpy(np.array(c))
         y = np.zeros((*x.shape[:2], h.shape[1]), np.float32)
         for t in range(len(x)):
             i, f, n, o = gates[t].add_(torch.from_numpy(self.state(h))).chunk(4, 1)
             memory_after = memory * f.sigmoid_() + i.sigmoid_() * n.tanh_()
             after = self.projection((o.sigmoid_() * memory_after.tanh()).numpy())
-            goes_on = np.full((len(h), 1), True) if lengths is None else t < lengths[:, None]
+            if lengths is None:
+                y[t], h, memory = after, after, memory_after
+                continue
+            goes_on = t < lengths[:, None]
             y[t] = np.where(goes_on, after, 0)
             h, memory = np.where(goes_on, after, h), torch.where(torch.from_numpy(goes_on), memory_after, memory)
         return y, h, memory.numpy()
@@ -148,6 +152,17 @@ def make_recurrent(
     return [ProjectedLSTM(part) if mode == "LSTM" else Steps(mode, part) for part in by_direction]
 
 
+def array_of(x: Tensor) -> Array:
+    """Return a tensor as a contiguous array of float32. A tensor that is contiguous float32 shares its memory."""
+    x = (x.detach() if x.requires_grad else x).resolve_neg()
+    return (x if x.dtype is FLOAT32 and x.is_contiguous() else x.float().contiguous()).numpy()
+
+
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Stack the arrays of the directions. The result shares the memory of a single array."""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+
+
 def run(
     layer: DynamicLSTM | list[Any], x: Tensor, lengths: Tensor | None, h: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,22 +172,23 @@ def run(
             f"input must be float32, bfloat16 or float16, got {x.dtype}: convert it, or keep the module float "
             f"(filter= of int8blas.torch.quantize_)"
         )
-    source, h, c = (each.detach().float().resolve_neg().contiguous() for each in (x, h, c))
+    source, state, memory = array_of(x), array_of(h), array_of(c)
     ends = None if lengths is None else lengths.numpy()
     with thread_limit():
         if isinstance(layer, DynamicLSTM):
-            results: tuple[Array, ...] = layer(source.numpy(), h.numpy(), c.numpy(), lengths=ends)
+            results: tuple[Array, ...] = layer(source, state, memory, lengths=ends)
         else:
             every = []
             for d, steps in enumerate(layer):
-                given = turned(source.numpy(), ends) if d else source.numpy()
-                found, *last = steps(given, ends, h[d].numpy(), c[d].numpy() if len(c) else None)
+                given = turned(source, ends) if d else source
+                found, *last = steps(given, ends, state[d], memory[d] if len(memory) else None)
                 every.append((turned(found, ends) if d else found, *last))
             found, *last = zip(*every, strict=True)
-            results = np.concatenate(found, axis=2), *map(np.stack, last)
-    y, h, *rest = map(torch.from_numpy, results)
-    c = rest[0] if rest else c.clone()  # an operator must not return an argument
-    return y.to(x.dtype), h.to(x.dtype), c.to(x.dtype)
+            results = found[0] if len(found) == 1 else np.concatenate(found, axis=2), *map(stacked, last)
+    made = [*map(torch.from_numpy, results)]
+    if x.dtype is not FLOAT32:
+        made = [each.to(x.dtype) for each in made]
+    return made[0], made[1], made[2] if len(made) > 2 else c
 
 
 def others_of(weights: Sequence[Tensor], scales: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
@@ -193,7 +209,8 @@ def recurrent(
     """
     others = others_of(weights, scales, biases)
     layer = layer_of(weights[0], others, (), make_recurrent, mode, len(h), weights, scales, biases)
-    return run(layer, x, lengths, h, c)
+    y, h, last = run(layer, x, lengths, h, c)
+    return y, h, c.clone() if last is c else last  # an operator must not return an argument
 
 
 @recurrent.register_fake
@@ -365,8 +382,8 @@ class Int8Recurrent(Int8Module):
         last: list[list[Tensor]] = [[] for _ in states]
         for k in range(self.num_layers):
             part = slice(k * self.directions, (k + 1) * self.directions)
-            h = states[0][part]
-            c = states[1][part] if len(states) > 1 else h.new_empty(0)
+            h, *rest = states if self.num_layers == 1 else [each[part] for each in states]
+            c = rest[0] if rest else h.new_empty(0)
             if now:
                 try:
                     x, h, c = run(self._current()[k], x, lengths, h, c)
@@ -379,7 +396,7 @@ class Int8Recurrent(Int8Module):
                 found.append(state)
             if k < self.num_layers - 1 and self.dropout:
                 x = functional.dropout(x, self.dropout, self.training)
-        last_states = [torch.cat(found) for found in last]
+        last_states = [found[0] if len(found) == 1 else torch.cat(found) for found in last]
         return (lowered(x), [*map(lowered, last_states)]) if self.lowers else (x, last_states)
 
     def flatten_parameters(self) -> None:

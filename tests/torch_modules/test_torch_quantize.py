@@ -313,6 +313,25 @@ def test_convolutions(kind, sizes, options, shape):
             assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(image), layer(image))
 
 
+@pytest.mark.parametrize("make", [
+    lambda: nn.Conv2d(6, 8, 3, groups=2), lambda: nn.Conv3d(6, 8, 3, padding=1), lambda: nn.ConvTranspose3d(6, 4, 2)
+])  # fmt: skip
+def test_convolutions_keep_the_layout_of_images(make):
+    module = make().eval()
+    layer = i8.quantize_(copy.deepcopy(module))
+    dims = len(module.kernel_size)
+    last = {2: torch.channels_last, 3: torch.channels_last_3d}[dims]
+    first = torch.randn(2, 6, *(5, 6, 7)[:dims])
+    wanted = layer(first)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for x in (first, first.contiguous(memory_format=last), first.flip(1)[:, :, ::2]):
+        y, z = layer(x), compiled(x)
+        assert y.stride() == z.stride() == module(x).stride()
+        assert torch.equal(y, z)
+        assert torch.equal(y, layer(x.contiguous()))
+        assert y.shape != wanted.shape or torch.equal(y, wanted)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     "make", [lambda: nn.Linear(16, 8), lambda: nn.ConvTranspose1d(8, 6, 3, groups=2), lambda: nn.Embedding(10, 6)]
