@@ -143,7 +143,25 @@ def test_features_are_prepared(x):
         np.testing.assert_allclose(y, real / size[..., None], 1e-5, strict=True)
 
 
+LINE = {"coefficients": [1.0] * 8, "intercepts": [1.0, 2.0]}
+NO_ROWS = {
+    "LinearClassifier": (2, LINE | {"classlabels_ints": [1, 2], "post_transform": "SOFTMAX"}, [(0,), (0, 2)]),
+    "LinearRegressor": (1, LINE | {"targets": 2}, [(0, 2)]),
+    "Normalizer": (1, {"norm": "MAX"}, [(0, 4)]),
+    "Scaler": (1, {"offset": [1.0], "scale": [2.0]}, [(0, 4)]),
+    "TreeEnsembleClassifier": (2, forest(2, MODES, [0], "class") | {"classlabels_int64s": [1, 2]}, [(0,), (0, 2)]),
+    "TreeEnsembleRegressor": (1, forest(2, MODES, [0, 1]) | {"n_targets": 2}, [(0, 2)]),
+}
+
+
+@pytest.mark.parametrize("operator", NO_ROWS)
+def test_no_rows_give_no_results(operator):
+    outputs, attributes, shapes = NO_ROWS[operator]
+    assert [y.shape for y in results(operator, X[:0], outputs, **attributes)] == shapes
+
+
 def test_a_map_for_each_row():
+    assert results("ZipMap", X[:0], classlabels_strings=list("abcd")) == [[]]
     (y,) = results("ZipMap", X[:2], classlabels_strings=list("abcd"))
     assert y == [dict(zip("abcd", row, strict=True)) for row in X[:2].tolist()]
 
