@@ -82,6 +82,13 @@ def test_trees_give_the_sums_of_the_reference(modes, aggregate, dtype):
     np.testing.assert_allclose(np.where(present, y, 0), np.where(present, wanted, 0), 1e-6, 1e-6)
 
 
+def test_a_row_alone_has_the_same_bits():
+    attributes = forest(300, ["BRANCH_LEQ"], [0]) | {"n_targets": 1}
+    (together,) = results("TreeEnsembleRegressor", X, **attributes)
+    for row, y in zip(X, together, strict=True):
+        np.testing.assert_array_equal(results("TreeEnsembleRegressor", row[None], **attributes)[0][0], y)
+
+
 def test_classes_of_trees_are_those_of_the_reference():
     attributes = forest(7, ["BRANCH_LEQ"], [0, 1, 2], "class") | {"classlabels_strings": ["a", "b", "c"]}
     model = model_of("TreeEnsembleClassifier", X, 2, post_transform="SOFTMAX", **attributes)
