@@ -124,7 +124,7 @@ def in_one_pass(function: Callable[..., Array], post_ops: Callable[..., list[Elt
     @passes_to(post_ops)
     def operator(_: Site, **attributes: Any) -> Call:
         prepared, other = PreparedEltwise(post_ops(**attributes)), functools.partial(function, **attributes)
-        return lambda x: prepared(x) if x.dtype is FLOAT32 or is_short(x) else other(x)
+        return lambda x: prepared(x) if x.dtype == FLOAT32 or is_short(x) else other(x)
 
     return operator
 

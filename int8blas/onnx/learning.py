@@ -22,9 +22,7 @@ MODES: dict[str, np.ufunc] = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
     "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal,
 }  # fmt: skip
-AGGREGATES: dict[str, Callable[..., Any]] = {
-    "AVERAGE": np.add.reduce, "SUM": np.add.reduce, "MIN": np.minimum.reduce, "MAX": np.maximum.reduce,
-}  # fmt: skip
+AGGREGATES: dict[str, np.ufunc] = {"AVERAGE": np.add, "SUM": np.add, "MIN": np.minimum, "MAX": np.maximum}
 # The value of a target that a leaf does not have.
 ABSENT = {"MIN": np.inf, "MAX": -np.inf}
 
@@ -121,13 +119,13 @@ def scoring(a: Mapping[str, Any], entries: str, targets: int, ids: Any, weights:
     """Return the function that aggregates the weights of each row's leaves, in the order of the trees."""
     leaves_of, count, leaves = nodes_of(a, entries)
     table = np.full(allowed((count, targets), weights.dtype), ABSENT.get(aggregate, 0), weights.dtype)
-    {"MIN": np.minimum, "MAX": np.maximum}.get(aggregate, np.add).at(table, (leaves, np.asarray(ids)), weights)
-    base = given(a, "base_values")
+    function, base = AGGREGATES[aggregate], given(a, "base_values")
+    function.at(table, (leaves, np.asarray(ids)), weights)
 
     def scores(x: Array) -> Array:
         dtype = np.float64 if x.dtype == np.float64 else np.float32
         found = leaves_of(np.atleast_2d(x).astype(dtype, copy=False))
-        total = AGGREGATES[aggregate](table[found], 0, dtype)
+        total = function.accumulate(table[found], 0, dtype)[-1]  # reduce's order depends on the number of rows
         if aggregate == "AVERAGE":
             total = total / dtype(len(found))
         total = np.where(np.isinf(total), 0, total) if aggregate in ABSENT else total

@@ -23,7 +23,7 @@ FEW_ROWS = 128
 
 
 def matmul(a: Array, b: Array) -> Array:
-    if a.dtype is SINGLE is b.dtype and a.ndim > 1 and b.ndim > 1:
+    if a.dtype == SINGLE == b.dtype and a.ndim > 1 and b.ndim > 1:
         return real_matmul(a, b)
     return np.asarray(np.matmul(a, b), a.dtype) if not is_short(a) else wide(matmul)(a, b)
 

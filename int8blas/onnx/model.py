@@ -407,6 +407,7 @@ def checked(value: Value, feed: Any) -> Any:
         array = as_array(feed, name)
         if array.dtype != value.dtype:
             raise TypeError(f"{name} must be {value.dtype.name}, got {array.dtype.name}")
+        array = array.view(value.dtype)  # the dtype of an unpickled array is another object
     if value.shape is None or array.shape == value.shape:
         return array
     pairs = zip(array.shape, value.shape, strict=False)

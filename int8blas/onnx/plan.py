@@ -55,6 +55,7 @@ class Step(NamedTuple):
 
 # The reason why int8blas lacks the operators of each domain, and a remedy.
 REASONS = {
+    "ai.onnx.ml": "onnxruntime has all operators of ai.onnx.ml: floats='onnxruntime' runs them",
     "com.microsoft.nchwc": "com.microsoft.nchwc is a layout for one kind of CPU: let onnxruntime optimize the file at "
                            "most to the level extended",
 }  # fmt: skip

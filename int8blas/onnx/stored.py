@@ -59,15 +59,24 @@ def network_of(values: Any) -> Network:
         raise ValueError(f"network must be the stored values of a network, got others: {error}") from None
 
 
+def restored(value: Any) -> Any:
+    """Return a value of a graph. The dtypes of unpickled and mapped arrays are not NumPy's own objects. Fast paths
+    recognize only NumPy's objects, so return a view with NumPy's dtype."""
+    if isinstance(value, dict):
+        return graph_of(value)
+    usual = np.dtype(value.dtype.type) if isinstance(value, np.ndarray) else None
+    return np.asarray(value).view(usual) if usual is not None and value.dtype == usual else value
+
+
 def graph_of(values: Any) -> Graph:
-    constants = {str(name): np.asarray(value) for name, value in values["constants"].items()}
+    constants = {str(name): restored(np.asarray(value)) for name, value in values["constants"].items()}
     nodes = [node_of(*each) for each in values["nodes"]]
     inputs, outputs = (tuple(port_of(*each) for each in values[name]) for name in ("inputs", "outputs"))
     return Graph(str(values["name"]), nodes, inputs, outputs, constants)
 
 
 def node_of(operator: str, domain: str, inputs: Any, outputs: Any, attributes: Any, name: str) -> Node:
-    held = {str(key): graph_of(value) if isinstance(value, dict) else value for key, value in attributes.items()}
+    held = {str(key): restored(value) for key, value in attributes.items()}
     return Node(str(operator), str(domain), tuple(map(str, inputs)), tuple(map(str, outputs)), held, str(name))
 
 

@@ -82,6 +82,13 @@ def test_trees_give_the_sums_of_the_reference(modes, aggregate, dtype):
     np.testing.assert_allclose(np.where(present, y, 0), np.where(present, wanted, 0), 1e-6, 1e-6)
 
 
+def test_a_row_alone_has_the_same_bits():
+    attributes = forest(300, ["BRANCH_LEQ"], [0]) | {"n_targets": 1}
+    (together,) = results("TreeEnsembleRegressor", X, **attributes)
+    for row, y in zip(X, together, strict=True):
+        np.testing.assert_array_equal(results("TreeEnsembleRegressor", row[None], **attributes)[0][0], y)
+
+
 def test_classes_of_trees_are_those_of_the_reference():
     attributes = forest(7, ["BRANCH_LEQ"], [0, 1, 2], "class") | {"classlabels_strings": ["a", "b", "c"]}
     model = model_of("TreeEnsembleClassifier", X, 2, post_transform="SOFTMAX", **attributes)
@@ -143,7 +150,25 @@ def test_features_are_prepared(x):
         np.testing.assert_allclose(y, real / size[..., None], 1e-5, strict=True)
 
 
+LINE = {"coefficients": [1.0] * 8, "intercepts": [1.0, 2.0]}
+NO_ROWS = {
+    "LinearClassifier": (2, LINE | {"classlabels_ints": [1, 2], "post_transform": "SOFTMAX"}, [(0,), (0, 2)]),
+    "LinearRegressor": (1, LINE | {"targets": 2}, [(0, 2)]),
+    "Normalizer": (1, {"norm": "MAX"}, [(0, 4)]),
+    "Scaler": (1, {"offset": [1.0], "scale": [2.0]}, [(0, 4)]),
+    "TreeEnsembleClassifier": (2, forest(2, MODES, [0], "class") | {"classlabels_int64s": [1, 2]}, [(0,), (0, 2)]),
+    "TreeEnsembleRegressor": (1, forest(2, MODES, [0, 1]) | {"n_targets": 2}, [(0, 2)]),
+}
+
+
+@pytest.mark.parametrize("operator", NO_ROWS)
+def test_no_rows_give_no_results(operator):
+    outputs, attributes, shapes = NO_ROWS[operator]
+    assert [y.shape for y in results(operator, X[:0], outputs, **attributes)] == shapes
+
+
 def test_a_map_for_each_row():
+    assert results("ZipMap", X[:0], classlabels_strings=list("abcd")) == [[]]
     (y,) = results("ZipMap", X[:2], classlabels_strings=list("abcd"))
     assert y == [dict(zip("abcd", row, strict=True)) for row in X[:2].tolist()]
 

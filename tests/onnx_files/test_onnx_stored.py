@@ -50,6 +50,21 @@ def test_a_file_is_the_same_model(tmp_path):
     same(int8blas.load(tmp_path / "two.i8")["models"][1], model)
 
 
+def test_products_of_floats_have_the_same_bits(tmp_path):
+    """Unpickled and mapped arrays have other dtype objects than NumPy's, for constants and for feeds."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(0, 1, (64, 64)).astype(np.float32) for _ in range(2))
+    text = (
+        "g (float[n, 64] x) => (float[n, 64] y) { s = MatMul(x, w) t = Sigmoid(s) m = Transpose(t) y = MatMul(t, m) }"
+    )
+    model = loaded(text, constants={"w": w})
+    (wanted,) = model.run(None, {"x": x})
+    model.save(tmp_path / "m.i8")
+    for other in (pickle.loads(pickle.dumps(model)), int8blas.load(tmp_path / "m.i8"), model):
+        for feed in (x, pickle.loads(pickle.dumps(x))):
+            np.testing.assert_array_equal(other.run(None, {"x": feed})[0], wanted)
+
+
 def test_a_file_runs_without_the_package_onnx(tmp_path):
     loaded(TEXT).save(tmp_path / "model.i8")
     code = f"""import sys; sys.modules['onnx'] = None

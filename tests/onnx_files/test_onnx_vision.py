@@ -204,7 +204,7 @@ def test_wrong_sparse_constants_are_refused(indices, shape):
 
 def test_a_refusal_of_a_domain_says_what_to_do():
     nodes = [onnx.helper.make_node("ReorderInput", ["x"], ["p"], domain="com.microsoft.nchwc"),
-             onnx.helper.make_node("Binarizer", ["p"], ["y"], domain="ai.onnx.ml")]  # fmt: skip
+             onnx.helper.make_node("CategoryMapper", ["p"], ["y"], domain="ai.onnx.ml")]  # fmt: skip
     port = [onnx.helper.make_tensor_value_info(name, 1, None) for name in "xy"]
     graph = onnx.helper.make_graph(nodes, "g", port[:1], port[1:])
     opsets = [onnx.helper.make_opsetid(*each) for each in (("", 18), ("com.microsoft.nchwc", 1), ("ai.onnx.ml", 3))]
