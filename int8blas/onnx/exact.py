@@ -130,8 +130,8 @@ def make_scaled_table(
     # alpha multiplies negative real numbers. The scale may be negative too.
     below = above * Fraction(alpha)
     values = bytes_of(dtype).astype(np.int64) - zero
-    tables = [rounded(values, ratio, y_zero, y_dtype) for ratio in (above, below)]
-    return np.where(values * scale >= 0, *tables)
+    tables = [rounded(values, ratio, y_zero, y_dtype) for ratio in dict.fromkeys([above, below])]
+    return np.where(values * scale >= 0, tables[0], tables[-1])
 
 
 scaled_table = functools.lru_cache(256)(make_scaled_table)

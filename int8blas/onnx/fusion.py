@@ -50,6 +50,7 @@ from int8blas.onnx.patterns import (
     sole_producer,
 )
 from int8blas.onnx.products import PRODUCTS
+from int8blas.onnx.shape import ints
 from int8blas.onnx.table import DOMAIN, MICROSOFT, attributes_of
 from int8blas.onnx.views import moved_pattern, view_up_to
 
@@ -179,7 +180,7 @@ def mean_of(pattern: Pattern, name: str) -> str:
     if node is None or node.kind != "ReduceMean" or node.attributes.get("keepdims", 1) != 1:
         return ""
     axes = node.attributes.get("axes", pattern.constant(node.input(1)))
-    return node.inputs[0] if axes is not None and [*axes] == [-1] else ""
+    return node.inputs[0] if ints(axes) == (-1,) else ""
 
 
 def centered_of(pattern: Pattern, name: str) -> str:

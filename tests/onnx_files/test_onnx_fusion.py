@@ -682,6 +682,14 @@ def test_a_normalization_written_out_is_one_node(name, last, isa):
     np.testing.assert_allclose(model.run(None, feeds)[0], unfused(text, feeds, opset=17)[0], 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("axes", [np.array(-1), np.array([-1])], ids=str)
+def test_a_normalization_may_have_its_axis_as_input(axes):
+    body = WRITTEN["Pow"].replace(MEAN, "").replace("(x)", "(x, axes)").replace("(q)", "(q, axes)")
+    values = f"{RESIDUAL}, {constants(two=one(2), small=one(1e-5), axes=axes)}"
+    model = loaded(f"g (float[3,4,20] x) => (float y) <{values}> {{ {body} {ROOT} y = Mul(n, scale) }}")
+    assert kinds(model) == ["LayerNormalization"]
+
+
 @pytest.mark.parametrize("body", [
     f"{WRITTEN['Pow'].replace('[-1]', '[1]')} {ROOT} y = Mul(n, scale)",
     f"{WRITTEN['Pow'].replace('two', 'small')} {ROOT} y = Mul(n, scale)",
