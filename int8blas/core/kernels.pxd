@@ -17,7 +17,7 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_FEW_ROWS, I8_MAX_SMALL_K
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPE_S64
-    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK
+    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK, I8_SAME
 
     ctypedef struct i8_column_values:
         const float *values

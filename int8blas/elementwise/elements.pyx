@@ -15,7 +15,7 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.arrays cimport bounds, elements_output_like
-from int8blas.core.kernels cimport I8_CHUNK, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
+from int8blas.core.kernels cimport I8_CHUNK, I8_SAME, current_kernels, i8_elements_args, i8_elements_fn, i8_kernels
 from int8blas.core.memory cimport ALIGNMENT, STREAM_BYTES, aligned
 from int8blas.core.results cimport empty, empty_like
 from int8blas.core.split cimport ceil_div, share
@@ -24,8 +24,8 @@ from int8blas.stage.output_stage cimport element_type
 
 cnp.import_array()
 
-# A run of at least SHORT_RUN elements with constant parameters gets its own kernel call. Otherwise parameters are
-# repeated in memory for about STRETCH elements.
+# A run of more than I8_SAME elements with constant parameters (of at least SHORT_RUN elements if the arrays have gaps)
+# gets its own kernel call. Otherwise parameters are repeated in memory for about STRETCH elements.
 cdef int64_t SHORT_RUN = 32, STRETCH = 1024
 # The maximum number of elements of a stretch whose parameters are all in memory. There are up to three parameters, and
 # three arrays of more than 16 KiB would not fit the L1 cache.
@@ -378,7 +378,8 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
     Return the array that owns the values. Copied values start on a cache line, because the kernel loads a vector of
     values for every vector of elements.
     """
-    cdef cnp.npy_intp count = size * inner * repeats, room = count + ALIGNMENT // <int64_t>sizeof(int32_t)
+    cdef cnp.npy_intp count = size * inner * repeats
+    cdef cnp.npy_intp room = count + ALIGNMENT // <int64_t>sizeof(int32_t) + I8_CHUNK
     cdef ptrdiff_t step = 0 if cnp.PyArray_NDIM(parameter) == 0 else cnp.PyArray_STRIDE(parameter, 0)
     cdef const char *value = cnp.PyArray_BYTES(parameter)
     cdef cnp.ndarray result
@@ -390,8 +391,11 @@ cdef cnp.ndarray written_out(cnp.ndarray parameter, int64_t size, int64_t inner,
     result = cnp.PyArray_EMPTY(1, &room, cnp.PyArray_TYPE(parameter), 0)
     start[0] = aligned(cnp.PyArray_BYTES(result))
     dst = <int32_t *>start[0]
-    if inner == 1 and step == sizeof(int32_t):
-        memcpy(dst, value, size * sizeof(int32_t))
+    if step == sizeof(int32_t):
+        if inner == 1:
+            memcpy(dst, value, size * sizeof(int32_t))
+        else:
+            current_kernels().elementwise.spread(dst, <const int32_t *>value, size, inner, 0, size * inner)
     else:
         for i in range(size):
             for j in range(inner):
@@ -432,7 +436,7 @@ cdef list lay_out_contiguous(ElementsJob *job, cnp.ndarray x, cnp.ndarray out, t
     for p in range(job.used):
         single |= cnp.PyArray_NDIM(<cnp.ndarray>parameters[p]) == 0
     job.x_step, job.out_step = job.x_size, job.out_size
-    job.each = inner < SHORT_RUN
+    job.each = inner <= I8_SAME
     if job.each:
         if (inner > 1 or single) and size * inner > LONGEST_STRETCH:
             job.dims, job.outer, job.n = 0, 1, outer * size * inner

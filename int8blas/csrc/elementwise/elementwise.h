@@ -22,7 +22,9 @@ typedef struct {
 } i8_elements_args;
 
 typedef void (*i8_elements_fn)(const i8_elements_args *);
-#define I8_SAME 32 /* the most elements for which a spread value is repeated */
+/* The maximum number of elements for which a spread value is repeated. 2,048 rows of 128 numbers with a scale for each
+ * row take 30 us with repeated scales, and 35 us with a kernel call for each row (Zen 5). */
+#define I8_SAME 128
 
 /* A pooling kernel computes the maximum or the average over a window for each byte of `runs` runs of n contiguous
  * bytes, as pool_body.h describes. The window of byte j of run r begins at src + r * src_step + j. The results of run r

@@ -241,37 +241,52 @@ I8_CHUNK_FNS(s32, int32_t)
 /* -------------------------------------------------------------------------------------------------- the kernels --- */
 
 /* Lane l of a vector that begins with the element `phase` of a value takes value (phase + l) / same. Products with the
- * rounded reciprocals give exact quotients, because phase + l is less than 64, and i is less than 2**16. */
+ * rounded reciprocals give exact quotients, because (phase + l) * same is less than 2**15, and i is less than 2**16. */
 static void i8_spread(int32_t *out, const int32_t *values, int64_t count, int64_t same, int64_t start, int64_t n)
 {
     int64_t i = 0, first = start % same;
     values += start / same;
     count -= start / same;
 #if I8_LANES > 1
-    int32_t lane[I8_LANES];
-    for (int l = 0; l < I8_LANES; ++l)
+    int32_t lane[I8_LANES], few[I8_LANES];
+    for (int l = 0; l < I8_LANES; ++l) {
         lane[l] = l;
+        if (count < I8_LANES)
+            few[l] = values[l < count ? l : count - 1];
+    }
+    if (count < I8_LANES) {
+        values = few;
+        count = I8_LANES;
+    }
     const i8_vec lanes = i8_load(lane), reciprocal = i8_set_32((int32_t)(0x10000 / same + 1));
     const int64_t factor = (1ll << 32) / same + 1;
+#define I8_INDEX(phase) i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)(phase))), reciprocal)
     if (I8_LANES % same == 0) { /* all vectors have one phase */
-        const i8_vec index = i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)first)), reciprocal);
+        const i8_vec index = I8_INDEX(first);
         for (int64_t value = 0; i < n && value + I8_LANES <= count; i += I8_LANES, value += I8_LANES / same)
             i8_store(out + i, i8_take(i8_load(values + value), index));
     }
     for (; i < n; i += I8_LANES) {
-        const int64_t value = ((first + i) * factor) >> 32, phase = first + i - value * same;
+        const int64_t value = ((first + i) * factor) >> 32;
         if (value + I8_LANES > count)
             break;
-        i8_store(out + i, i8_take(i8_load(values + value),
-                                  i8_mul_high_16(i8_add(lanes, i8_set_32((int32_t)phase)), reciprocal)));
+        i8_store(out + i, i8_take(i8_load(values + value), I8_INDEX(first + i - value * same)));
+    }
+    const i8_vec last = i8_load(values + count - I8_LANES);
+    for (; i < n; i += I8_LANES) {
+        const int64_t value = ((first + i) * factor) >> 32;
+        const i8_vec skipped = i8_set_32((int32_t)(value - count + I8_LANES));
+        i8_store(out + i, i8_take(last, i8_add(I8_INDEX(first + i - value * same), skipped)));
+    }
+#undef I8_INDEX
+#else
+    (void)count;
+    for (int64_t value = 0; i < n; ++i) {
+        out[i] = values[value];
+        first = first + 1 < same ? first + 1 : 0;
+        value += first == 0;
     }
 #endif
-    for (int64_t value = (first + i) / same, phase = (first + i) % same; i < n; ++i) {
-        out[i] = values[value];
-        phase = phase + 1 < same ? phase + 1 : 0;
-        value += phase == 0;
-    }
-    (void)count;
 }
 
 /* Compute less than a chunk: copy the elements to a buffer, and the results from a buffer. p has the addresses of the
