@@ -64,9 +64,9 @@ LEVELS = {  # the first matching pattern applies
     "elementwise/(elements|epilogue|pool|top)[.]": ["-O2", "-fvect-cost-model=dynamic"],
     # Modules that no small product enters are a quarter smaller with -Os. A call of max_pool, avg_pool or hamming with
     # 4 x 4 elements takes 1.01 to 1.04 times as long (Zen 4), and a small im2col, a Deconvolution or the creation of a
-    # layer that requantizes in integers 1.02 to 1.05 times (Zen 5).
+    # layer that requantizes in integers 1.02 to 1.05 times, and would_saturate 1.13 to 1.29 times (Zen 5).
     "convolution/(deconvolution|explain|far_zeros|im2col|views)|core/(machine|results|verbose)|"
-    "elementwise/pooling|gemm/(blas16|explain|packed|sixteen_bits)|layers/(dynamic_lstm|rnn)|"
+    "elementwise/pooling|gemm/(blas16|explain|packed|saturation|sixteen_bits)|layers/(dynamic_lstm|rnn)|"
     "neighbors/hamming|stage/(output_stage|requantization)": ["-Os"],
     # Modules that mostly call kernels are as fast with -O1 as with -O3, and compile in half the time. The paths of gemm
     # would lose 5 %, and loops over elements more.
@@ -74,9 +74,8 @@ LEVELS = {  # the first matching pattern applies
     "layers/(dynamic_steps|real_attention|real_convolution|real_product|real_steps|recurrent)|"
     "neighbors/(distances|in_place|nearest|squares)": ["-O1", *INLINE],
     # Modules that mostly check arguments are up to a fifth smaller with -O2 than with -Og, and a call with 4 x 4
-    # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5). The loop of would_saturate is 1.13 times as fast as with
-    # -Os.
-    "convolution/|gemm/(matmul|packing|saturation|syrk)|layers/|stage/|"
+    # elements is 1.03 to 1.3 (matmul) times as fast (Zen 5).
+    "convolution/|gemm/(matmul|packing|syrk)|layers/|stage/|"
     "elementwise/(functions|fused|gather|normalization|quantization_factors)": ["-O2"],
     # GCC's -O3 splits the arrays that serve as vectors in portable kernels into scalars, and doubles the size of
     # saturating tiles without making them faster.

@@ -353,13 +353,11 @@ I8_INLINE void i8_run_of(const i8_elements_args *e, i8_chunk_fn chunk, i8_block_
         for (int64_t j = i; j < i + I8_BLOCK; j += I8_CHUNK)
             chunk(out + j * out_size, x + j * x_size, p[0] + j * step, p[1] + j * step, p[2] + j * step);
     }
-    for (; i < n; i += I8_CHUNK) {
-        if (i + I8_CHUNK > n) { /* the last chunk ends with the run, and computes some elements twice */
-            if (n < I8_CHUNK || out == x)
-                break;
-            i = n - I8_CHUNK;
-        }
-        chunk(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
+    for (;; i = n - I8_CHUNK) { /* the last chunk ends with the run, and computes some elements twice */
+        for (; i + I8_CHUNK <= n; i += I8_CHUNK)
+            chunk(out + i * out_size, x + i * x_size, p[0] + i * step, p[1] + i * step, p[2] + i * step);
+        if (i == n || n < I8_CHUNK || out == x)
+            break;
     }
     if (i < n)
         i8_part_of_run(e, chunk, x_size, out_size, p, i, n - i);
