@@ -161,10 +161,15 @@ def of_one_score(y: Array, post_transform: str, positive: bool) -> Array:
 
 def classifier(_: Site, *, post_transform: str = "NONE", **a: Any) -> Call:
     """Return labels and scores. If all weights are of one of two classes, the second class wins with a score above 0.5,
-    or above 0 if weights may be negative."""
+    or above 0 if weights may be negative. A class that no leaf of a row has gets the score 0."""
     labels, weights, ids = labelled(a, "classlabels_int64s"), given(a, "class_weights"), a["class_ids"]
     one, positive = labels.size == 2 and len({*ids}) == 1, bool((weights >= 0).all())
-    alone = one and ids[0] == 0
+    alone, base = one and ids[0] == 0, given(a, "base_values").size
+    if one and base and (base > 1 or not alone or post_transform not in {"NONE", "LOGISTIC"}):
+        raise NotImplementedError(
+            "base_values must be a single number, class_ids 0 and post_transform NONE or LOGISTIC if all weights are "
+            f"of one class, got {base} base_values, class_ids {ids[0]} and {post_transform}"
+        )
     scores = scoring(a, "class", 1 if alone else labels.size, ids, weights, "SUM")
 
     def call(x: Array) -> tuple[Array, Array]:

@@ -702,6 +702,15 @@ def test_what_is_no_normalization_stays(body):
     assert "LayerNormalization" not in kinds(loaded(text, opset=17))
 
 
+@pytest.mark.parametrize("epsilon", [-0.1, np.inf, np.nan])
+def test_a_normalization_needs_an_epsilon(epsilon):
+    text = f"g (float[3,4,20] x) => (float y) <{RESIDUAL}, {constants(two=one(2))}>"
+    model = loaded(
+        f"{text} {{ {WRITTEN['Pow']} {ROOT} y = Mul(n, scale) }}", opset=17, constants={"small": one(epsilon)}
+    )
+    assert "LayerNormalization" not in kinds(model)
+
+
 @pytest.mark.parametrize(("kind", "dtype"), [("float", F), ("double", np.float64), ("float16", np.float16)])
 @pytest.mark.parametrize("shape", [(3, 4, 20), (4, 20), (3, 4, 1)])
 @pytest.mark.parametrize("inputs", ["scale, bias", "scale"])

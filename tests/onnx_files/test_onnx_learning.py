@@ -114,6 +114,16 @@ def test_weights_of_one_class_decide_between_two(sign, transform):
     np.testing.assert_allclose(y, raw if transform == "NONE" else 1 / (1 + np.exp(-raw)), 1e-6)
 
 
+@pytest.mark.parametrize("given", [
+    {"base_values": [0.1, 0.2]}, {"base_values": [0.1], "post_transform": "SOFTMAX"},
+    {"base_values": [0.1], "class_ids": [1] * 4},
+])  # fmt: skip
+def test_weights_of_one_class_take_one_base_value(given):
+    attributes = forest(1, ["BRANCH_LEQ"], [0], "class") | {"classlabels_int64s": [4, 9]} | given
+    with pytest.raises(NotImplementedError, match="base_values must be a single number"):
+        int8blas.onnx.load(model_of("TreeEnsembleClassifier", X, 2, **attributes))
+
+
 def test_a_tree_must_have_no_cycle():
     attributes = forest(1, ["BRANCH_LEQ"], [0])
     attributes["nodes_truenodeids"][1] = 1
