@@ -18,7 +18,8 @@ import numpy as np
 
 from int8blas.core.kernels cimport (
     I8_ADD, I8_ADD_BYTES, I8_CHUNK, I8_GE, I8_MAX, I8_MIN, I8_MUL, I8_MULTIPLY_BYTES, I8_NE, I8_RELU, I8_SUB,
-    I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8, current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels, i8_post_op)
+    I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8, current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels,
+    i8_post_op)
 from int8blas.core.results cimport LARGE_BYTES, empty, empty_laid_out, is_laid_out, lay_out
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
