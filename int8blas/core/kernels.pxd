@@ -17,7 +17,8 @@ cdef extern from "isa/kernels.h" nogil:
     enum: I8_A_UNSIGNED, I8_B_UNSIGNED, I8_X_UNSIGNED, I8_Y_UNSIGNED, I8_MAX_FEW_ROWS, I8_MAX_SMALL_K
     enum: I8_DOTS_1, I8_DOTS_8, I8_DOTS_16
     enum: I8_TYPE_U8, I8_TYPE_S8, I8_TYPE_S32, I8_TYPE_F32, I8_TYPE_F16, I8_TYPE_BF16, I8_TYPE_S64
-    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK, I8_SAME
+    enum: I8_SUM, I8_PRELU, I8_ADD, I8_SUB, I8_MUL, I8_MIN, I8_MAX, I8_GE, I8_NE
+    enum: I8_SHIFT, I8_RELU, I8_ELTWISE, I8_CHUNK, I8_SAME
 
     ctypedef struct i8_column_values:
         const float *values
@@ -614,6 +615,7 @@ cdef extern from "isa/kernels.h" nogil:
         void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t *flip, uint8_t low,
                       uint8_t high) noexcept nogil
         i8_bytes_fn bytes[2][2][2]
+        i8_bytes_fn direct[12][2]
         i8_normalize_fn softmax
         i8_normalize_fn softmax_across
         i8_normalize_fn layer_norm

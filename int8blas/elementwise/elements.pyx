@@ -10,7 +10,7 @@ written to memory for one block of elements at a time.
 from libc.math cimport copysignf, fabsf
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
@@ -136,6 +136,9 @@ cdef int do_piece(const void *work, int64_t unit, int64_t _units) noexcept nogil
 cdef void repeat_bytes(char *to, const char *source, int64_t size, int64_t n) noexcept nogil:
     """Write n copies of `size` bytes, at least one."""
     cdef int64_t written = size
+    if size == 1:
+        memset(to, source[0], n)
+        return
     memcpy(to, source, size)
     while written < n * size:
         memcpy(to + written, to, min(written, n * size - written))

@@ -103,7 +103,7 @@ cdef cnp.ndarray broadcast(cnp.ndarray array, tuple shape, str name):
     cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
     cdef cnp.npy_intp strides[cnp.NPY_MAXDIMS]
     cdef int ndim = len(shape), lead = ndim - cnp.PyArray_NDIM(array), d
-    if (<object>array).shape == shape:
+    if lead == 0 and (<object>array).shape == shape:
         return array
     if lead < 0:
         raise ValueError(f"{name} must broadcast to shape {shape}, got {(<object>array).shape}")

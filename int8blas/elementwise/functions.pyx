@@ -112,6 +112,15 @@ cdef tuple broadcast_shape(tuple first, tuple second):
     return tuple(shape)
 
 
+cdef bint fits(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Return whether x broadcasts to the shape of y."""
+    cdef int lead = cnp.PyArray_NDIM(y) - cnp.PyArray_NDIM(x), d
+    for d in range(cnp.PyArray_NDIM(x)):
+        if lead < 0 or (cnp.PyArray_DIM(x, d) != 1 and cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d + lead)):
+            return False
+    return lead >= 0
+
+
 cdef int check_size(shape, str name) except -1:
     """Check that the result has fewer bytes than can be addressed."""
     cdef double size = LARGEST_ELEMENT
@@ -374,11 +383,15 @@ cdef class PreparedBinary:
 
     cdef object apply(self, cnp.ndarray first, cnp.ndarray second, object out, bint again):
         cdef object job
-        cdef tuple shape = None
+        cdef tuple shape = None, whole
         cdef cnp.ndarray target, like = first, x = first, y = second
         cdef Step step
         cdef list steps
-        if not cnp.PyArray_SAMESHAPE(first, second):
+        if not cnp.PyArray_SAMESHAPE(first, second) and fits(second, first):
+            whole = (<object>first).shape
+            check_size(whole, "src0 and src1")
+            y = broadcast(second, whole, "src1")
+        elif not cnp.PyArray_SAMESHAPE(first, second):
             shape = broadcast_shape((<object>first).shape, (<object>second).shape)
             like = first if (<object>first).shape == shape else second
             x, y = broadcast(first, shape, "src0"), broadcast(second, shape, "src1")

@@ -17,8 +17,9 @@ cimport int8blas.core.cnumpy as cnp
 import numpy as np
 
 from int8blas.core.kernels cimport (
-    I8_ADD, I8_ADD_BYTES, I8_CHUNK, I8_MUL, I8_MULTIPLY_BYTES, I8_RELU, I8_SUB, I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8,
-    current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels, i8_post_op)
+    I8_ADD, I8_ADD_BYTES, I8_CHUNK, I8_GE, I8_MAX, I8_MIN, I8_MUL, I8_MULTIPLY_BYTES, I8_NE, I8_RELU, I8_SUB,
+    I8_TYPE_F32, I8_TYPE_S8, I8_TYPE_U8, current_kernels, i8_bytes_args, i8_bytes_fn, i8_elements_args, i8_kernels,
+    i8_post_op)
 from int8blas.core.results cimport LARGE_BYTES, empty, empty_laid_out, is_laid_out, lay_out
 from int8blas.core.split cimport ceil_div, share
 from int8blas.core.threads cimport GIL_BYTES, THREAD_BYTES, run_work
@@ -580,6 +581,40 @@ cdef bint is_clamp(FusedJob *job) noexcept:
     return True
 
 
+cdef bint set_direct(FusedJob *job) noexcept:
+    """Choose the kernel that computes with bytes alone, if the only step is a binary operation on two tensors of one
+    type, and scales and zero points do not change the bytes of results.
+
+    The float steps compute s * (x0 - z0) op s * (x1 - z1), and multiply by 1 / s, or divide by s. The differences are
+    exact and at most 510. The relative errors of six further steps are at most 2**-24 each, so a number differs from
+    an integer by less than 2**-10 before it is rounded. It is rounded to x0 + x1 - z0 - z1 + z, for example, where z is
+    the zero point of the result. This is x0 + x1 if z = z0 + z1. With s > 0, s * (x - z0) increases with x."""
+    cdef const Link *x = &job.links[0]
+    cdef const Link *y = &job.links[1]
+    cdef int kind
+    if job.count != 2 or not y.reads or not is_byte(&x.operand) or y.operand.type != x.operand.type:
+        return False
+    kind = y.op.kind
+    if (
+        not I8_ADD <= kind <= I8_NE or not is_byte(&job.out) or y.scale != x.scale
+        # Products with scales in this range neither overflow nor underflow.
+        or not <float>(1.0 / (1 << 30)) <= x.scale <= 1 << 30 or fabs(x.zero) > 255 or fabs(y.zero) > 255
+    ):
+        return False
+    if kind >= I8_GE:
+        if y.zero != x.zero or job.dst_scale != 1 or job.dst_zero != 0:
+            return False
+    elif job.out.type != x.operand.type or job.dst_scale != (x.scale if job.onnx else <float>1 / x.scale):
+        return False
+    elif kind == I8_MIN or kind == I8_MAX:
+        if y.zero != x.zero or job.dst_zero != x.zero:
+            return False
+    elif job.dst_zero != (x.zero - y.zero if kind == I8_SUB else x.zero + y.zero):
+        return False
+    job.bytes_function = job.kernels.elementwise.direct[kind - I8_ADD][x.operand.type == I8_TYPE_S8]
+    return job.bytes_function is not NULL
+
+
 cdef bint set_bytes(FusedJob *job) noexcept:
     """Choose the kernel of int8 sums or products, if the steps are a sum or a product of int8 tensors, and if no
     intermediate number can leave its range."""
@@ -616,6 +651,11 @@ cdef bint set_bytes(FusedJob *job) noexcept:
     job.bytes_function = job.kernels.elementwise.bytes[I8_MULTIPLY_BYTES if kind == I8_MUL else I8_ADD_BYTES][relu][
         job.out.type == I8_TYPE_S8]
     return job.bytes_function is not NULL
+
+
+cdef bint all_whole(const FusedJob *job) noexcept:
+    """Return whether the result and both operands are one run each, which needs no buffer."""
+    return job.outer == 1 and job.out.whole and job.links[0].operand.whole and job.links[1].operand.whole
 
 
 cdef bint needs_no_buffer(const FusedJob *job) noexcept:
@@ -667,9 +707,9 @@ cdef object fuse(list steps, cnp.ndarray target, float dst_scale, float dst_zero
         # A block may be larger if it needs no buffer.
         set_blocks(job, COPIED if job.outer == 1 and job.links[0].operand.whole and job.out.whole else BUFFER,
                    LONG_LOOKUP)
-    elif set_bytes(job):
+    elif set_direct(job) or set_bytes(job):
         job.compute = compute_bytes
-        set_blocks(job, BUFFER, LONG_BYTES)
+        set_blocks(job, COPIED if all_whole(job) else BUFFER, LONG_BYTES)
         repeat_runs(self, BUFFER)
     else:
         job.compute = compute_floats

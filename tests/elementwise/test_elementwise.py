@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import reference_elementwise as reference
+import reference_quantization
 import reference_quantized
 from elementwise import ends, random_floats, random_integers
 from layers import DST_DTYPES, assert_same_bits, name_of
@@ -183,11 +184,47 @@ def test_every_pair_of_bytes(isa, op, scales, rng):
             assert_same_bits(result, reference.binary(op, first, second, **options), types=types, **options)
 
 
+# A scale of both sources, and the zero points of sources and destination. Most of them allow sums, differences or
+# maxima of bytes without conversion. The others have a scale or zero points beyond the limits of this way, or change
+# bytes.
+PLAIN = (
+    (1, (0, 0, 0)), (0.3, (0, 0, 0)), (0.3, (7, 7, 7)), (0.3, (7, 3, 10)), (0.3, (7, 3, 4)), (0.3, (7, 7, 0)),
+    (0.3, (7, 7, 8)), (1, (255, -255, 0)), (1, (256, 256, 256)), (2.0**-30, (127, 127, 127)), (2.0**30, (1, 126, 127)),
+    (2.0**-31, (0, 0, 0)), (1e30, (9, 9, 9)), (-0.3, (5, 5, 5)),
+)  # fmt: skip
+
+
+@every_operation
+@pytest.mark.parametrize("dtype", BYTES, ids=name_of)
+def test_every_pair_of_bytes_of_one_scale(isa, op, dtype):
+    first, second = np.repeat(ALL_BYTES[dtype], 256), np.tile(ALL_BYTES[dtype], 256)
+    for scale, zeros in PLAIN:
+        scales, zero_points = {"src0": scale, "src1": scale}, dict(zip(("src0", "src1", "dst"), zeros, strict=True))
+        sources = {name: zero_points[name] for name in scales}
+        y = reference.binary(op, first, second, scales=scales, zero_points=sources, dst_dtype=np.float32)
+        for dst_dtype, scheme, dst_scale in product(BYTES, ("float", "onnx"), (scale, 1, scale * (1 + 2.0**-23))):
+            low, high = ends(dst_dtype)
+            options = {
+                "scales": {**scales, "dst": dst_scale},
+                "zero_points": zero_points,
+                "dst_dtype": dst_dtype,
+                "scheme": scheme,
+            }
+            if scheme == "float":
+                expected = reference.destination(y, dst_dtype, dst_scale, zeros[2])
+            elif low <= zeros[2] <= high:
+                expected = reference_quantization.quantize(y, dst_scale, zeros[2], dst_dtype, "onnx")
+            else:
+                continue
+            assert_same_bits(int8blas.binary(op, first, second, **options), expected, **options)
+
+
 @every_triple
 def test_sums_of_bytes_at_every_size(isa, types, rng):
-    for size in (*range(1, 140), *range(4090, 4100), 9000):
+    scaled = {"scales": {"src0": 0.3, "src1": 0.4, "dst": 0.5}, "zero_points": {"src1": 3}}
+    for size, given in product((*range(1, 140), *range(4090, 4100), 9000, 40_000), (scaled, {})):
         sources = [random_array(rng, dtype, size) for dtype in types[:2]]
-        options = {"scales": {"src0": 0.3, "src1": 0.4, "dst": 0.5}, "zero_points": {"src1": 3}, "dst_dtype": types[2]}
+        options = {"dst_dtype": types[2], **given}
         assert_same_bits(int8blas.binary("add", *sources, **options), reference.binary("add", *sources, **options))
 
 
@@ -231,8 +268,10 @@ def test_sum_of_any_number_of_sources_of_any_types(isa, dst_dtype, rng):
 def test_sum_of_two_with_factors_of_either_sign(isa, types, rng):
     sources = [random_array(rng, dtype, 500) for dtype in types[:2]]
     for scales in product((1, 0, -0.3), (1, 0, -0.7)):
-        options = {"scales": scales, "zero_points": [7, 3], "dst_scale": 0.4, "dst_dtype": types[2]}
-        assert_same_bits(int8blas.sum(sources, **options), reference.sum(sources, **options), **options)
+        for dst_scale in (0.4, 1):
+            options = {"scales": scales, "zero_points": [7, 3], "dst_scale": dst_scale, "dst_dtype": types[2]}
+            options["dst_zero_point"] = 10
+            assert_same_bits(int8blas.sum(sources, **options), reference.sum(sources, **options), **options)
 
 
 def test_sum_takes_any_iterable_and_defaults(rng):

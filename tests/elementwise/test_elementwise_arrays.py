@@ -17,17 +17,23 @@ from int8blas import Binary, Eltwise, ReLU
 from int8blas.elementwise.functions import PreparedBinary
 
 BYTES, FLOATS = (np.uint8, np.uint8, np.uint8), (np.int8, np.float16, np.float32)
-# Types of two sources and a destination: one kind is computed in registers, the other through a buffer of floats.
-every_way = pytest.mark.parametrize("types", [BYTES, FLOATS], ids=["bytes", "floats"])
+PLAIN = (np.int8, np.int8, np.int8)
+# Types of two sources and a destination: one kind is computed in registers, one through a buffer of floats, and one,
+# without scales, in bytes.
+every_way = pytest.mark.parametrize("types", [BYTES, FLOATS, PLAIN], ids=["bytes", "floats", "plain"])
 OPTIONS = {"scales": {"src0": 0.5, "src1": 0.25, "dst": 0.7}, "zero_points": {"src0": 5}}
 
 
+def options_of(x, y, dst_dtype):
+    return {} if (x.dtype, y.dtype, dst_dtype) == PLAIN else OPTIONS
+
+
 def add(x, y, dst_dtype, **options):
-    return int8blas.binary("add", x, y, dst_dtype=dst_dtype, **OPTIONS, **options)
+    return int8blas.binary("add", x, y, dst_dtype=dst_dtype, **options_of(x, y, dst_dtype), **options)
 
 
 def expected_of(x, y, dst_dtype):
-    return reference.binary("add", x, y, dst_dtype=dst_dtype, **OPTIONS)
+    return reference.binary("add", x, y, dst_dtype=dst_dtype, **options_of(x, y, dst_dtype))
 
 
 def lookup(x, **options):
@@ -215,21 +221,22 @@ def test_out_may_overlap_sources(isa, dst_dtype, offset, rng):
         assert_same_bits(target, expected, backwards=backwards, reverse=reverse)
 
 
-def test_out_may_be_a_source(isa, rng):
-    x, y = (random_integers(rng, np.int8, (30, 41)) for _ in range(2))
-    expected = expected_of(x, y, np.int8), expected_of(x, x[3], np.int8), expected_of(x, x[:, 3:4], np.int8)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8], ids=name_of)
+def test_out_may_be_a_source(isa, dtype, rng):
+    x, y = (random_integers(rng, dtype, (30, 41)) for _ in range(2))
+    expected = expected_of(x, y, dtype), expected_of(x, x[3], dtype), expected_of(x, x[:, 3:4], dtype)
     for view in (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-1]):
         out = x.copy()
-        add(view(out), view(y), np.int8, out=view(out))
+        add(view(out), view(y), dtype, out=view(out))
         assert_same_bits(out, expected[0])
         out = x.copy()
-        add(out, y, np.int8, out=view(out) if view(out).shape == out.shape else out)
+        add(out, y, dtype, out=view(out) if view(out).shape == out.shape else out)
         assert_same_bits(view(out) if view(out).shape == out.shape else out, expected[0])
     out = x.copy()
-    add(out, out[3], np.int8, out=out)
+    add(out, out[3], dtype, out=out)
     assert_same_bits(out, expected[1])
     out = x.copy()
-    add(out, out[:, 3:4], np.int8, out=out)
+    add(out, out[:, 3:4], dtype, out=out)
     assert_same_bits(out, expected[2])
     out = x.copy()
     lookup(out, out=out[::-1])

@@ -33,7 +33,8 @@ def scale(draws):
 def problem(draws):
     function = draws.among(("eltwise", "binary", "sum", "concat"))
     shape = result = tuple(draws.sizes(draws.integer(1, 3), draws.among((WORK, WORK, WORK, WORK + 4))))
-    dtypes = [draws.among(DST_DTYPES) for _ in range(3)]
+    plain = function == "binary" and not draws.below(3)  # bytes of one type, without scales
+    dtypes = [draws.among(DST_DTYPES[:2])] * 3 if plain else [draws.among(DST_DTYPES) for _ in range(3)]
     destination = dtypes[2]
     problem = {"function": function, "out": None, "options": {"dst_dtype": destination}}
     options = problem["options"]
@@ -70,6 +71,8 @@ def problem(draws):
         else:
             problem["arguments"] = (draws.among(tuple(BINARY)), *arrays)
             options["post_ops"] = ops
+        if plain:
+            options = problem["options"] = {}
     if draws.below(2):
         problem["out"] = draws.output(destination, result)
     return problem

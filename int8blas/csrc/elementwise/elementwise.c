@@ -16,6 +16,7 @@
 
 #define I8_INT_TABLE(f) {f##_u8, f##_s8, f##_s32}
 #define I8_TYPE_TABLE(f) {f##_u8, f##_s8, f##_s32, f##_f32, f##_f16, f##_bf16}
+#define I8_DIRECT_ROW(op, f) [I8_##op - I8_ADD] = {i8_direct_##f##_u8, i8_direct_##f##_s8}
 #define I8_BYTES_TABLE(f) {{f##_u8, f##_s8}, {f##_relu_u8, f##_relu_s8}}
 
 #if I8_LANES == 16
@@ -65,6 +66,9 @@ const i8_elementwise_kernels I8_WIDTH_TABLE(elementwise) = {
 #if I8_LANES > 1
     .bytes = {I8_BYTES_TABLE(i8_add_bytes), I8_BYTES_TABLE(i8_multiply_bytes)},
 #endif
+    .direct = {I8_DIRECT_ROW(ADD, add), I8_DIRECT_ROW(SUB, sub), I8_DIRECT_ROW(MIN, min), I8_DIRECT_ROW(MAX, max),
+               I8_DIRECT_ROW(GE, ge), I8_DIRECT_ROW(GT, gt), I8_DIRECT_ROW(LE, le), I8_DIRECT_ROW(LT, lt),
+               I8_DIRECT_ROW(EQ, eq), I8_DIRECT_ROW(NE, ne)},
     .softmax = i8_softmax,
     .softmax_across = i8_softmax_across,
     .layer_norm = i8_layer_norm,

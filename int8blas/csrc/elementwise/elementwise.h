@@ -135,6 +135,9 @@ typedef struct {
     void (*clamp)(uint8_t *out, const uint8_t *x, int64_t n, const uint8_t flip[2], uint8_t low, uint8_t high);
     /* [I8_ADD_BYTES and so on][1 with a ReLU][I8_U8 or I8_S8, the type of out]; may be NULL. */
     i8_bytes_fn bytes[2][2][2];
+    /* [post-op - I8_ADD][I8_U8 or I8_S8, the type of x]: out = sat(x[0] op x[1]), where a comparison is 0 or 1. Only n,
+     * x and out are used. NULL for I8_MUL and I8_DIV. */
+    i8_bytes_fn direct[I8_NE - I8_ADD + 1][2];
 
     i8_normalize_fn softmax, softmax_across, layer_norm;
 } i8_elementwise_kernels;

@@ -8,8 +8,8 @@
  *   store     out = sat(rne(y * scale + zero)) for integers, or zero if y * scale is NaN
  *             out = y * scale, rounded to the type, for floats
  *
- * Two special kernels compute these bits faster. One looks up the results of a function of one byte in a table. The
- * other keeps sums or products of bytes in registers. */
+ * Special kernels compute these bits faster. One looks up the results of a function of one byte in a table. Some keep
+ * sums or products of bytes in registers. Others compute with bytes alone. */
 
 /* ------------------------------------------------------------------------------------------------------- floats --- */
 
@@ -171,3 +171,81 @@ I8_BYTES(multiply_bytes, 1, 0)
 I8_BYTES(multiply_bytes_relu, 1, 1)
 #undef I8_BYTES
 #endif
+
+/* Binary operations on bytes of one type, without scales and zero points. */
+#if I8_LANES > 1
+/* The first and the last vector may overlap others. They are stored last, because `out` may be a source. Aligned stores
+ * and four vectors a turn save a fifth to a half of the time (2**17 elements, Zen 5). */
+I8_INLINE void i8_direct_run(const i8_bytes_args *t, i8_vec (*function)(i8_vec, i8_vec))
+{
+    enum { BYTES = 4 * I8_LANES };
+    const uint8_t *const x = t->x[0], *const y = t->x[1];
+    uint8_t *const out = t->out;
+    const int64_t n = t->n;
+    if (n < BYTES) {
+        uint8_t few[3][BYTES] = {{0}};
+        memcpy(few[0], x, (size_t)n);
+        memcpy(few[1], y, (size_t)n);
+        i8_store(few[2], function(i8_load(few[0]), i8_load(few[1])));
+        memcpy(out, few[2], (size_t)n);
+        return;
+    }
+    const i8_vec first = function(i8_load(x), i8_load(y));
+    const i8_vec last = function(i8_load(x + n - BYTES), i8_load(y + n - BYTES));
+    int64_t i = BYTES - (int64_t)((uintptr_t)out % BYTES);
+    for (; i + 4 * BYTES <= n; i += 4 * BYTES) {
+        i8_vec v[4];
+        I8_FOR(k, 4) v[k] = function(i8_load(x + i + BYTES * k), i8_load(y + i + BYTES * k));
+        I8_FOR(k, 4) i8_store(out + i + BYTES * k, v[k]);
+    }
+    for (; i + BYTES <= n; i += BYTES)
+        i8_store(out + i, function(i8_load(x + i), i8_load(y + i)));
+    i8_store(out, first);
+    i8_store(out + n - BYTES, last);
+}
+/* u8 in the order of bytes of this type. */
+#define I8_ORDERED_u8(x) x
+#define I8_ORDERED_s8(x) i8_xor(x, i8_set_8(0x80))
+/* 1 for bytes of u8 that are not 0, else 0. */
+#define I8_IS_SET(x) i8_min_u8(x, i8_set_8(1))
+#define I8_IS_CLEAR(x) i8_xor(I8_IS_SET(x), i8_set_8(1))
+/* Positive for x > y, else 0. */
+#define I8_EXCESS(t, x, y) i8_sub_sat_u8(I8_ORDERED_##t(x), I8_ORDERED_##t(y))
+#define I8_DIRECT(name, type, vector, number)                                                                          \
+    I8_INLINE i8_vec name##_step(i8_vec x, i8_vec y) { return vector; }                                                \
+    static void name(const i8_bytes_args *t) { i8_direct_run(t, name##_step); }
+#else
+#define I8_DIRECT(name, type, vector, number)                                                                          \
+    static void name(const i8_bytes_args *t)                                                                           \
+    {                                                                                                                  \
+        const type *const first = (const type *)t->x[0], *const second = (const type *)t->x[1];                        \
+        type *const out = (type *)t->out;                                                                              \
+        const int64_t n = t->n;                                                                                        \
+        for (int64_t i = 0; i < n; ++i) {                                                                              \
+            const int x = first[i], y = second[i];                                                                     \
+            out[i] = (type)(number);                                                                                   \
+        }                                                                                                              \
+    }
+#endif
+#define I8_LIMITED(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
+#define I8_DIRECT_OF(t, type, low, high)                                                                               \
+    I8_DIRECT(i8_direct_add_##t, type, i8_add_sat_##t(x, y), I8_LIMITED(x + y, low, high))                             \
+    I8_DIRECT(i8_direct_sub_##t, type, i8_sub_sat_##t(x, y), I8_LIMITED(x - y, low, high))                             \
+    I8_DIRECT(i8_direct_min_##t, type, i8_min_##t(x, y), x < y ? x : y)                                                \
+    I8_DIRECT(i8_direct_max_##t, type, i8_max_##t(x, y), x > y ? x : y)                                                \
+    I8_DIRECT(i8_direct_ge_##t, type, I8_IS_CLEAR(I8_EXCESS(t, y, x)), x >= y)                                         \
+    I8_DIRECT(i8_direct_gt_##t, type, I8_IS_SET(I8_EXCESS(t, x, y)), x > y)                                            \
+    I8_DIRECT(i8_direct_le_##t, type, I8_IS_CLEAR(I8_EXCESS(t, x, y)), x <= y)                                         \
+    I8_DIRECT(i8_direct_lt_##t, type, I8_IS_SET(I8_EXCESS(t, y, x)), x < y)                                            \
+    I8_DIRECT(i8_direct_eq_##t, type, I8_IS_CLEAR(i8_xor(x, y)), x == y)                                               \
+    I8_DIRECT(i8_direct_ne_##t, type, I8_IS_SET(i8_xor(x, y)), x != y)
+I8_DIRECT_OF(u8, uint8_t, 0, 255)
+I8_DIRECT_OF(s8, int8_t, -128, 127)
+#undef I8_DIRECT_OF
+#undef I8_LIMITED
+#undef I8_DIRECT
+#undef I8_EXCESS
+#undef I8_IS_CLEAR
+#undef I8_IS_SET
+#undef I8_ORDERED_s8
+#undef I8_ORDERED_u8

@@ -445,10 +445,16 @@ I8_INLINE i8_vec i8_load_s8(const void *p)
     return I8_VEC(vmovl_s16(vget_low_s16(x)), vmovl_high_s16(x));
 }
 
-/* Arithmetic on bytes and 16-bit elements for pool_body.h, and widening of half a vector from 16 bits to s32. */
+/* Arithmetic on bytes and 16-bit elements for pool_body.h and fused_body.h, and widening of half a vector from 16 bits
+ * to s32. */
 I8_BINARY(i8_max_u8, uint8x16_t, vmaxq_u8)
 I8_BINARY(i8_min_u8, uint8x16_t, vminq_u8)
 I8_BINARY(i8_max_s8, int8x16_t, vmaxq_s8)
+I8_BINARY(i8_min_s8, int8x16_t, vminq_s8)
+I8_BINARY(i8_add_sat_u8, uint8x16_t, vqaddq_u8)
+I8_BINARY(i8_add_sat_s8, int8x16_t, vqaddq_s8)
+I8_BINARY(i8_sub_sat_u8, uint8x16_t, vqsubq_u8)
+I8_BINARY(i8_sub_sat_s8, int8x16_t, vqsubq_s8)
 I8_BINARY(i8_add_16, uint16x8_t, vaddq_u16)
 I8_BINARY(i8_sub_16, uint16x8_t, vsubq_u16)
 I8_INLINE i8_vec i8_widen_u16(i8_vec x, const int half)

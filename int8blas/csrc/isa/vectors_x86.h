@@ -225,6 +225,11 @@ I8_INLINE i8_vec i8_scaled_product(i8_vec x, i8_vec y, i8_vec left, i8_vec right
 I8_INLINE i8_vec i8_max_u8(i8_vec x, i8_vec y) { return I8_MM(max_epu8)(x, y); }
 I8_INLINE i8_vec i8_min_u8(i8_vec x, i8_vec y) { return I8_MM(min_epu8)(x, y); }
 I8_INLINE i8_vec i8_max_s8(i8_vec x, i8_vec y) { return I8_MM(max_epi8)(x, y); }
+I8_INLINE i8_vec i8_min_s8(i8_vec x, i8_vec y) { return I8_MM(min_epi8)(x, y); }
+I8_INLINE i8_vec i8_add_sat_u8(i8_vec x, i8_vec y) { return I8_MM(adds_epu8)(x, y); }
+I8_INLINE i8_vec i8_add_sat_s8(i8_vec x, i8_vec y) { return I8_MM(adds_epi8)(x, y); }
+I8_INLINE i8_vec i8_sub_sat_u8(i8_vec x, i8_vec y) { return I8_MM(subs_epu8)(x, y); }
+I8_INLINE i8_vec i8_sub_sat_s8(i8_vec x, i8_vec y) { return I8_MM(subs_epi8)(x, y); }
 I8_INLINE i8_vec i8_add_16(i8_vec x, i8_vec y) { return I8_MM(add_epi16)(x, y); }
 I8_INLINE i8_vec i8_sub_16(i8_vec x, i8_vec y) { return I8_MM(sub_epi16)(x, y); }
 I8_INLINE i8_vec i8_mul_high_16(i8_vec x, i8_vec y) { return I8_MM(mulhi_epu16)(x, y); }
